@@ -1,7 +1,7 @@
 """Compiles the extension modules. All static settings are in pyproject.toml.
 
-The folders ``core``, ``spirv``, ``sync``, ``lifetimes``, ``events`` and ``queues`` at the root are the packages
-``forebay.core`` and so on, and ``src/forebay`` is the package above them; ``microbench`` is ``forebay.bench``.
+The folders ``core``, ``spirv``, ``sync``, ``lifetimes``, ``events``, ``races`` and ``queues`` at the root are the
+packages ``forebay.core`` and so on, and ``src/forebay`` is the package above them; ``microbench`` is ``forebay.bench``.
 setuptools maps the folders when it installs. Cython and type checkers have no such map, so ``build/view/forebay``
 shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a module, so there is no
 list to keep up to date. Stubs for wheels and type checkers are made from the annotations. ``build_ext --inplace
@@ -25,7 +25,7 @@ from setuptools.command.build_ext import build_ext as setuptools_build_ext
 from setuptools.errors import OptionError
 
 ROOT = Path(__file__).resolve().parent
-ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "queues")
+ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues")
 FACE = Path("src", "forebay")
 BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")

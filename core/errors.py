@@ -34,6 +34,7 @@ __all__ = [
     "OutOfBoundsError",
     "OutOfMemoryError",
     "OutOfRangeError",
+    "RaceError",
     "ScratchOverflowError",
     "StepError",
     "TimeoutError",
@@ -121,6 +122,21 @@ class OutOfBoundsError(Error, RuntimeError):
 
 class ScratchOverflowError(OutOfBoundsError):
     """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
+
+
+class RaceError(Error, RuntimeError):
+    """A command would race with an earlier one, and the Device was made with ``check="races,error"``.
+
+    The command was not submitted.
+
+    Attributes
+    ----------
+    race : Race
+    """
+
+    def __init__(self, message: str, race: Any = None) -> None:
+        super().__init__(message)
+        self.race = race
 
 
 class StepError(Error, RuntimeError):

@@ -78,6 +78,8 @@ cdef enum Barred:
     BY_CAPTURE = 2  # it is captured: its commands become part of a graph
     BY_CAPTURE_OF_OTHERS = 4  # on the null queue, while a blocking queue is captured
     BY_STEP = 8  # a step is open that may collect its launches; everything is allowed, but not on the short path
+    BY_CHECK = 16  # its commands are checked for races; everything is allowed, likewise
+    ALLOWING = 24  # these two
 
 
 cdef enum Collecting:
@@ -188,6 +190,7 @@ cdef cppclass DeviceState:
     atomic[int32_t] host_functions  # how many of these are host functions
     vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates, and opens
     atomic[int32_t] open_bridges  # how many of these may not be open yet
+    bint checked  # a Device asked for it: each queue that is made has BY_CHECK
 
 
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
@@ -223,7 +226,7 @@ cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
 
 cdef inline Status refusal(const QueueState* queue) noexcept nogil:
     """Return the status that refuses a command of the queue; 0 when it is allowed. The queue is locked."""
-    if queue.barred & ~<uint32_t> BY_STEP == 0:
+    if queue.barred & ~<uint32_t> ALLOWING == 0:
         return 0
     if queue.barred & BY_CLOSING:
         return QUEUE_CLOSED
@@ -246,6 +249,8 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)
+cdef void check_queues(DeviceState* device) noexcept nogil  # those that there are, and all that are made later
+cdef void uncheck_queue(QueueState* queue) noexcept nogil
 cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil

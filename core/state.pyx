@@ -30,6 +30,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.listed.store(NULL)
     device.host_syncs = 0
     device.blocking_captures = 0
+    device.checked = False
     device.unseen_writes.store(0)
     device.open_holds.store(0)
     device.host_functions.store(0)
@@ -108,7 +109,7 @@ cdef QueueState* new_queue_state(
     queue.clock_before = NULL
     queue.staged = 0
     queue.crowded = 8
-    queue.barred = 0
+    queue.barred = BY_CHECK if device.checked else 0
     queue.step = NULL
     queue.clock = NULL
     queue.marker = NULL
@@ -355,6 +356,20 @@ cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
     queue.lock.lock()
     queue.barred = queue.barred | why if barred else queue.barred & ~why
     queue.lock.unlock()
+
+
+cdef void check_queues(DeviceState* device) noexcept nogil:
+    cdef vector[QueueState*] queues
+    cdef size_t i
+    device.checked = True
+    registered_queues(device, queues)
+    for i in range(queues.size()):
+        bar(queues[i], BY_CHECK, True)
+        release_queue_state(queues[i])
+
+
+cdef void uncheck_queue(QueueState* queue) noexcept nogil:
+    bar(queue, BY_CHECK, False)
 
 
 cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:

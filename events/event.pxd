@@ -12,6 +12,7 @@ cdef class Event:
     cdef readonly object device
     cdef readonly bint timing
     cdef object queue  # a weak reference to the queue that recorded it last
+    cdef void* seen  # what the checker of races knows of the point; owned; NULL: nothing
     cdef object captured  # (Capture, nodes) of a record in a capture, which hides the marker until that ends
 
 

@@ -13,6 +13,7 @@ from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_mar
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.lifetimes.collection cimport collect_device, collect_reached
+from forebay.races.checker cimport drop_point, reached
 from forebay.sync.finish cimport wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
@@ -131,6 +132,8 @@ def wait_for_all(events: Iterable[Event]) -> None:
                 markers.push_back(retain_marker(event.marker))
         state = event.state
         reach(device, state, markers, f"{len(own)} events")
+        for event in own:
+            reached(event.seen)
 
 
 @cython.freelist(64)
@@ -158,6 +161,8 @@ cdef class Event:
             return
         if self.marker != NULL:
             release_marker(self.marker)
+        if self.seen != NULL:
+            drop_point(&self.seen)
         if self.state != NULL:
             release_device_state(self.state)
 
@@ -178,13 +183,18 @@ cdef class Event:
         if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
             self.state.lost or is_forked()
         ):
+            if self.seen != NULL:
+                reached(self.seen)
             return True
         self._check_outside("query()")
         if self.marker == NULL:
             return True
         marker = retain_marker(self.marker)
         try:
-            return ask(self, marker)
+            if not ask(self, marker):
+                return False
+            reached(self.seen)
+            return True
         finally:
             with nogil:
                 release_marker(marker)
@@ -212,6 +222,7 @@ cdef class Event:
         markers.push_back(retain_marker(self.marker))
         queue = self.queue()
         reach(self.device, self.state, markers, self)
+        reached(self.seen)
         collect_device(self.state)
         self.device._give_back_memory()
         if queue is not None:  # what host functions raised keeps their queue

@@ -11,6 +11,7 @@ from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_
 from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
+from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, wait_for_point
 from forebay.sync.finish cimport mark_ends
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 
@@ -54,7 +55,17 @@ cdef Event record(object queue, QueueState* state, object device, object capture
     if status != 0:
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
+    if state.barred != 0 or event.seen != NULL:
+        note_record(queue, state, event)
     return event
+
+
+cdef int note_record(object queue, QueueState* state, Event event) except -1:
+    """Tell the checker of races what an event was recorded for."""
+    if is_checked(state):
+        return note_point(queue, state, &event.seen)
+    drop_point(&event.seen)
+    return 0
 
 
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
@@ -69,6 +80,8 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
+    if is_checked(state):
+        wait_for_point(queue, state, event.seen)
     return wait_for(queue, state, event.marker)
 
 
@@ -88,6 +101,8 @@ cdef int wait_for_queue(
         capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
+    if is_checked(state) and is_checked(producer_state):
+        come_after_queue(queue, state, producer, producer_state)
     status = record_keeping_gil(
         producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
     if status != 0:

@@ -41,6 +41,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
+from forebay.races.checker cimport begin_check, finished_device, made
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
@@ -64,6 +65,8 @@ from forebay.queues.memory.pinned import remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves
 from forebay.queues.drivers.selection import adopt_device, adopt_queue
+from forebay.races.reports import forget as forget_races, found as found_races
+from forebay.races.settings import begin_summary, read_check
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.ids import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
+    from forebay.races.reports import Race
 
 log = logging.getLogger(__name__)
 _live: weakref.WeakSet[Device] = weakref.WeakSet()  # closed ones, too
@@ -113,6 +117,11 @@ cdef class Device:
     private : bool
         Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
         `adopt_queue` does not find it.
+    check : str, optional
+        ``"races"``: whether two commands use the same memory, one of them writing, that nothing in the program orders.
+        Judged when they are submitted, by the program's order alone, and told in `races`. ``"races,error"`` raises
+        `RaceError` instead of submitting the second. Concerns all queues of its context, from now on. Without it, the
+        environment variable FOREBAY_CHECK decides; ``""`` checks nothing.
 
     Attributes
     ----------
@@ -121,6 +130,7 @@ cdef class Device:
     driver : DriverDevice
         What its driver can do with it.
     timing, debug, private : bool
+    check : str
         The settings it was made with.
     closed : bool
     pool : MemoryPool
@@ -148,6 +158,7 @@ cdef class Device:
     cdef readonly bint timing
     cdef readonly bint debug
     cdef readonly bint private
+    cdef readonly str check
     cdef readonly bint closed
     cdef readonly MemoryPool pool  # for `Queue.alloc`
     cdef readonly MemoryPool _launch_memory  # for arrays given to launches, for results and for scratch
@@ -165,7 +176,8 @@ cdef class Device:
     _thread_queues: ThreadQueues
 
     def __init__(
-        self, filter: str | None = None, *, timing: bool | None = None, debug: bool = False, private: bool = False
+        self, filter: str | None = None, *, timing: bool | None = None, debug: bool = False, private: bool = False,
+        check: str | None = None,
     ) -> None:
         if self.state != NULL:
             raise Error("this Device is already made")
@@ -173,10 +185,13 @@ cdef class Device:
         check_flag(private, "Device: private")
         if timing is not None:
             check_flag(timing, "Device: timing")
+        checks, raises = read_check(check)
         note_drivers()
         collect_abandoned()
         with finished_before_exit("Device()"):
             self._open(context_of(filter, private), timing)
+        if checks:
+            self._check_races(raises)
         self.debug = debug
         self.private = private
 
@@ -242,6 +257,9 @@ cdef class Device:
         note_drivers()
         collect_abandoned()
         device._open(new_context(driver), None)
+        checks, raises = read_check(None)
+        if checks:
+            device._check_races(raises)
         return device
 
     cdef _open(self, Context context, object timing):
@@ -250,6 +268,7 @@ cdef class Device:
         self.timing = context.driver.timing_is_free if timing is None else timing
         self._context = context
         self.state = context.state
+        self.check = ""
         self.number = context.number_device()
         self.earlier = device_statistics(self.state, self.number)
         self._open_allocations = OpenAllocations()
@@ -292,6 +311,37 @@ cdef class Device:
             counts = device_statistics(self.state, self.number)
             subtract_statistics(counts, self.earlier)
         return stats_of(counts, self._allocations)
+
+    def _check_races(self, raises: bool) -> None:
+        """Check the queues of its context for races from now on."""
+        begin_check(self, self.state, raises)
+        self.check = "races,error" if raises else "races"
+        begin_summary()
+
+    @property
+    def _checked(self) -> bool:
+        """Whether some Device of its context checks for races."""
+        return self.state.checked
+
+    def _forget_races(self) -> None:
+        """Forget which races were told; for tests."""
+        forget_races(<uintptr_t> self.state)
+
+    @property
+    def races(self) -> tuple[Race, ...]:
+        """The races that were found on the device, for certain; see `check` at `Device`.
+
+        Each is told once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
+        """
+        return tuple(race for race in self._races_found() if race.certain)
+
+    @property
+    def possible_races(self) -> tuple[Race, ...]:
+        """What may be races: `Race.basis` says what is not known. ``logging`` has them as infos of "forebay.races"."""
+        return tuple(race for race in self._races_found() if not race.certain)
+
+    def _races_found(self) -> tuple[Race, ...]:
+        return found_races(<uintptr_t> self.state) if self.state.checked else ()
 
     # -- queues
 
@@ -448,6 +498,8 @@ cdef class Device:
         allocation = new_allocation(self, memory)
         allocation.guarded = self.debug
         allocation.guard_at = nbytes
+        if self.state.checked:
+            made(allocation.uses, nbytes)
         return new_buffer(allocation, 0, shape, dtype)
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
@@ -900,6 +952,8 @@ cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:
         status = finish_device(device.state, owner)
     if status != 0:
         device._raise(status, f"finish of {device!r}")
+    if device.state.checked:
+        finished_device(device.state)
     collect_all(device.state)
     device.give_back_memory()
     if raising and device._host_errors.kept:

@@ -25,6 +25,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.abandoned cimport collect_abandoned
 from forebay.lifetimes.collection cimport collect_device
+from forebay.races.checker cimport host_function, is_checked, other_command
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_parted_command, waits_of
 from forebay.sync.points cimport note_hold
 from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function
@@ -277,7 +278,10 @@ cdef int settle_call(object queue, object function, Call* call, bint submitted_i
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
     cdef Order order
     cdef Status status
-    cdef Call* call = new_call(queue, state, function)
+    cdef Call* call
+    if is_checked(state):
+        function = host_function(queue, state, function)
+    call = new_call(queue, state, function)
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
@@ -357,6 +361,8 @@ cdef Gate submit_gate(object queue, QueueState* state):
                 end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")
+    if is_checked(state):
+        other_command(queue, state)
     gate.handle = handle
     gate.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)

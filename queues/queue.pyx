@@ -15,8 +15,8 @@ from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, S
 from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
-    DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
-    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
+    BY_CHECK, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue
 )
 from forebay.events.event cimport Event
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
@@ -30,6 +30,7 @@ from forebay.queues.memory.copies cimport copy, copy_to_staging
 from forebay.queues.memory.fills cimport fill
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
+from forebay.races.checker cimport come_after_unseen, finished, is_checked, known_done
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (
@@ -37,6 +38,7 @@ from forebay.core.errors import (
 )
 from forebay.core.kinds import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
+from forebay.races.launches import announce_move
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 
 if TYPE_CHECKING:
@@ -182,6 +184,26 @@ cdef class Queue:
         return self.state.adopted
 
     @property
+    def checked(self) -> bool:
+        """Whether its commands are checked for races: see `Device.races`."""
+        return self.state.barred & BY_CHECK != 0
+
+    def _check_no_more(self) -> None:
+        """Tell the checker of races nothing of this queue's commands."""
+        with nogil:
+            uncheck_queue(self.state)
+
+    def _come_after_unseen(self) -> None:
+        """Tell the checker of races that the queue waits for something that it cannot see."""
+        if is_checked(self.state):
+            come_after_unseen(self, self.state)
+
+    def _announce_move(self, to: StridedView, source: StridedView) -> None:
+        """Say what memory this thread's next launch copies, byte by byte."""
+        if is_checked(self.state):
+            announce_move(to, source)
+
+    @property
     def closed(self) -> bool:
         """Whether it was closed."""
         return is_closed(self.state)
@@ -204,7 +226,11 @@ cdef class Queue:
 
         Always False for an adopted queue, which may have received commands that forebay did not see.
         """
-        return is_empty(self.state.epochs) and not self.state.adopted
+        if not is_empty(self.state.epochs) or self.state.adopted:
+            return False
+        if is_checked(self.state):
+            known_done(self, self.state)
+        return True
 
     @property
     def epoch(self) -> int:
@@ -439,6 +465,8 @@ cdef class Queue:
             self.device._raise_execution_error(reached, repr(self))
         if reached == 1:
             collect_queue(self.state)
+            if is_checked(self.state):
+                finished(self, self.state)
         return reached == 1
 
     def finish(self, timeout: SupportsFloat | None = None) -> None:
@@ -475,6 +503,8 @@ cdef class Queue:
                 status = finish_queue(self.state)
             if status != 0:
                 self._raise(status, "finish")
+        if is_checked(self.state):
+            finished(self, self.state)
         collect_queue(self.state)
         collect_device(self.state.device)
         self.device._synchronized(self)

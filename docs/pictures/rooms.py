@@ -7,7 +7,15 @@ from tests.helpers.rooms import FLOORS, read_rooms
 
 WIDTH, ROW, BOX, MARGIN, LANE = 400, 46, 26, 26, 10
 NAMES = {"": "import forebay", "__main__": "command line", "queues.queue": "Queue", "queues.device": "Device"}
-KINDS = {"core": "e", "spirv": "e", "sync": "c", "lifetimes": "d", "events": "d", "queues": "a"}  # the rest is the face
+KINDS = {
+    "core": "e",
+    "spirv": "e",
+    "sync": "c",
+    "lifetimes": "d",
+    "events": "d",
+    "races": "e",
+    "queues": "a",
+}  # the rest is the face
 
 
 def reduced(rooms):

@@ -21,12 +21,17 @@ from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, s
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, submit_replay
-from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work, kernel_work
+from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work, add_nodes, kernel_work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.sync.ordering cimport is_ready_to_launch, wait_for_point
+from forebay.races.checker cimport (
+    begin_life, command, drop_point, host_function, is_checked, note_point, wait_for_point, withdraw
+)
+from forebay.races.engine cimport Use
+from forebay.races.graphs cimport check_nodes
+from forebay.sync.ordering cimport is_ready_to_launch, wait_for_point as order_after_point
 from forebay.sync.room cimport make_room
 
 from forebay.core.errors import (
@@ -93,9 +98,13 @@ cdef class ExecutableGraph:
     cdef Lock lock  # allows one launch at a time; guards the two below
     cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
+    cdef void* seen  # what the checker of races knows of the last launch; owned; NULL: nothing
     cdef object __weakref__
 
     device: Device
+
+    def __dealloc__(self):
+        drop_point(&self.seen)
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
@@ -112,8 +121,21 @@ cdef class ExecutableGraph:
         made.lanes = []
         made.spares = []
         made.handing_out = threading.RLock()
-        made.replace(tuple([node.work for node in ordered]))
+        works = tuple([node.work for node in ordered])
+        if device._checked:
+            made.check(works)
+        made.replace(works)
         return made
+
+    cdef int check(self, tuple works) except -1:
+        """Tell the races of nodes with each other."""
+        cdef vector[Use] uses
+        cdef vector[size_t] owners
+        cdef Queue null_queue = self.device.null_queue
+        add_nodes(works, self.ordered, uses, owners)
+        return check_nodes(
+            null_queue, null_queue.state, uses, owners, self.ordered,
+            [dependencies for _, dependencies, _ in self.shape])
 
     cdef int replace(self, tuple works) except -1:
         """Replace all works, and prepare them for launches. On an error nothing has changed."""
@@ -255,7 +277,6 @@ cdef class ExecutableGraph:
             When the driver refuses part of the graph. Everything submitted before that part still runs.
         """
         cdef Queue on
-        cdef Replay replay
         cdef Status status
         if type(queue) is Queue:
             status = self.launch_at_once((<Queue> queue).state)
@@ -273,6 +294,32 @@ cdef class ExecutableGraph:
         capture = on._capture
         if capture is not None and self.capture_into(capture, on):
             return
+        if is_checked(on.state):
+            self.launch_checked(on)
+        else:
+            self.launch_now(on)
+
+    cdef int launch_checked(self, Queue on) except -1:
+        """Launch on a queue that is checked for races."""
+        cdef vector[Use] uses
+        cdef vector[size_t] owners
+        works = self.current()
+        wait_for_point(on, on.state, self.seen)  # the launch before
+        for work in works:
+            if type(work) is MemoryWork and (<Work> work).kind == "alloc":
+                begin_life(on, on.state, (<MemoryWork> work).buffer.allocation.uses)
+        add_nodes(works, self.ordered, uses, owners)
+        command(on, on.state, uses)
+        try:
+            self.launch_now(on)
+        except BaseException:
+            withdraw(uses)
+            raise
+        return note_point(on, on.state, &self.seen)
+
+    cdef int launch_now(self, Queue on) except -1:
+        cdef Replay replay
+        cdef Status status
         submitted = False
         while not submitted:
             with nogil:
@@ -339,7 +386,11 @@ cdef class ExecutableGraph:
             return False
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
-        functions, guards, lifetimes = replay.prepared.functions, replay.prepared.guards, replay.lifetimes
+        if is_checked(queue.state):
+            functions = [host_function(queue, queue.state, function) for function in replay.prepared.functions]
+        else:
+            functions = replay.prepared.functions
+        guards, lifetimes = replay.prepared.guards, replay.lifetimes
         if guards:
             fill_guards(queue, guards)
         if lifetimes is not None:
@@ -353,10 +404,10 @@ cdef class ExecutableGraph:
                 self.lock.lock()
                 status = 0
                 if self.last_queue != queue.state.epochs.queue_id and self.last_queue != 0:
-                    status = wait_for_point(queue.state, self.last_queue, self.last_epoch)
+                    status = order_after_point(queue.state, self.last_queue, self.last_epoch)
                 for i in range(points.size()):
                     if status == 0:
-                        status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
+                        status = order_after_point(queue.state, points[i].queue, points[i].epoch)
                 if status == 0:
                     status = submit_replay(
                         queue.state, replay.submission, &sizes.moment, closings, calls, &called, &begun)

@@ -34,6 +34,7 @@ from forebay.queues.graphs.work import (
     make_kernel,
     make_list,
 )
+from forebay.races.checker import place
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -63,6 +64,8 @@ class Node:
         self._graph = ref(graph)  # weak, or the cycle would keep the graph's memory until the garbage collector runs
         self.work = work
         self.dependencies = dependencies
+        self._place = ""  # the line of the program that made it, where races are looked for
+        self._captured_on: Callable[[], Queue | None] = lambda: None
 
     @property
     def graph(self) -> Graph | None:
@@ -284,6 +287,8 @@ class Graph:
     def _append(self, work: Work, dependencies: tuple[Node, ...]) -> Node:
         self._accesses.add((work,))
         node = Node(self, work, dependencies)
+        if self.device._checked:
+            node._place = place()
         self._nodes.append(node)
         self._own = None
         if isinstance(work, MemoryWork):

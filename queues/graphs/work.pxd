@@ -7,6 +7,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Geometry, Memory
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.races.engine cimport Use
 
 
 cdef extern from "Python.h":
@@ -70,3 +71,4 @@ cdef class EmptyWork(Work):
 
 cdef KernelWork kernel_work(
     object device, object launched, object grid, object block, tuple given, KernelWork before)
+cdef int add_nodes(tuple works, tuple nodes, vector[Use]& uses, vector[size_t]& owners) except -1

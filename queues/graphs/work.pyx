@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cpython.buffer cimport PyBuffer_Release
 from libc.stdint cimport uintptr_t
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport HOST_MEMORY
 from forebay.queues.kernels.kernel cimport Kernel
@@ -21,9 +22,13 @@ from forebay.queues.launch.bound cimport BoundLaunch
 from forebay.queues.launch.by_value cimport spilled_bytes
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.scratch cimport check_count, read_leaves, sizes_of
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.allocation cimport add_host_use
+from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view, shown
 from forebay.queues.memory.fills cimport fill_pattern
+from forebay.races.checker cimport what_of_node
+from forebay.races.engine cimport Use
+from forebay.races.launches cimport add_launch
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved
@@ -408,3 +413,46 @@ def graph_memory_of(Buffer buffer) -> GraphMemory | None:
     """Return the graph memory of a buffer. None for other memory, and for a closed buffer."""
     native = None if buffer.allocation.memory is None else buffer.allocation.memory.native
     return native if type(native) is GraphMemory else None
+
+
+# -- for the checker of races
+
+
+cdef int add_end(object end, CopyWork work, bint writes, vector[Use]& uses) except -1:
+    if isinstance(end, Buffer):
+        return add_use(end, writes, "copy", uses)
+    return add_host_use(
+        end if work.host is None else work.host, work.to.address if writes else work.source.address, work.nbytes,
+        writes, "copy", uses)
+
+
+cdef int add_uses(Work work, vector[Use]& uses) except -1:
+    cdef KernelWork launched
+    if type(work) is KernelWork:
+        launched = work
+        return add_launch(
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, launched.packed.data(),
+            &launched.geometry, uses)
+    if type(work) is CopyWork:
+        add_end((<CopyWork> work).src, work, False, uses)
+        return add_end((<CopyWork> work).dst, work, True, uses)
+    if type(work) is FillWork:
+        return add_use((<FillWork> work).buffer, True, "fill", uses)
+    if type(work) is MemoryWork:
+        return add_use((<MemoryWork> work).buffer, True, work.kind, uses)
+    if type(work) is ListWork:
+        for each in (<ListWork> work).works:
+            add_uses(each, uses)
+    return 0
+
+
+cdef int add_nodes(tuple works, tuple nodes, vector[Use]& uses, vector[size_t]& owners) except -1:
+    """Add the uses of all works, and of which node each is; each says which line made the node."""
+    cdef size_t i, before
+    for at, node in enumerate(nodes):
+        before = uses.size()
+        add_uses(works[at], uses)
+        owners.resize(uses.size(), at)
+        for i in range(before, uses.size()):
+            uses[i].what = what_of_node(uses[i].what, node._place)
+    return 0

@@ -259,6 +259,52 @@ cdef class Kernel:
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
 
+    def reads(self, name: str, part: slice | None = None) -> None:
+        """Declare that the kernel only reads what the parameter `name` points to: for `Device.races`.
+
+        A pointer that is not const counts as written there otherwise. Nothing else changes.
+
+        Parameters
+        ----------
+        name : str
+            Name of a parameter that points to global memory.
+        part : slice, optional
+            The elements that a launch uses, by default all. Its bounds are ints, or Sizes of `Argument`: slice
+            ``slice(Argument("first"), Argument("first") + Argument("count"))``.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When there is no such parameter, it is no such pointer, or the part is no such slice.
+        ClosedError
+        """
+        self._declare(name, part, False)
+
+    def writes(self, name: str, part: slice | None = None) -> None:
+        """Declare that the kernel writes what the parameter `name` points to, or `part` of it; as in `reads`."""
+        self._declare(name, part, True)
+
+    def _declare(self, name: str, part: object, writes: bool) -> None:
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        cdef Py_ssize_t index = self._index_of(name)
+        if self.layout[index].kind != POINTER or (writes and self.parameters[index].read_only):
+            what = "a pointer that it may write through" if writes else "a pointer to memory"
+            raise InvalidArgumentError(f"kernel {self.name!r}: {what}, not {self._declared(index)}")
+        bounds = (None, None)
+        if part is not None:
+            if not isinstance(part, slice) or part.step not in (None, 1):
+                raise ArgumentTypeError(
+                    f"kernel {self.name!r}: a part is a slice of elements without a step, not {part!r}")
+            bounds = tuple([None if bound is None else read_size(bound) for bound in (part.start, part.stop)])
+            for bound in bounds:
+                for leaf in () if bound is None else bound.leaves():
+                    if not isinstance(leaf, Argument):
+                        raise InvalidArgumentError(
+                            f"kernel {self.name!r}: a part is known by arguments, not by {leaf!r}")
+                    self._check_leaf(name, leaf)
+        self.parts = {**(self.parts or {}), index: (writes, *bounds)}
+
     def follow_pointers(self) -> None:
         """Declare that the kernel follows pointers that it finds in memory or gets as numbers (`Buffer.address`).
 

@@ -31,6 +31,9 @@ from forebay.queues.launch.launch cimport (
 )
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.races.checker cimport command, is_checked, withdraw
+from forebay.races.engine cimport Use
+from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
@@ -219,6 +222,21 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     return 0
 
 
+cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
+    """Launch on a queue that may be checked for races."""
+    cdef vector[Use] uses
+    if not is_checked(bound.state):
+        return launch_bound_uncommon(bound, status)
+    add_launch(
+        bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
+    command(bound.queue, bound.state, uses)
+    try:
+        return launch_bound_uncommon(bound, status)
+    except BaseException:
+        withdraw(uses)
+        raise
+
+
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state
     cdef Status status = NO_PLAN
@@ -234,7 +252,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
                 note_writes(bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
         state.lock.unlock()
     if status != 0:
-        launch_bound_uncommon(bound, status)
+        launch_bound_checked(bound, status)
     return None
 
 
@@ -244,7 +262,7 @@ cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t 
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     if bound.state.device.closings.load(memory_order_relaxed) != bound.closings:
         bound._check_arguments()
-    launch_bound_uncommon(bound, NO_PLAN)
+    launch_bound_checked(bound, NO_PLAN)
     return None
 
 

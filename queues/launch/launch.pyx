@@ -16,6 +16,9 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
+from forebay.races.checker cimport command, go_on, goes_on, is_checked, on_host, withdraw
+from forebay.races.engine cimport Use
+from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
 from forebay.sync.points cimport drop_pending, waits_of_pending
 
@@ -226,10 +229,39 @@ cdef int launch_uncommon(
             status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
             if status == 0:
                 return 0
+        if is_checked(state) and not goes_on():
+            return launch_checked(
+                queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
         return launch_otherwise(
             queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
     finally:
         release_views(views)
+
+
+cdef int launch_checked(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+) except -1:
+    """Launch on a queue that is checked for races. A launch with arrays comes here again, with Buffers."""
+    cdef vector[Use] uses, read
+    cdef int out_of_date
+    check_elements(kernel, packed)
+    if not views.unusual & HAS_ARRAYS:
+        if views.unusual & HAS_BYTES:
+            add_by_value(kernel, arguments, read)
+            on_host(state.device, read)
+        add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
+        command(queue, state, uses)
+    try:
+        go_on()
+        out_of_date = launch_uncommon(
+            queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
+    except BaseException:
+        withdraw(uses)
+        raise
+    if out_of_date:
+        withdraw(uses)
+    return out_of_date
 
 
 cdef int launch_otherwise(

@@ -26,6 +26,7 @@ from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guar
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
+from forebay.races.checker cimport come_after_uses, is_checked
 from forebay.sync.ordering cimport wait_for_point
 
 import numpy as np
@@ -333,6 +334,8 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
     cdef vector[Point] writers
     cdef Status status = 0
     cdef size_t i
+    if is_checked(state):
+        come_after_uses(queue, state, allocation.uses, True)
     writers_of(allocation.uses, writers)
     with nogil:
         for i in range(writers.size()):

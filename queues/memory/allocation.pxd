@@ -2,10 +2,12 @@
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
 
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState
 from forebay.core.uses cimport Uses
+from forebay.races.engine cimport Use
 
 
 cdef class OwnedMemory:
@@ -63,4 +65,9 @@ cdef void expose(Allocation allocation) noexcept
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef HostView new_host_view(Allocation allocation)
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state)
+# Memory of the host that an object shows, which is not pinned: nothing is added where it cannot be known again.
+cdef int add_host_use(
+    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, vector[Use]& uses
+) except -1
+cdef uint64_t pinned_begin(const void* address)  # of the pinned memory in which this lies
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

@@ -1,7 +1,9 @@
 """Allocations: pieces of memory, what keeps each until the device is done with it, and the host's view of it."""
 
+import weakref
 from typing import TYPE_CHECKING
 
+import numpy as np
 cimport cython
 from cpython.buffer cimport PyObject_GetBuffer
 from cpython.object cimport PyObject
@@ -18,6 +20,8 @@ from forebay.core.uses cimport (
     Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
 )
 from forebay.lifetimes.retired cimport retire_memory
+from forebay.races.checker cimport named, use_of
+from forebay.races.engine cimport WRITES, Use
 
 from forebay.core.errors import ClosedError
 from forebay.core.process import finished_before_exit
@@ -213,6 +217,10 @@ cdef class PinnedMemory:
             _pinned.erase(self.address)
 
 
+cdef uint64_t pinned_begin(const void* address):
+    return dereference(predecrement(_pinned.upper_bound(<uint64_t> <uintptr_t> address))).first
+
+
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state):
     """Return the pinned memory of the device in which these bytes lie, whatever shows them; else None."""
     cdef uint64_t first = <uint64_t> <uintptr_t> address
@@ -225,3 +233,77 @@ cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceStat
     if first + nbytes <= pinned.address + pinned.nbytes and pinned.memory.state == state:
         return pinned.memory
     return None
+
+
+# -- other memory of the host, for the checker of races
+
+
+cdef class HostMemory:
+    """Stands for the memory of an object that is not forebay's."""
+
+    cdef Uses* uses  # owned
+    cdef object owner  # a weak reference
+    cdef uint64_t begin  # the address that offsets are counted from
+
+    def __dealloc__(self):
+        if self.uses != NULL:
+            release_uses(self.uses)
+
+
+cdef dict host_memory = {}  # by id of the owner
+cdef size_t sweep_at = 256
+
+
+cdef object owner_of(object host):
+    """Return the object that the memory behind an array, or a view of one, belongs to."""
+    while True:
+        if isinstance(host, np.ndarray):
+            if host.base is None:
+                return host
+            host = host.base
+        elif isinstance(host, memoryview):
+            host = host.obj
+        else:
+            return host
+
+
+cdef int forget_gone() except -1:
+    global sweep_at
+    for key in [key for key, memory in host_memory.items() if (<HostMemory> memory).owner() is None]:
+        del host_memory[key]
+    sweep_at = max(<size_t> 256, <size_t> (2 * len(host_memory)))
+    return 0
+
+
+cdef int add_host_use(
+    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, vector[Use]& uses
+) except -1:
+    cdef HostMemory memory
+    cdef uint64_t begin
+    owner = owner_of(host)
+    if type(owner) is HostView:  # memory that the device shares
+        begin = (<HostView> owner).memory.native.address
+        if begin and address >= begin:
+            uses.push_back(use_of(
+                (<HostView> owner).allocation.uses, address - begin, nbytes, WRITES if writes else 0,
+                named(kind, "to" if writes else "from")))
+        return 0
+    memory = <HostMemory> host_memory.get(id(owner))
+    if memory is None or memory.owner() is not owner:
+        if not writes:  # nobody writes there
+            return 0
+        try:
+            reference = weakref.ref(owner)
+        except TypeError:  # another object may have its place later
+            return 0
+        if len(host_memory) > sweep_at:
+            forget_gone()
+        memory = HostMemory.__new__(HostMemory)
+        memory.uses = new_uses()
+        memory.owner = reference
+        memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
+        host_memory[id(owner)] = memory
+    begin = address - memory.begin if address >= memory.begin else address
+    uses.push_back(use_of(
+        memory.uses, begin, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
+    return 0

@@ -1,7 +1,10 @@
 """Device memory as Python sees it."""
 
+from libcpp.vector cimport vector
+
 from forebay.core.driver cimport Memory
 from forebay.queues.memory.allocation cimport Allocation
+from forebay.races.engine cimport Use
 
 
 cdef class Buffer:
@@ -20,4 +23,6 @@ cdef inline void note_launch_write(Buffer buffer) noexcept:
     buffer.allocation.uses.generation += 1
 
 
+# For the checker of races: what a command of this kind, a copy or a fill, does with it
+cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)

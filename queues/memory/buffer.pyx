@@ -18,6 +18,8 @@ from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
 from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
+from forebay.races.checker cimport named, on_host, use_of
+from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 from forebay.core.kinds import AnyBuffer, AnyQueue, be
@@ -46,6 +48,21 @@ cdef object view_in_place(Buffer buffer):
     except (TypeError, BufferError):
         return None
     return np.ndarray(buffer.shape, buffer.dtype, new_host_view(buffer.allocation), buffer.start)
+
+
+cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1:
+    if buffer.nbytes:
+        uses.push_back(use_of(
+            buffer.allocation.uses, buffer.start, buffer.nbytes, WRITES if writes else 0,
+            named(kind, "to" if writes else "from")))
+    return 0
+
+
+cdef int check_view(Buffer buffer) except -1:
+    """Tell the checker of races that the host may read the memory now. It may read it later just as well."""
+    cdef vector[Use] uses
+    uses.push_back(use_of(buffer.allocation.uses, buffer.start, buffer.nbytes, DOUBTFUL, named("host", "a view of it")))
+    return on_host(buffer.allocation.state, uses)
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -213,6 +230,8 @@ cdef class Buffer:
                 "usm_type='shared'")
         if self.nbytes == 0:
             return np.empty(self.shape, self.dtype)
+        if self.allocation.state.checked:
+            check_view(self)
         return np.ndarray(self.shape, self.dtype, new_host_view(self.allocation), self.start)
 
     @property

@@ -22,11 +22,15 @@ from forebay.core.epochs cimport submitted_epoch
 from forebay.core.marker cimport Marker, new_marker
 from forebay.core.state cimport QueueState, is_closed
 from forebay.core.uses cimport Uses, note_use
-from forebay.events.event cimport new_event, reach, set_marker
+from forebay.events.event cimport Event, new_event, reach, set_marker
 from forebay.lifetimes.collection cimport collect_device, collect_queue
 from forebay.lifetimes.retired cimport retire_after
-from forebay.queues.memory.allocation cimport OwnedMemory, hold_memory, pinned_memory_of
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.allocation cimport (
+    OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
+)
+from forebay.queues.memory.buffer cimport Buffer, add_use
+from forebay.races.checker cimport command, go_on, goes_on, is_checked, named, note_point, on_host, use_of, withdraw
+from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
@@ -55,6 +59,8 @@ cdef struct End:
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
+    if is_checked(state) and not goes_on():
+        return copy_checked(queue, state, dst, src)
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
         copy_strided(queue, dst, src)
@@ -68,6 +74,54 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
     else:
         raise ArgumentTypeError(
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    return 0
+
+
+cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
+    """Copy on a queue that is checked for races. Strided memory is copied by a launch, which is checked itself."""
+    cdef vector[Use] uses, read
+    if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
+        if isinstance(src, Buffer):
+            if (<Buffer> src).allocation.state == state.device:
+                add_use(src, False, "copy", uses)
+        elif type(src) is not strided_view:
+            add_host_end(src, False, state, uses, read)
+            on_host(state.device, read)
+        add_use(dst, True, "copy", uses)
+    elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
+        add_use(src, False, "copy", uses)
+        add_host_end(dst, True, state, uses, uses)
+    if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
+        command(queue, state, uses)
+    try:
+        go_on()
+        return copy(queue, state, dst, src)
+    except BaseException:
+        withdraw(uses)
+        raise
+
+
+cdef int add_host_end(
+    object host, bint writes, QueueState* state, vector[Use]& uses, vector[Use]& at_once
+) except -1:
+    """Add an end of a copy in memory of the host. What is not pinned is read `at_once`, because it is staged."""
+    cdef OwnedMemory pinned
+    cdef Py_buffer view
+    try:
+        PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
+    except (TypeError, BufferError, ValueError):
+        return 0  # the copy says so, or makes an array of it first
+    try:
+        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        if pinned is None:
+            add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
+        elif view.len:
+            uses.push_back(use_of(
+                pinned.uses, <uint64_t> <uintptr_t> view.buf - pinned_begin(view.buf), view.len,
+                WRITES if writes else 0,
+                named("copy", "to" if writes else "from")))
+    finally:
+        PyBuffer_Release(&view)
     return 0
 
 
@@ -147,9 +201,15 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
+    cdef vector[Use] uses
+    if is_checked(state):
+        add_use(src, False, "copy", uses)
+        command(queue, state, uses)
     submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
     if marker != NULL:
         set_marker(event, marker, False, queue)
+        if is_checked(state):
+            note_point(queue, state, &(<Event> event).seen)
     return event
 
 

@@ -1,11 +1,15 @@
 """Fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat."""
 
+from libcpp.vector cimport vector
+
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.buffer cimport Buffer, add_use
+from forebay.races.checker cimport command, go_on, goes_on, is_checked, withdraw
+from forebay.races.engine cimport Use
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 import numpy as np
@@ -32,6 +36,8 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     cdef Order order
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
+    if is_checked(state) and not goes_on():
+        return fill_checked(queue, state, buffer, first, size)
     if buffer.nbytes == 0:
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
@@ -49,6 +55,21 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     if status != 0:
         queue._raise(status, "fill")
     return 0
+
+
+cdef int fill_checked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1:
+    """Fill on a queue that is checked for races."""
+    cdef vector[Use] uses
+    add_use(buffer, True, "fill", uses)
+    command(queue, state, uses)
+    try:
+        go_on()
+        return fill_bytes(queue, state, buffer, first, size)
+    except BaseException:
+        withdraw(uses)
+        raise
 
 
 cdef bytes fill_pattern(Buffer buf, object value):

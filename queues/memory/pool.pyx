@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -23,7 +23,7 @@ from forebay.core.epochs cimport (
     Epochs, advance_submitted, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport BY_STEP, DeviceState, QueueState, release_device_state
+from forebay.core.state cimport ALLOWING, DeviceState, QueueState, release_device_state
 from forebay.core.uses cimport Point, note_use, release_points
 from forebay.lifetimes.collection cimport reach_point
 from forebay.lifetimes.retired cimport retire_after
@@ -34,6 +34,8 @@ from forebay.queues.memory.slabs cimport (
     points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
     take_own
 )
+from forebay.races.checker cimport command, is_checked, made, named, use_of
+from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
 from forebay.sync.points cimport carry_pending
 
@@ -369,6 +371,8 @@ cdef class MemoryPool:
         buffer.memory.address = lease.address
         buffer.memory.offset = buffer.start = 0
         buffer.memory.kind = kind.code
+        if is_checked(state):
+            note_alloc(queue, state, buffer)
         return buffer
 
     cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes):
@@ -561,7 +565,7 @@ cdef Status order_after(QueueState* queue, Epochs* freed_on, uint64_t freed_at) 
 
 cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
     """Return whether a free on the queue, which is locked, has no wait to gather. May say no without need."""
-    if queue.barred & ~<int> BY_STEP != 0 or queue.adopted:
+    if queue.barred & ~<uint32_t> ALLOWING != 0 or queue.adopted:
         return False
     if queue.is_null:
         return queue.device.listed.load(memory_order_acquire) == NULL
@@ -591,6 +595,21 @@ cdef int submit_free(object queue, QueueState* state) except -1:
     return 0
 
 
+cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
+    """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
+    cdef vector[Use] uses
+    made(buffer.allocation.uses, buffer.nbytes)
+    uses.push_back(use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, named("alloc", "")))
+    return command(queue, state, uses)
+
+
+cdef int check_free(object queue, QueueState* state, Allocation allocation) except -1:
+    """Tell the checker of races that memory goes back, after all that a queue comes after."""
+    cdef vector[Use] uses
+    uses.push_back(use_of(allocation.uses, 0, allocation.memory.native.nbytes, WRITES, named("free", "")))
+    return command(queue, state, uses)
+
+
 cdef int free(object queue, QueueState* state, object buf) except -1:
     cdef Allocation allocation
     if type(buf) is not Buffer:
@@ -605,6 +624,9 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
     if type(native) is not Lease:
         native.check_live()
+    if is_checked(state):
+        check_free(queue, state, allocation)
+    if type(native) is not Lease:
         submit_free(queue, state)
         native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
         return 0

@@ -126,6 +126,8 @@ class Moves:
         width = min(BLOCK, 1 << (x[0] - 1).bit_length())
         block = (width, BLOCK // width)
         grid = (-(-x[0] // width), min(-(-rows // block[1]), MOST_ROWS))
+        if queue.checked:
+            queue._announce_move(to, source)
         queue.launch(
             self._kernels[unit], grid, block, into, to.start // unit, out_of, source.start // unit, rows,
             *x, *y, *z, *w[1:],

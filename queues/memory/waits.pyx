@@ -18,6 +18,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Point, Uses, points_of, release_points, writers_of
 from forebay.events.event cimport reach
 from forebay.queues.memory.allocation cimport Allocation
+from forebay.races.checker cimport come_after_uses, is_checked, waited_for_uses
 from forebay.sync.ordering cimport wait_for_point
 from forebay.sync.points cimport take_point
 
@@ -121,7 +122,10 @@ cdef int wait_for_uses(Allocation allocation) except -1:
         refuse_unsafe("waiting for the uses of a Buffer")
     with nogil:
         users_to_wait_for(allocation.state, allocation.uses, points)
-    return wait_for_points(allocation, points, NULL)
+    wait_for_points(allocation, points, NULL)
+    if allocation.state.checked:
+        waited_for_uses(allocation.uses, False)
+    return 0
 
 
 cdef int wait_for_writers(Allocation allocation, QueueState* reader) except -1:
@@ -132,7 +136,10 @@ cdef int wait_for_writers(Allocation allocation, QueueState* reader) except -1:
     cdef vector[Point] points
     with nogil:
         writers_to_wait_for(allocation.state, allocation.uses, points)
-    return wait_for_points(allocation, points, reader)
+    wait_for_points(allocation, points, reader)
+    if allocation.state.checked:
+        waited_for_uses(allocation.uses, True)
+    return 0
 
 
 cdef int order_after(object queue, QueueState* state, vector[Point]& points) except -1:
@@ -167,6 +174,8 @@ cdef int order_after_writers(object queue, QueueState* state, Allocation allocat
         return 0  # the command will be refused, or goes through the host
     with nogil:
         writers_to_wait_for(state.device, allocation.uses, points)
+    if is_checked(state):
+        come_after_uses(queue, state, allocation.uses, True)
     return order_after(queue, state, points)
 
 
@@ -177,4 +186,6 @@ cdef int order_after_uses(object queue, QueueState* state, Allocation allocation
         return 0
     with nogil:
         users_to_wait_for(state.device, allocation.uses, points)
+    if is_checked(state):
+        come_after_uses(queue, state, allocation.uses, False)
     return order_after(queue, state, points)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 
 import click
 from rich.console import Console
@@ -17,6 +18,7 @@ from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import describe
 from forebay.queues.drivers.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.queues.kernels.cache import BinaryCache
+from forebay.races import settings as races
 from forebay.tracing.program import run
 
 __all__ = ["main"]
@@ -243,6 +245,28 @@ def selftest(
     from forebay.selftest.messages import Request
 
     sys.exit(run_selftest(Request(device, rounds, seconds, patience, calls_only), output, in_process))
+
+
+@commands.command("check", short_help="Run a program, and look for races.", context_settings=RUNS_A_PROGRAM)
+@click.option("--error", is_flag=True, help="Raise RaceError at the second command instead of submitting it.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def check(error: bool, command: tuple[str, ...]) -> None:
+    """Run a program, and tell commands that use the same memory and that nothing in the program orders.
+
+    For example: forebay check -- python app.py. Each race is told on stderr when its second command is submitted, with
+    both lines and the wait that is missing; and each process that uses forebay prints a summary at its end, with what
+    may be races. The exit status is the program's, but 1 if it was 0 and there was a race for certain.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "races")
+        status = run(command, {races.VARIABLE: "races,error" if error else "races", races.SUMMARY: path})
+        certain = 0
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                certain = sum(int(line.split()[0]) for line in file)
+        else:
+            print("forebay: nothing was checked: the program made no Device, or was ended by force", file=sys.stderr)
+    sys.exit(1 if status == 0 and certain else status)
 
 
 @commands.command(

@@ -28,6 +28,7 @@ from forebay.core.errors import (
     OutOfBoundsError,
     OutOfMemoryError,
     OutOfRangeError,
+    RaceError,
     ScratchOverflowError,
     StepError,
     TimeoutError,
@@ -53,6 +54,7 @@ from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.memory.strided import StridedView
 from forebay.queues.queue import Queue
 from forebay.queues.steps.step import Step
+from forebay.races.reports import Race
 from forebay.tracing import trace
 
 __all__ = [
@@ -94,6 +96,8 @@ __all__ = [
     "OutOfRangeError",
     "Program",
     "Queue",
+    "Race",
+    "RaceError",
     "Result",
     "ScratchOverflowError",
     "Stats",

@@ -13,6 +13,8 @@ FLOORS = {
     "sync": 2,
     "lifetimes": 3,
     "events": 4,
+    "races": 2,  # of queues, because what is judged there are these; events and memory tell it what they do
+    "races.launches": 5,
     "queues.kernels": 5,
     "queues.memory": 5,
     "queues.capture_rules": 5,
@@ -41,7 +43,7 @@ FLOORS = {
     "selftest": 12,
     "__main__": 13,
 }
-FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "queues", "src/forebay")
+FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues", "src/forebay")
 CIMPORT = re.compile(r"^[ \t]*from (forebay[\w.]*) c?import (\([^)]*\)|[^\n#]*)|^[ \t]*c?import (forebay[\w.]*)", re.M)
 
 

@@ -27,7 +27,7 @@ if not importlib.util.find_spec("stubgen_pyx"):  # which takes long to import
 
 pytestmark = pytest.mark.needs("no chosen device")
 
-ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "queues")
+ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues")
 FACE = Path("src", "forebay")
 BENCH = Path("microbench")
 BUILD_SDIST = "import setuptools.build_meta as b; print(b.build_sdist('dist'))"

@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from forebay.core.errors import (
     CaptureError,
@@ -141,6 +142,7 @@ class Capture:
             self.check()
             self.graph._check_not_freed(work)
             node = self.graph._append(work, self._ends[queue])
+            node._captured_on = ref(queue)
             self._ends[queue] = (node,)
         return node
 

@@ -50,6 +50,7 @@ class _Reader:
             self._value = place.bytes().view(element)
         elif place.buffer is not None:
             self._queue = place.buffer.device.queue(blocking=False)
+            self._queue._check_no_more()  # it reads while others write, which is what it is for
 
     def read(self) -> int:
         if self._queue is not None and self._buffer is not None:
@@ -98,6 +99,7 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     arrived = threading.Event()
     queue.host(arrived.set)
     gate = queue._gate()
+    queue._come_after_unseen()
     threading.Thread(
         target=_let_go,
         args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),

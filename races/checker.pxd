@@ -1,0 +1,55 @@
+"""Checks the order of commands. Who submits one on a queue with BY_CHECK says here what it does; see `checker.pyx`."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.state cimport BY_CHECK, BY_STEP, DeviceState, QueueState
+from forebay.core.uses cimport Uses
+from forebay.races.engine cimport Moment, Use
+
+
+cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
+    """Return whether a command is to be told to the checker: the queue is checked, and not captured."""
+    return queue.barred & ~<uint32_t> BY_STEP == BY_CHECK
+
+
+cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint32_t what) noexcept
+
+# What a command is: (kind, name, index of the argument, its name), once for each
+cdef uint32_t what_of(uint64_t kernel_id, uint32_t index, object kernel) except 0
+cdef uint32_t named(str kind, str argument) except 0
+cdef uint32_t what_of_node(uint32_t what, str place) except 0
+cdef int tell_of_nodes(
+    object queue, QueueState* state, const Use& first, const Use& second, tuple missing
+) except -1
+cdef uint32_t line_of_program() except? 0
+
+# Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
+cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1
+# Whoever has told a command calls its function again, which then goes on: so that its body is there once, and is
+# compiled as if nothing was checked. No Python code runs between the two.
+cdef void go_on() noexcept
+cdef bint goes_on() noexcept
+cdef void withdraw(vector[Use]& uses) noexcept  # it was not submitted after all
+cdef int on_host(DeviceState* device, vector[Use]& uses) except -1  # what the host does at once
+cdef int made(Uses* uses, uint64_t nbytes) except -1
+cdef int begin_life(object queue, QueueState* state, Uses* uses) except -1  # memory that is handed out again
+
+# Order
+# A record; `kept` is given back by `drop_point`
+cdef int note_point(object queue, QueueState* state, void** kept) except -1
+cdef void drop_point(void** kept) noexcept
+cdef int wait_for_point(object queue, QueueState* state, const void* kept) except -1
+cdef int come_after_queue(
+    object queue, QueueState* state, object producer, QueueState* producer_state
+) except -1
+cdef void reached(const void* kept) noexcept  # the host knows it
+cdef int other_command(object queue, QueueState* state) except -1  # which uses no memory
+cdef int come_after_unseen(object queue, QueueState* state) except -1
+cdef int finished(object queue, QueueState* state) except -1
+cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
+cdef int finished_device(DeviceState* device) except -1
+cdef void waited_for_uses(Uses* uses, bint writers_only) noexcept
+cdef int come_after_uses(object queue, QueueState* state, Uses* uses, bint writers_only) except -1
+cdef object host_function(object queue, QueueState* state, object function)
+cdef int begin_check(object device, DeviceState* state, bint raises) except -1

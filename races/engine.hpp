@@ -1,0 +1,421 @@
+// What precedes what in a checked program, and what its commands read and write: clocks, uses, conflicts.
+//
+// Nothing here asks a driver or the runtime's own clocks, which forget what happens to be done. All of it runs with the
+// GIL and calls no Python code, so that nobody sees it half changed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace races {
+
+enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8 };
+enum Overlap { APART, MAYBE, SHARED };
+
+constexpr size_t MOST_USES = 128;  // of one piece of memory; what is older is forgotten
+constexpr size_t FIRST_SWEEP = 1024;
+
+// Up to which epoch of each queue something comes after it; ascending by queue. Never changed, so clocks share it.
+using Entries = std::vector<std::pair<uint64_t, uint64_t>>;
+using Past = std::shared_ptr<const Entries>;
+
+inline uint64_t epoch_in(const Past& past, uint64_t queue) {
+    if (!past) return 0;
+    auto found = std::lower_bound(past->begin(), past->end(), std::make_pair(queue, uint64_t(0)));
+    return found != past->end() && found->first == queue ? found->second : 0;
+}
+
+// A point of a queue: everything up to it.
+struct Moment {
+    Past past;
+    uint64_t queue = 0;
+    uint64_t epoch = 0;
+    uint32_t line = 0;  // of the program, where the point was taken
+};
+
+// What a command does with a piece of memory.
+struct Use {
+    void* memory = nullptr;  // by which it is known
+    uint64_t lo = 0, hi = 0;  // bytes: the first, and behind the last
+    uint64_t pitch = 0, width = 0;  // rows of so many bytes, so far apart; 0: all of it
+    uint64_t choice = 0;  // which part the kernel may have chosen by its arguments; 0: none
+    uint32_t what = 0;  // the kind of command, and which of its arguments
+    uint8_t flags = 0;
+    // set when it is noted
+    uint32_t line = 0;
+    uint64_t queue = 0, epoch = 0;
+    Past past;
+};
+
+struct Conflict {
+    Use first, second;
+    bool certain;
+    bool told;  // a host function comes between, which may have told the program
+    Moment early;  // the newest point of the first one's queue that the second comes after; queue 0: none
+    uint32_t made;  // the line that made the memory
+    uint64_t kept;  // the size of the memory
+};
+
+struct Memory {
+    uint64_t nbytes = 0;
+    uint32_t made = 0;
+    std::vector<Use> uses;  // the oldest first
+    Past forgotten;  // of uses that were forgotten because there are too many
+};
+
+struct Queue {
+    uint64_t id = 0, epoch = 1;
+    bool null = false, blocking = false;
+    bool observed = false;  // somebody comes after its last epoch, and not after what follows
+    bool listed = false;
+    bool vague = false;  // what it comes after cannot all be seen
+    void* context = nullptr;
+    void* thing = nullptr;  // a weak reference to the Queue
+    uint64_t null_seen = 0;
+    uint64_t commands = 0;
+    Past past;
+    std::vector<Moment> points;  // the newest of each queue that it comes after, and where that was taken
+};
+
+struct Context {
+    Queue* null = nullptr;
+    std::vector<Queue*> listed;  // blocking queues with commands since the last of the null queue
+    bool raises = false;
+};
+
+inline Overlap contiguous_and_rows(uint64_t lo, uint64_t hi, const Use& rows) {
+    uint64_t row = rows.lo;
+    if (lo >= rows.lo + rows.width) row += ((lo - rows.lo - rows.width) / rows.pitch + 1) * rows.pitch;
+    return row < hi && row < rows.hi ? SHARED : APART;
+}
+
+inline Overlap overlap(const Use& one, const Use& other) {
+    if (one.hi <= other.lo || other.hi <= one.lo) return APART;
+    if (!one.pitch && !other.pitch) return SHARED;
+    if (!one.pitch) return contiguous_and_rows(one.lo, one.hi, other);
+    if (!other.pitch) return contiguous_and_rows(other.lo, other.hi, one);
+    if (one.pitch != other.pitch) return MAYBE;
+    uint64_t apart = one.lo <= other.lo ? (other.lo - one.lo) % one.pitch
+                                        : (one.pitch - (one.lo - other.lo) % one.pitch) % one.pitch;
+    return apart < one.width || apart + other.width > one.pitch ? SHARED : APART;
+}
+
+// Whether the two surely meet, if nothing orders them.
+inline bool is_certain(const Use& first, const Use& second) {
+    bool chosen = first.choice && second.choice && first.choice != second.choice;
+    return !chosen && !((first.flags | second.flags) & DOUBTFUL) && overlap(first, second) == SHARED;
+}
+
+class Engine {
+  public:
+    std::unordered_map<uint64_t, Queue> queues;
+    std::unordered_map<void*, Context> contexts;
+    std::unordered_map<void*, Memory> memories;
+    std::unordered_map<uint64_t, uint64_t> waited;  // by queue: the epoch that some thread has waited for
+    Past told;  // everything that host functions come after
+    const Moment* running = nullptr;  // of the host function that runs now
+    bool (*is_gone)(void* memory) = nullptr;  // nobody else has it
+    void (*retain)(void* memory) = nullptr;
+    void (*release)(void* memory) = nullptr;
+    bool (*is_queue_gone)(void* thing) = nullptr;
+    void (*drop_thing)(void* thing) = nullptr;
+    size_t sweep_memories = FIRST_SWEEP, sweep_queues = FIRST_SWEEP;
+    uint64_t forgotten = 0;
+
+    uint64_t waited_for(uint64_t queue) const {
+        auto found = waited.find(queue);
+        return found == waited.end() ? 0 : found->second;
+    }
+
+    // -- order
+
+    bool covers(const Past& past, const Past& other) const {
+        return std::all_of(other->begin(), other->end(), [&](const auto& entry) {
+            return entry.second <= epoch_in(past, entry.first) || entry.second <= waited_for(entry.first);
+        });
+    }
+
+    Past joined(const Past& past, const Past& other) const {
+        if (!other || other == past || covers(past, other)) return past;
+        auto made = std::make_shared<Entries>();
+        size_t i = 0, j = 0, ours = past ? past->size() : 0;
+        while (i < ours || j < other->size()) {
+            std::pair<uint64_t, uint64_t> next;
+            if (j == other->size() || (i < ours && (*past)[i].first < (*other)[j].first)) next = (*past)[i++];
+            else if (i == ours || (*other)[j].first < (*past)[i].first) next = (*other)[j++];
+            else next = {(*past)[i].first, std::max((*past)[i].second, (*other)[j].second)}, i++, j++;
+            if (next.second > waited_for(next.first)) made->push_back(next);  // or everybody comes after it
+        }
+        return made;
+    }
+
+    Past joined(const Past& past, const Moment& moment) const {
+        // What comes after an epoch comes after its past, too.
+        if (moment.epoch <= epoch_in(past, moment.queue) || moment.epoch <= waited_for(moment.queue)) return past;
+        auto own = std::make_shared<Entries>(1, std::make_pair(moment.queue, moment.epoch));
+        return joined(joined(past, moment.past), own);
+    }
+
+    Moment moment_of(Queue& queue, uint32_t line = 0) {
+        queue.observed = true;
+        return Moment{queue.past, queue.id, queue.epoch, line};
+    }
+
+    // Whoever comes after an epoch comes after all of its past, so a queue with more of a past has a new epoch.
+    void come_after(Queue& queue, Past past) {
+        if (past == queue.past) return;
+        queue.past = std::move(past);
+        if (queue.observed) queue.epoch++;
+        queue.observed = false;
+    }
+
+    void come_after(Queue& queue, const Moment& moment) {
+        if (!moment.queue || moment.queue == queue.id) return;
+        come_after(queue, joined(queue.past, moment));
+        list(queue);
+        for (auto& point : queue.points)
+            if (point.queue == moment.queue) {
+                if (moment.epoch > point.epoch) point = moment;
+                return;
+            }
+        if (queue.points.size() < MOST_USES) queue.points.push_back(moment);
+    }
+
+    void come_after_all(Queue& queue) {
+        for (auto& each : queues)
+            if (each.second.context == queue.context && each.first != queue.id)
+                come_after(queue, moment_of(each.second));
+        queue.vague = true;
+    }
+
+    void list(Queue& queue) {
+        if (!queue.blocking || queue.null || queue.listed) return;
+        queue.listed = true;
+        contexts[queue.context].listed.push_back(&queue);
+    }
+
+    // What every command does first, records and waits among them: the rules of the null queue.
+    void begin(Queue& queue) {
+        Context& context = contexts[queue.context];
+        if (running) come_after(queue, joined(queue.past, *running));
+        if (queue.null) {
+            for (Queue* other : context.listed) {
+                come_after(queue, joined(queue.past, moment_of(*other)));
+                other->listed = false;
+            }
+            context.listed.clear();
+        } else if (queue.blocking) {
+            if (context.null && context.null->commands != queue.null_seen) {
+                come_after(queue, joined(queue.past, moment_of(*context.null)));
+                queue.null_seen = context.null->commands;
+            }
+            list(queue);
+        }
+        if (queue.null) queue.commands++;
+    }
+
+    void wait_on_host(uint64_t queue, uint64_t epoch) {
+        uint64_t& known = waited[queue];
+        known = std::max(known, epoch);
+    }
+
+    void wait_on_host(const Moment& moment) {
+        if (!moment.queue) return;
+        wait_on_host(moment.queue, moment.epoch);
+        wait_on_host(moment.past);
+    }
+
+    void wait_on_host(const Past& past) {
+        if (past)
+            for (auto& entry : *past) wait_on_host(entry.first, entry.second);
+    }
+
+    // The null queue speaks for the blocking queues too.
+    void finish(Queue& queue) {
+        if (queue.null) {
+            for (auto& each : queues)
+                if (each.second.context == queue.context && each.second.blocking) wait_on_host(moment_of(each.second));
+        }
+        wait_on_host(moment_of(queue));
+    }
+
+    void finish_context(void* context) {
+        for (auto& each : queues)
+            if (each.second.context == context) wait_on_host(moment_of(each.second));
+        forget_waited();
+    }
+
+    // -- conflicts
+
+    bool is_ordered(const Use& first, const Past& past, uint64_t queue) const {
+        return first.queue == queue || first.epoch <= waited_for(first.queue)
+            || first.epoch <= epoch_in(past, first.queue);
+    }
+
+    Moment newest_point(const Queue& queue, uint64_t producer) const {
+        for (auto& point : queue.points)
+            if (point.queue == producer) return point;
+        return Moment();
+    }
+
+    // `queue` is NULL for what the host itself does, at once.
+    void find_conflicts(Queue* queue, std::vector<Use>& uses, std::vector<Conflict>& found) {
+        for (auto& use : uses) {
+            if (queue && queue->vague) use.flags |= DOUBTFUL;
+            auto place = memories.find(use.memory);
+            if (place == memories.end()) continue;
+            Memory& memory = place->second;
+            for (auto& first : memory.uses) {
+                if (!((first.flags | use.flags) & WRITES)) continue;
+                if (is_ordered(first, queue ? queue->past : none, queue ? queue->id : 0)) continue;
+                Overlap shared = overlap(first, use);
+                if (shared == APART) continue;
+                bool told_of = first.epoch <= epoch_in(told, first.queue);
+                bool certain = !told_of && is_certain(first, use);
+                found.push_back(Conflict{
+                    first, use, certain, told_of, queue ? newest_point(*queue, first.queue) : Moment(), memory.made,
+                    memory.nbytes});
+            }
+        }
+    }
+
+    // A later use of one queue stands for an earlier one of its, if whoever races with that one races with it too.
+    static bool stands_for(const Use& later, const Use& earlier) {
+        return later.queue == earlier.queue && later.lo <= earlier.lo && earlier.hi <= later.hi
+            && (!later.pitch || (later.pitch == earlier.pitch && later.width == earlier.width && later.lo == earlier.lo))
+            && (!later.choice || later.choice == earlier.choice) && (later.flags & WRITES) >= (earlier.flags & WRITES)
+            && strength(later) >= strength(earlier);
+    }
+
+    static int strength(const Use& use) {
+        if (use.flags & DOUBTFUL) return use.flags & WRITES ? 1 : 0;
+        if (!(use.flags & WRITES)) return 2;
+        return use.flags & NOT_CONST ? 3 : 4;
+    }
+
+    // Uses of one epoch that lie side by side are one: nobody comes after the one and not after the other.
+    static bool continues(const Use& later, const Use& earlier) {
+        return later.queue == earlier.queue && later.epoch == earlier.epoch && later.line == earlier.line
+            && later.what == earlier.what && later.flags == earlier.flags && later.choice == earlier.choice
+            && !later.pitch && !earlier.pitch && later.lo <= earlier.hi && earlier.lo <= later.hi;
+    }
+
+    void note(Queue& queue, std::vector<Use>& uses, uint32_t line) {
+        if (queue.observed) queue.epoch++;
+        queue.observed = false;
+        for (auto& use : uses) {
+            use.queue = queue.id;
+            use.epoch = queue.epoch;
+            use.line = line;
+            use.past = queue.past;
+            Memory& memory = memory_of(use.memory);
+            memory.nbytes = std::max(memory.nbytes, use.hi);
+            auto& there = memory.uses;
+            Use kept = use;
+            size_t left = 0;
+            for (size_t i = 0; i < there.size(); i++) {
+                if (stands_for(kept, there[i]) || there[i].epoch <= waited_for(there[i].queue)) continue;
+                if (continues(kept, there[i])) {
+                    kept.lo = std::min(kept.lo, there[i].lo);
+                    kept.hi = std::max(kept.hi, there[i].hi);
+                    continue;
+                }
+                if (left != i) there[left] = std::move(there[i]);
+                left++;
+            }
+            there.resize(left);
+            if (there.size() >= MOST_USES) {
+                size_t many = MOST_USES / 4;
+                for (size_t i = 0; i < many; i++)
+                    memory.forgotten = joined(
+                        memory.forgotten, Moment{there[i].past, there[i].queue, there[i].epoch, there[i].line});
+                there.erase(there.begin(), there.begin() + many);
+                forgotten += many;
+            }
+            there.push_back(std::move(kept));
+        }
+        if (memories.size() > sweep_memories) forget_waited();
+    }
+
+    // The command was not submitted after all. What it stood for is forgotten with it.
+    void withdraw(const std::vector<Use>& uses) {
+        for (auto& use : uses) {
+            auto place = memories.find(use.memory);
+            if (place == memories.end()) continue;
+            auto& there = place->second.uses;
+            there.erase(
+                std::remove_if(there.begin(), there.end(), [&](const Use& each) {
+                    return each.queue == use.queue && each.epoch == use.epoch && each.line == use.line
+                        && each.what == use.what;
+                }),
+                there.end());
+        }
+    }
+
+    // -- memory
+
+    Memory& memory_of(void* key) {
+        auto place = memories.find(key);
+        if (place != memories.end()) return place->second;
+        retain(key);
+        return memories[key];
+    }
+
+    // Everything that comes before the uses of a piece of memory, and these.
+    Past past_of(void* key, bool writers_only) const {
+        Past past;
+        auto place = memories.find(key);
+        if (place == memories.end()) return past;
+        for (auto& use : place->second.uses)
+            if (!writers_only || use.flags & WRITES) past = joined(past, Moment{use.past, use.queue, use.epoch, 0});
+        return joined(past, place->second.forgotten);
+    }
+
+    void forget_waited() {
+        std::vector<void*> gone;
+        for (auto each = memories.begin(); each != memories.end();) {
+            auto& uses = each->second.uses;
+            uses.erase(
+                std::remove_if(uses.begin(), uses.end(), [&](const Use& use) {
+                    return use.epoch <= waited_for(use.queue);
+                }),
+                uses.end());
+            if (uses.empty()) uses.shrink_to_fit();
+            if (is_gone(each->first)) {
+                gone.push_back(each->first);
+                each = memories.erase(each);
+            } else {
+                ++each;
+            }
+        }
+        for (void* memory : gone) release(memory);
+        sweep_memories = std::max(FIRST_SWEEP, 2 * memories.size());
+        if (queues.size() > sweep_queues) forget_queues();
+    }
+
+    // Queues that nobody has and that some thread has waited for. No use of theirs is left.
+    void forget_queues() {
+        for (auto each = queues.begin(); each != queues.end();) {
+            Queue& queue = each->second;
+            if (!queue.null && !queue.listed && queue.thing && is_queue_gone(queue.thing)
+                && queue.epoch <= waited_for(queue.id)) {
+                drop_thing(queue.thing);
+                waited.erase(queue.id);
+                each = queues.erase(each);
+            } else {
+                ++each;
+            }
+        }
+        sweep_queues = std::max(FIRST_SWEEP, 2 * queues.size());
+    }
+
+  private:
+    const Past none;
+};
+
+}  // namespace races

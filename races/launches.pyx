@@ -1,0 +1,247 @@
+"""What launches read and write: the bytes of their buffers, by what is known of the kernel.
+
+A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise. All bytes
+of a buffer count as used. But a kernel that has fewer work-items than elements may choose a part by an integer that it
+is given, and then another launch may choose another part.
+"""
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+from cpython.object cimport PyObject
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Geometry
+from forebay.core.plan cimport POINTER, VALUE, Parameter
+from forebay.core.uses cimport Uses, new_uses
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.memory.allocation cimport add_host_use
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.races.checker cimport named, use_of, what_of
+from forebay.races.engine cimport DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
+
+if TYPE_CHECKING:
+    from forebay.queues.memory.strided import StridedView
+
+cdef uint64_t EVERYWHERE = <uint64_t> -1
+cdef dict announced = {}  # by thread: the uses of its next launch, which forebay itself makes
+
+
+cdef inline uint64_t mix(uint64_t found, uint64_t value) noexcept nogil:
+    return (found ^ value) * <uint64_t> 0x9E3779B97F4A7C15 + (found >> 29)
+
+
+cdef inline int64_t integer_at(char code, const char* at) noexcept nogil:
+    if code == c"i":
+        return (<const int32_t*> at)[0]
+    if code == c"I":
+        return (<const uint32_t*> at)[0]
+    if code == c"q" or code == c"Q":
+        return (<const int64_t*> at)[0]
+    if code == c"h":
+        return (<const int16_t*> at)[0]
+    if code == c"H":
+        return (<const uint16_t*> at)[0]
+    if code == c"b":
+        return (<const int8_t*> at)[0]
+    return (<const uint8_t*> at)[0]
+
+
+cdef inline bint is_integer(char code) noexcept nogil:
+    return code in (c"b", c"B", c"h", c"H", c"i", c"I", c"q", c"Q")
+
+
+cdef inline uint64_t items_of(const Geometry* geometry) noexcept nogil:
+    cdef uint64_t items = 1
+    cdef int i
+    for i in range(geometry.dimensions):
+        items *= <uint64_t> geometry.groups[i] * geometry.block[i]
+    return items
+
+
+cdef uint64_t choice_of(
+    Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
+) noexcept nogil:
+    """Return a number for the part of so many elements that a launch may have chosen; 0 when it uses all of them."""
+    cdef const Parameter* parameter
+    cdef uint64_t found = mix(kernel.id, items_of(geometry))
+    cdef bint chooses = False
+    cdef int64_t value
+    cdef Py_ssize_t i
+    cdef uint32_t byte
+    if items_of(geometry) >= elements:
+        return 0
+    for i in range(kernel.count):
+        parameter = &kernel.layout[i]
+        if parameter.kind != VALUE:
+            continue
+        if is_integer(parameter.code):
+            value = integer_at(parameter.code, packed + parameter.offset)
+            if value != <int64_t> elements:  # which says how much there is, rather than where
+                chooses = True
+                found = mix(found, <uint64_t> value)
+        elif parameter.code == c"V":
+            chooses = True
+            for byte in range(parameter.size):
+                found = mix(found, <uint8_t> packed[parameter.offset + byte])
+    return found | 1 if chooses else 0
+
+
+cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t otherwise) except? -1:
+    if size is None:
+        return otherwise
+    known = {}
+    for leaf in size.leaves():
+        index = kernel._index_of(leaf.name)
+        known[leaf] = integer_at(
+            kernel.layout[<Py_ssize_t> index].code, packed + kernel.layout[<Py_ssize_t> index].offset)
+    return size.evaluate(known)
+
+
+cdef int add_declared(
+    Kernel kernel, Py_ssize_t i, tuple declared, Buffer buffer, uint64_t itemsize, const char* packed,
+    vector[Use]& uses
+) except -1:
+    """Add what `Kernel.reads` and `Kernel.writes` said of a parameter."""
+    cdef uint8_t flags = DECLARED | (WRITES if declared[0] else 0)
+    cdef int64_t elements = buffer.nbytes // itemsize
+    cdef int64_t first = evaluated(declared[1], kernel, packed, 0)
+    cdef int64_t end = evaluated(declared[2], kernel, packed, elements)
+    first, end = max(first, 0), min(end, elements)
+    if first < end:
+        uses.push_back(use_of(
+            buffer.allocation.uses, buffer.start + first * itemsize, (end - first) * itemsize, flags,
+            what_of(kernel.id, <uint32_t> i, kernel)))
+    return 0
+
+
+cdef int add_launch(
+    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, vector[Use]& uses
+) except -1:
+    cdef Buffer buffer
+    cdef uint64_t itemsize
+    cdef uint8_t flags
+    cdef Py_ssize_t i
+    cdef Use use
+    if announced and take_announced(uses):
+        return 0
+    for i in range(kernel.count):
+        if kernel.layout[i].kind != POINTER or type(<object> arguments[i]) is not Buffer:
+            continue
+        buffer = <Buffer> <object> arguments[i]
+        if buffer.nbytes == 0:
+            continue
+        itemsize = kernel.layout[i].element >> 1
+        if itemsize == 0 or buffer.nbytes % itemsize != 0:
+            itemsize = buffer.dtype.itemsize
+        if kernel.parts is not None and i in kernel.parts:
+            add_declared(kernel, i, kernel.parts[i], buffer, itemsize, packed, uses)
+            continue
+        flags = WRITES | NOT_CONST if kernel.layout[i].writes else 0
+        use = use_of(
+            buffer.allocation.uses, buffer.start, buffer.nbytes, flags, what_of(kernel.id, <uint32_t> i, kernel))
+        use.choice = choice_of(kernel, packed, geometry, buffer.nbytes // itemsize)
+        uses.push_back(use)
+    add_followed(kernel, uses)
+    return 0
+
+
+cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& read) except -1:
+    """Add the memory of the host from which a launch takes bytes by value, at once."""
+    cdef Py_ssize_t i
+    for i in range(kernel.count):
+        value = getattr(<object> arguments[i], "value", None)  # of a ByValue
+        if isinstance(value, np.ndarray):
+            add_host_use(value, value.ctypes.data, value.nbytes, False, "launch", read)
+    return 0
+
+
+# -- kernels that follow pointers
+
+
+cdef dict everything = {}  # by the device's state: what stands for all its memory, once a kernel may follow pointers
+
+
+cdef class Everything:
+    cdef Uses* uses  # owned, for good
+
+
+cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
+    """Add that a launch may have used any memory, or that it used some that such a launch may use too."""
+    cdef Everything all_of_it
+    cdef Use use
+    cdef bint writes = kernel.follows
+    cdef size_t i
+    if not everything and not kernel.follows:
+        return 0
+    key = <uint64_t> kernel.state
+    all_of_it = everything.get(key)
+    if all_of_it is None:
+        if not kernel.follows:
+            return 0
+        all_of_it = Everything.__new__(Everything)
+        all_of_it.uses = new_uses()
+        everything[key] = all_of_it
+    for i in range(uses.size()):
+        writes = writes or uses[i].flags & WRITES
+    use = use_of(
+        all_of_it.uses, 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
+        named("launch", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
+    if not kernel.follows:
+        use.choice = 1  # two that follow nothing cannot meet there
+    uses.push_back(use)
+    return 0
+
+
+# -- launches that forebay makes to copy strided memory
+
+
+cdef int add_view(object view, bint writes, list rows) except -1:
+    """Add the rows of a strided view: (memory, first byte, bytes to the end, pitch, width, doubtful)."""
+    cdef Buffer memory = view.memory
+    axes = sorted([(abs(stride), extent, stride) for extent, stride in zip(view.shape, view.strides) if extent > 1])
+    width, pitch, doubtful = view.dtype.itemsize, 0, False
+    low = memory.start + view.start + sum([stride * (extent - 1) for _, extent, stride in axes if stride < 0])
+    span = view.dtype.itemsize + sum([step * (extent - 1) for step, extent, _ in axes])
+    for step, extent, _ in axes:
+        if pitch == 0 and step <= width:
+            width = step * (extent - 1) + width
+        elif pitch == 0:
+            pitch, count = step, extent
+        elif step == pitch * count:
+            count *= extent
+        else:
+            doubtful = True
+    rows.append((memory, low, low + span, 0 if doubtful else pitch, width, writes, doubtful))
+    return 0
+
+
+def announce_move(to: StridedView, source: StridedView) -> None:
+    """Say what the next launch of this thread does: it copies strided memory, and uses no byte between."""
+    cdef list rows = []
+    add_view(to, True, rows)
+    if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
+        add_view(source, False, rows)
+    announced[threading.get_ident()] = rows
+
+
+def withdraw_move() -> None:
+    """Forget what was announced, if the launch did not take it."""
+    announced.pop(threading.get_ident(), None)
+
+
+cdef bint take_announced(vector[Use]& uses) except -1:
+    cdef Use use
+    rows = announced.pop(threading.get_ident(), None)
+    if rows is None:
+        return False
+    for memory, low, end, pitch, width, writes, doubtful in rows:
+        flags = (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0)
+        use = use_of(
+            (<Buffer> memory).allocation.uses, low, end - low, flags, named("copy", "to" if writes else "from"))
+        use.pitch = pitch
+        use.width = width
+        uses.push_back(use)
+    return True

@@ -1,0 +1,372 @@
+"""Races as objects and as text, with the line that would order the two commands."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple
+
+from forebay.core.kinds import AnyQueue
+
+log: logging.Logger = logging.getLogger("forebay.races")
+
+WRITES, NOT_CONST, DOUBTFUL, DECLARED = 1, 2, 4, 8  # as the engine has them
+Line = tuple[str, int, str]
+
+
+class Told(NamedTuple):
+    """What the checker has found: two uses of memory that nothing orders."""
+
+    certain: bool
+    host_between: bool
+    made: Line
+    nbytes: int
+    first_range: tuple[int, int]
+    second_range: tuple[int, int]
+    first_what: Any
+    second_what: Any
+    first_flags: int
+    second_flags: int
+    first_line: Line
+    second_line: Line
+    first_queue: Any
+    first_queue_id: int
+    second_queue: Any
+    early: Line | None
+    chosen: bool
+    context: int
+    missing: tuple[str, str] | None = None  # for two nodes of a graph: the line, and where it belongs
+
+
+@dataclass(frozen=True)
+class Access:
+    """One of the two commands of a `Race`, and what it does with the memory.
+
+    Attributes
+    ----------
+    kind : str
+        "launch", "copy", "fill", "alloc", "free", or "host" for what the host does itself.
+    kernel : str
+        Its name; empty for what is no launch.
+    argument : str
+        The parameter's type and name, or "to" and "from" of a copy.
+    writes : bool
+    queue : str
+        How the program calls the queue, as far as that was found, and its id; "the host" without one.
+    file, function : str
+    line : int
+        The innermost line of the program that is not forebay's own; 0 when there was none.
+    node : str
+        For a node of a graph, the ``file:line`` that added it to the graph or captured it; else empty.
+    """
+
+    kind: str
+    kernel: str
+    argument: str
+    writes: bool
+    queue: str
+    file: str
+    line: int
+    function: str
+    node: str = ""
+
+    @property
+    def place(self) -> str:
+        """``file:line``"""
+        return place_of((self.file, self.line, self.function))
+
+    def __str__(self) -> str:
+        what = f"{self.kind} of {self.kernel!r}" if self.kernel else self.kind
+        argument = f", {self.argument}" if self.argument else ""
+        node = f" (node made at {self.node})" if self.node else ""
+        does = {"alloc": "hands out", "free": "takes back"}.get(self.kind, "writes" if self.writes else "reads")
+        return f"{does}: {what}{argument}{node}, on {self.queue}, {self.place}"
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two commands that use the same memory, one of them writing, and that nothing in the program orders.
+
+    Attributes
+    ----------
+    certain : bool
+        False when there may be no race: see `basis`.
+    memory : str
+        The memory, and the line that made it.
+    begin, end : int
+        The bytes that both use: the first, and the one behind the last.
+    first, second : Access
+        In the order of their submission.
+    missing : str
+        A line of Python that orders the two, to be put where `where` says.
+    where : str
+    early : str
+        Where the event was recorded too early that the second command waits for; else empty.
+    basis : tuple of str
+        What the verdict rests on, beside the program's own order.
+    """
+
+    certain: bool
+    memory: str
+    begin: int
+    end: int
+    first: Access
+    second: Access
+    missing: str
+    where: str
+    early: str
+    basis: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'race' if self.certain else 'possible race'} over bytes {self.begin} to {self.end} of {self.memory}",
+            f"  {self.first}",
+            f"  {self.second}",
+            f"  nothing orders the second after the first; {self.where}: {self.missing}",
+        ]
+        if self.early:
+            lines.append(f"  {self.early}")
+        lines += [f"  {reason}" for reason in self.basis]
+        return "\n".join(lines)
+
+
+_lock = threading.Lock()
+_found: dict[int, list[Race]] = {}  # by context, in the order of finding
+_known: dict[tuple[Any, ...], Race] = {}  # by context, lines and certainty
+MOST = 10_000  # races that are kept
+MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
+
+
+def tell(told: Told) -> Race:
+    """Tell a race once for each pair of lines, and return it."""
+    key = (told.context, told.first_line, told.second_line, told.first_what, told.second_what, told.certain)
+    race = _known.get(key)
+    if race is not None:
+        return race
+    race = made_of(told)
+    with _lock:
+        if len(_known) < MOST:
+            _known[key] = race
+            _found.setdefault(told.context, []).append(race)
+    if told.certain:
+        log.warning("%s", race)
+    else:
+        log.info("%s", race)
+    return race
+
+
+def found(context: int) -> tuple[Race, ...]:
+    """Return what was found on a context, certain or not."""
+    return tuple(_found.get(context, ()))
+
+
+def everything_found() -> list[Race]:
+    """Return what was found in this process."""
+    return [race for races in list(_found.values()) for race in races]
+
+
+def forget(context: int) -> None:
+    """Forget what was found on a context of this number, which is gone."""
+    with _lock:
+        _found.pop(context, None)
+        for key in [key for key in _known if key[0] == context]:
+            del _known[key]
+
+
+# -- text
+
+
+def place_of(line: Line) -> str:
+    """Return ``file:line``."""
+    return f"{line[0]}:{line[1]}" if line[1] else "a line outside the program"
+
+
+def made_of(told: Told) -> Race:
+    """Put what was found into words."""
+    names = Names(told.first_queue, told.second_queue)
+    host = told.second_queue is None
+    inside = told.missing is not None
+    first_name = names.of(told.first_queue, f"queue_{told.first_queue_id}")
+    second_name = "" if host else names.of(told.second_queue, f"queue_{told.second_queue.id}")
+    first_on = "a graph" if inside else named_queue(first_name, told.first_queue_id)
+    second_on = "a graph" if inside else "the host" if host else named_queue(second_name, told.second_queue.id)
+    first = access_of(told.first_what, told.first_flags, told.first_line, first_on)
+    second = access_of(told.second_what, told.second_flags, told.second_line, second_on)
+    if told.missing is not None:
+        missing, where = told.missing
+    else:
+        where = f"before {place_of(names.line)}"
+        if host:
+            missing = names.finish(first_name)
+        elif told.first_queue is None or told.first_queue.closed:
+            missing = names.finish_device(told.second_queue.device)
+        else:
+            missing = names.wait(second_name, first_name)
+    early = ""
+    if told.early is not None and not inside:
+        early = (
+            f"what {second_name} waits for was recorded at {place_of(told.early)}, before the first command: "
+            "record it after that"
+        )
+    size = f"{told.nbytes} bytes" if told.nbytes else "memory"
+    return Race(
+        told.certain,
+        f"{size} made at {place_of(told.made)}" if told.made[1] else size,
+        max(told.first_range[0], told.second_range[0]),
+        min(told.first_range[1], told.second_range[1]),
+        first,
+        second,
+        missing,
+        where,
+        early,
+        tuple(dict.fromkeys(reasons(told))),
+    )
+
+
+def named_queue(name: str, number: int) -> str:
+    """Return what the program calls a queue, with its id."""
+    return name if name == f"queue_{number}" else f"{name} (queue {number})"
+
+
+def access_of(what: Any, flags: int, line: Line, queue: str) -> Access:
+    """Return one of the two commands."""
+    kind, kernel, _, argument = what[:4]
+    node = what[4] if len(what) > 4 else ""
+    return Access(kind, kernel, argument, bool(flags & WRITES), queue, line[0], line[1], line[2], node)
+
+
+def reasons(told: Told) -> Iterator[str]:
+    """Say what the verdict rests on."""
+    sides = ((told.first_what, told.first_flags), (told.second_what, told.second_flags))
+    if not any(flags & WRITES and not flags & NOT_CONST for _, flags in sides):
+        for what, flags in sides:
+            if flags & NOT_CONST:
+                name = what[3].rpartition(" ")[2]
+                yield (
+                    f"{name} of {what[1]!r} counts as written because it is not const: declare it const, or call "
+                    f'kernel.reads("{name}"), if the kernel only reads it'
+                )
+    if told.host_between:
+        yield "a host function comes after the first command: it may tell the program by means that are not seen"
+    if told.chosen and not told.certain:
+        yield (
+            "both kernels may choose a part by a number that they are given: pass a slice, or call "
+            "kernel.writes(name, part)"
+        )
+    if (told.first_flags | told.second_flags) & DOUBTFUL:
+        yield "not all is known: which bytes pointers in memory or strides lead to, or whom a wait for a value is for"
+
+
+class Names:
+    """How the program calls things, in the innermost of its functions that has names for all of them.
+
+    Attributes
+    ----------
+    line : Line
+        Where that function is now.
+    hip : str
+        How it calls `forebay.hip`, if its streams are HIP's; else empty.
+    """
+
+    def __init__(self, *things: Any) -> None:
+        self.hip: str = ""
+        self.line: Line = ("", 0, "")
+        frames = list(frames_of_program())[:MOST_FRAMES]
+        for frame in frames:
+            self._enter(frame)
+            if all(self._named(thing) for thing in things if thing is not None):
+                return
+        self._enter(frames[0] if frames else None)
+
+    def _enter(self, frame: FrameType | None) -> None:
+        self.hip = ""
+        self.scopes: list[dict[str, Any]] = [] if frame is None else [frame.f_locals, frame.f_globals]
+        if frame is not None:
+            self.line = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+    def _named(self, thing: Any) -> str:
+        """Return an expression for a queue or another object; empty when there is none."""
+        if not isinstance(thing, AnyQueue):
+            return self._find(lambda value: value is thing)
+        return self._find(lambda value: self._is_queue(value, thing)) or self._of_device(thing)
+
+    def of(self, thing: Any, otherwise: str) -> str:
+        """Return an expression for a queue or another object."""
+        return (self._named(thing) if thing is not None else "") or otherwise
+
+    def _is_queue(self, value: Any, queue: Any) -> bool:
+        if isinstance(value, AnyQueue):
+            return bool(value == queue)
+        is_stream = str(type(value).__module__).startswith("forebay.hip")
+        if is_stream and getattr(value, "queue", None) is not None and value.queue == queue:
+            self._note_hip()
+            return True
+        return False
+
+    def _note_hip(self) -> None:
+        self.hip = self.hip or self._find(is_hip) or "hip"
+
+    def _of_device(self, queue: Any) -> str:
+        if not queue.is_null:
+            return ""
+        if self._find(is_hip) and not self._find(lambda value: isinstance(value, AnyQueue)):
+            self._note_hip()
+            return "None"
+        device = self._find(lambda value: value is queue.device)
+        return f"{device}.null_queue" if device else ""
+
+    def _find(self, fits: Callable[[Any], bool]) -> str:
+        for scope in self.scopes:
+            for name, value in list(scope.items()):
+                if fits(value):
+                    return name
+            for name, value in list(scope.items()):
+                if isinstance(value, (list, tuple)):
+                    for i, each in enumerate(value[:MOST_ITEMS]):
+                        if fits(each):
+                            return f"{name}[{i}]"
+                elif isinstance(value, dict) and not name.startswith("__"):
+                    for key, each in list(value.items())[:MOST_ITEMS]:
+                        if isinstance(key, (str, int)) and fits(each):
+                            return f"{name}[{key!r}]"
+                elif name == "self":
+                    for key, each in list(getattr(value, "__dict__", {}).items()):
+                        if fits(each):
+                            return f"self.{key}"
+        return ""
+
+    def wait(self, second: str, first: str) -> str:
+        """Return the line that has one queue wait for another."""
+        if self.hip:
+            hip = self.hip
+            return (
+                f"event = {hip}.hipEventCreate()[1]; {hip}.hipEventRecord(event, {first}); "
+                f"{hip}.hipStreamWaitEvent({second}, event, 0)"
+            )
+        return f"{second}.wait({first})"
+
+    def finish(self, first: str) -> str:
+        """Return the line that has the host wait for a queue."""
+        return f"{self.hip}.hipStreamSynchronize({first})" if self.hip else f"{first}.finish()"
+
+    def finish_device(self, device: Any) -> str:
+        """Return the line that has the host wait for everything."""
+        return f"{self.hip}.hipDeviceSynchronize()" if self.hip else f"{self.of(device, 'device')}.finish()"
+
+
+def is_hip(value: Any) -> bool:
+    """Whether it is the module `forebay.hip`."""
+    return isinstance(value, ModuleType) and value.__name__ == "forebay.hip"
+
+
+def frames_of_program() -> Iterator[FrameType]:
+    """Yield the frames of this thread that are not forebay's own, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] != "forebay":
+            yield frame
+        frame = frame.f_back

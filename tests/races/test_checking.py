@@ -1,0 +1,271 @@
+"""How races are told: as objects, by logging, as errors; and what checking leaves as it was."""
+
+import gc
+import logging
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import EXECUTES
+from tests.helpers.processes import python
+
+SIZE = 64
+GRID = SIZE // 16, 16
+
+
+@pytest.fixture
+def queues(device):
+    return [device.queue(blocking=False) for _ in range(3)]
+
+
+def race(device, kernels):
+    a, b = device.queue(blocking=False), device.queue(blocking=False)
+    x = device.empty(SIZE)
+    a.launch(kernels["scale"], *GRID, x, 2.0)
+    b.launch(kernels["scale"], *GRID, x, 3.0)
+
+
+def test_what_a_race_says(device, kernels, caplog):
+    race(device, kernels)
+    (told,) = device.races
+    assert told.certain
+    assert (told.first.kind, told.first.kernel, told.first.argument) == ("launch", "scale", "float* y")
+    assert (told.first.file, told.first.function) == (__file__, "race")
+    assert told.second.line == told.first.line + 1
+    assert told.first.queue.startswith("a (queue ")
+    assert told.missing == "b.wait(a)"
+    assert told.where == f"before {told.second.place}"
+    assert (told.begin, told.end) == (0, SIZE * 4)
+    assert "is not const" in told.basis[0]
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert record.name == "forebay.races"
+    assert record.getMessage() == str(told)
+
+
+def test_an_event_recorded_too_early_is_named(device, kernels, queues):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    event = a.record()
+    line = sys._getframe().f_lineno - 1
+    a.fill(x, 1)
+    b.wait(event)
+    b.fill(x, 2)
+    assert f"{__file__}:{line}" in device.races[0].early
+
+
+def test_names_are_those_of_the_function_that_has_both(device, kernels):
+    class Worker:
+        def __init__(self):
+            self.queue = device.queue(blocking=False)
+
+        def work(self, x):
+            self.queue.fill(x, 1)
+
+    workers = [Worker(), Worker()]
+    queues = [worker.queue for worker in workers]
+    x = device.empty(SIZE)
+    for worker in workers:
+        worker.work(x)
+    assert device.races[0].missing == "queues[1].wait(queues[0])"
+    assert device.races[0].where == f"before {__file__}:{sys._getframe().f_lineno - 2}"
+    assert len(queues) == 2
+
+
+def test_an_error_instead_of_the_second_command():
+    with ps.Device(private=True, check="races,error") as device:
+        a, b = device.queue(blocking=False), device.queue(blocking=False)
+        x = device.empty(SIZE)
+        a.fill(x, 1)
+        epoch = b.epoch
+        for _ in range(2):
+            with pytest.raises(ps.RaceError, match=r"b\.wait\(a\)") as raised:
+                b.fill(x, 2)
+            assert raised.value.race is device.races[0]
+        assert b.epoch == epoch
+        b.wait(a)
+        b.fill(x, 2)
+        host = np.zeros(SIZE, "f4")
+        b.copy(host, x)
+        with pytest.raises(ps.RaceError):
+            b.copy(x, host)
+        pooled = a.alloc(SIZE)
+        with pytest.raises(ps.RaceError):
+            b.fill(pooled, 1)
+        b.finish()
+        assert not EXECUTES or (host == 2).all()
+
+
+def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    with pytest.raises(ps.Error):
+        a.launch(kernels["scale"], *GRID, x, "a number")
+    with pytest.raises(ps.Error):
+        a.copy(x, device.empty(SIZE - 1))
+    with pytest.raises(ps.Error):
+        a.copy(x, np.zeros(SIZE - 1, "f4"))
+    with pytest.raises(ps.Error):
+        a.copy(x, device.empty(SIZE, "i4"))
+    with pytest.raises(ps.Error):
+        a.fill(x, "a number")
+    b.fill(x, 1)
+    assert found() == ()
+
+
+@pytest.mark.parametrize("check", ["race", "errors", "races, error", "1"])
+def test_settings_that_are_none(monkeypatch, check):
+    with pytest.raises(ps.InvalidArgumentError, match="check"):
+        ps.Device(check=check)
+    monkeypatch.setenv("FOREBAY_CHECK", check)
+    with pytest.raises(ps.InvalidArgumentError, match="FOREBAY_CHECK"):
+        ps.Device()
+    with pytest.raises(ps.ArgumentTypeError):
+        ps.Device(check=True)
+
+
+def test_the_environment_decides(monkeypatch):
+    monkeypatch.setenv("FOREBAY_CHECK", "races")
+    with ps.Device(private=True) as device:
+        assert (device.check, device.null_queue.checked) == ("races", True)
+    with ps.Device(private=True, check="") as device:
+        assert (device.check, device.null_queue.checked) == ("", False)
+
+
+def test_nothing_is_checked_without_being_asked():
+    with ps.Device(private=True) as device:
+        a, b = device.queue(), device.queue()
+        assert not a.checked
+        x = device.empty(SIZE)
+        a.fill(x, 1)
+        b.fill(x, 1)
+        assert device.races == ()
+
+
+def test_checking_begins_for_queues_that_are_there():
+    with ps.Device() as plain:
+        a = plain.queue(blocking=False)
+        with ps.Device(check="races") as device:
+            assert a.checked
+            b = device.queue(blocking=False)
+            x = device.empty(SIZE)
+            a.fill(x, 1)
+            b.fill(x, 1)
+            assert len(device.races) == 1
+
+
+# -- threads and host functions
+
+
+@pytest.mark.threads
+def test_what_a_host_function_submits_comes_after_its_queue(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.fill(x, 1)
+    a.host(lambda: b.fill(x, 2))
+    a.finish()
+    device.finish()
+    assert found() == ()
+    before = len(device.possible_races)
+    a.fill(x, 1)
+    a.host(lambda: None)
+    b.fill(x, 2)  # the function may have told the program that it ran
+    assert found() == ()
+    assert len(device.possible_races) == before + 1
+    a.fill(x, 1)
+    b.fill(x, 2)
+    assert len(found()) >= 1
+
+
+@pytest.mark.threads
+def test_many_threads_with_queues_of_their_own_are_silent(device, kernels, found):
+    def work():
+        own, x = device.queue(blocking=False), device.empty(SIZE)
+        for _ in range(200):
+            own.launch(kernels["scale"], *GRID, x, 2.0)
+            own.record()
+        own.finish()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found() == ()
+
+
+# -- what is remembered
+
+
+def test_what_is_remembered_is_bounded(device, kernels, queues):
+    from forebay.races.checker import statistics
+
+    a, b, _ = queues
+    x = device.empty(1 << 16, "u1")
+    gc.collect()
+    device.finish()
+    before = statistics()
+    for i in range(20_000):
+        a.fill(x[i % 60_000 : i % 60_000 + 1], 1)  # they merge
+    assert statistics()["uses"] - before["uses"] <= 2
+    for i in range(20_000):
+        a.fill(x[2 * i : 2 * i + 1], 1)
+        a.record()
+    assert statistics()["uses"] - before["uses"] <= 128 + 2
+    for _ in range(20_000):
+        buffer = b.alloc(64)
+        b.fill(buffer, 1)
+        b.free(buffer)
+    for _ in range(3000):
+        device.queue(blocking=False).fill(device.empty(4), 1)
+        device.finish()
+    del buffer, x
+    device.finish()
+    after = statistics()
+    assert after["memories"] < 5000
+    assert after["queues"] < 5000
+
+
+# -- the command line
+
+APP = """
+import forebay as ps
+device = ps.Device()
+a, b = device.queue(blocking=False), device.queue(blocking=False)
+x = device.empty(64)
+a.fill(x, 1)
+{}
+b.fill(x, 2)
+device.finish()
+raise SystemExit({})
+"""
+
+
+def check(*options, insert="", status=0):
+    return run("check", *options, "--", sys.executable, "-c", APP.format(insert, status))
+
+
+def run(*arguments):
+    return python("-m", "forebay", *arguments, FOREBAY_DEVICE=os.environ.get("FOREBAY_DEVICE"))
+
+
+@pytest.mark.needs("no chosen device")
+def test_forebay_check():
+    found = check()
+    assert found.returncode == 1
+    assert "b.wait(a)" in found.stderr
+    assert "1 race, 0 possible" in found.stderr
+    found = check(insert="b.wait(a)")
+    assert (found.returncode, "0 races, 0 possible" in found.stderr) == (0, True), found.stderr
+    assert check(status=3).returncode == 3
+    found = check("--error")
+    assert found.returncode == 1
+    assert "RaceError" in found.stderr
+
+
+def test_forebay_check_of_what_makes_no_device():
+    found = run("check", "--", sys.executable, "-c", "")
+    assert (found.returncode, "nothing was checked" in found.stderr) == (0, True)

@@ -1,0 +1,143 @@
+"""Races of graphs: nodes among each other, and launches of graphs with what is around them."""
+
+import pytest
+
+SIZE = 64
+GRID = SIZE // 16, 16
+
+
+@pytest.fixture
+def queues(device):
+    return [device.queue(blocking=False) for _ in range(3)]
+
+
+ADD = {
+    "kernel": lambda graph, kernels, x: graph.add_kernel(kernels["scale"], *GRID, x, 2.0),
+    "fill": lambda graph, kernels, x: graph.add_fill(x, 2),
+    "copy to": lambda graph, kernels, x: graph.add_copy(x, graph.device.empty(SIZE)),
+    "copy from": lambda graph, kernels, x: graph.add_copy(graph.device.empty(SIZE), x),
+    "read": lambda graph, kernels, x: graph.add_kernel(kernels["take"], *GRID, x, graph.device.empty(SIZE)),
+}
+READS = {"copy from", "read"}
+
+
+@pytest.mark.parametrize("second", ADD)
+@pytest.mark.parametrize("first", ADD)
+def test_nodes_that_do_not_depend_on_each_other(device, kernels, found, first, second):
+    x = device.empty(SIZE)
+    graph = device.graph()
+    one = ADD[first](graph, kernels, x)
+    other = ADD[second](graph, kernels, x)
+    graph.add_empty()
+    graph.instantiate()
+    races = found()
+    assert len(races) == (not READS.issuperset({first, second}))
+    for race in races:
+        assert race.missing == "graph.add_dependency(one, other)"
+        exec(race.missing)
+        assert other.dependencies == (one,)
+        device._forget_races()
+        graph.instantiate()
+        assert device.races == ()
+
+
+def test_an_order_through_other_nodes_is_one(device, kernels, found):
+    x = device.empty(SIZE)
+    graph = device.graph()
+    first = graph.add_fill(x, 1)
+    between = graph.add_host(lambda: None, after=first)
+    graph.add_kernel(kernels["scale"], *GRID, x, 2.0, after=between)
+    graph.add_empty()
+    graph.instantiate()
+    assert found() == ()
+
+
+def capture(a, b, kernels, x, waits):
+    with a.capture() as graph:
+        start = a.record()
+        b.wait(start)
+        a.launch(kernels["scale"], *GRID, x, 2.0)
+        if waits:
+            b.wait(a)
+        b.launch(kernels["scale"], *GRID, x, 3.0)
+        a.wait(b)
+    return graph
+
+
+def test_branches_of_a_capture(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    capture(a, b, kernels, x, False).instantiate()
+    (race,) = found()
+    assert race.first.node.startswith(__file__)
+    assert "b" in race.missing
+    capture(a, b, kernels, x, True).instantiate()
+    assert found() == ()
+
+
+def test_a_launch_is_a_command_of_its_queue(device, kernels, queues, found):
+    a, b, c = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    graph = device.graph()
+    graph.add_kernel(kernels["take"], *GRID, x, y)
+    a.fill(x, 1)
+    graph.launch(b)
+    (race,) = found()
+    assert race.second.node
+    assert race.missing == "b.wait(a)"
+    device.finish()
+    graph.launch(b)
+    c.copy(device.empty(SIZE), y)
+    (race,) = found()
+    assert race.missing == "c.wait(b)"
+
+
+def test_launches_of_one_graph_come_after_each_other(device, kernels, queues, found):
+    a, b, _ = queues
+    graph = device.graph()
+    graph.add_kernel(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
+    for _ in range(3):
+        graph.launch(a)
+        graph.launch(b)
+    assert found() == ()
+
+
+def test_what_a_node_was_set_to(device, kernels, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    graph = device.graph()
+    node = graph.add_kernel(kernels["scale"], *GRID, x, 2.0)
+    ready = graph.instantiate()
+    a.fill(y, 1)
+    ready.launch(b)
+    assert found() == ()
+    ready.set_kernel(node, kernels["scale"], *GRID, y, 2.0)
+    ready.launch(b)
+    assert len(found()) == 1
+
+
+def test_memory_of_a_graph(device, queues, found):
+    a, b, _ = queues
+    graph = device.graph()
+    alloc = graph.add_alloc(SIZE)
+    buffer = alloc.work.buffer
+    graph.add_fill(buffer, 1, after=alloc)
+    graph.launch(a)
+    b.copy(device.empty(SIZE), buffer)
+    assert len(found()) == 1
+    a.wait(b)
+    a.free(buffer)
+    graph.launch(b)
+    b.free(buffer)
+    assert found() == ()
+
+
+def test_a_graph_within_a_graph(device, kernels, found):
+    x = device.empty(SIZE)
+    inner = device.graph()
+    inner.add_kernel(kernels["scale"], *GRID, x, 2.0)
+    outer = device.graph()
+    outer.add_graph(inner)
+    outer.add_fill(x, 1)
+    outer.instantiate()
+    assert len(found()) == 1

@@ -1,0 +1,263 @@
+"""Which memory a race is about: parts, rows, the host's memory, the pool's."""
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.queues.drivers.selection import select
+
+SIZE = 64
+GRID = SIZE // 16, 16
+
+
+@pytest.fixture
+def queues(device):
+    return [device.queue(blocking=False) for _ in range(3)]
+
+
+def test_halves_are_no_race(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.fill(x[:32], 1)
+    b.fill(x[32:], 2)
+    assert found() == ()
+    b.fill(x[31:33], 2)
+    (race,) = found()
+    assert (race.begin, race.end) == (31 * 4, 32 * 4)
+    assert f"{SIZE * 4} bytes made at {__file__}" in race.memory
+
+
+def test_rows_that_do_not_overlap_are_no_race(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((8, 8))
+    a.copy(x[:, :4], device.empty((8, 4)))
+    b.copy(x[:, 4:], device.empty((8, 4)))
+    assert (found(), device.possible_races) == ((), ())
+    b.copy(x[:, 3:5], device.empty((8, 2)))
+    assert len(found()) == 1
+
+
+@pytest.mark.parametrize(("start", "races"), [(0, 1), (12, 1), (15, 1), (16, 0), (28, 0), (31, 0), (32, 1)])
+def test_a_row_and_a_piece(device, queues, found, start, races):
+    a, b, _ = queues
+    x = device.empty((4, 32), "u1")
+    a.copy(x[:, :16], device.empty((4, 16), "u1"))
+    b.fill(x.reshape(-1)[start : start + 1], 2)
+    assert len(found()) == races
+
+
+def test_rows_of_two_pitches_are_possible(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(64, "u1")
+    before = len(device.possible_races)
+    a.copy(x[::4], device.empty(16, "u1"))
+    b.copy(x[1::3], device.empty(21, "u1"))
+    assert found() == ()
+    assert len(device.possible_races) == before + 1
+
+
+def test_a_part_chosen_in_the_kernel_is_possible(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    before = len(device.possible_races)
+    a.launch(kernels["part"], 2, 16, x, 0)
+    b.launch(kernels["part"], 2, 16, x, 32)
+    assert found() == ()
+    (race,) = device.possible_races[before:]
+    assert "kernel.writes" in " ".join(race.basis)
+    b.launch(kernels["part"], 2, 16, x, 0)  # the same part as the first one's
+    assert len(found()) == 1
+
+
+def test_declared_parts_are_certain_or_nothing(device, queues, found):
+    kernel = device.program(
+        "kernel void mark(global float *y, const int first, const int count)"
+        "{ if (get_global_id(0) < count) y[first + get_global_id(0)] = 1; }"
+    )["mark"]
+    kernel.writes("y", slice(ps.Argument("first"), ps.Argument("first") + ps.Argument("count")))
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    before = device.possible_races
+    a.launch(kernel, 2, 16, x, 0, 32)
+    b.launch(kernel, 2, 16, x, 32, 32)
+    assert (found(), device.possible_races) == ((), before)
+    b.launch(kernel, 2, 16, x, 16, 32)
+    (race,) = found()
+    assert (race.begin, race.end) == (64, 128)
+    assert race.basis == ()
+
+
+def test_a_pointer_that_is_not_const_can_be_said_to_be_read(device, queues, found):
+    source = "kernel void peek(global float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
+    kernel = device.program(source)["peek"]
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernel, *GRID, x, device.empty(SIZE))
+    b.launch(kernel, *GRID, x, device.empty(SIZE))
+    (race,) = found()
+    (reason,) = race.basis
+    assert 'kernel.reads("x")' in reason
+
+    kernel = device.program(source + " ")["peek"]
+    kernel.reads("x")
+    x = device.empty(SIZE)
+    a.launch(kernel, *GRID, x, device.empty(SIZE))
+    b.launch(kernel, *GRID, x, device.empty(SIZE))
+    assert found() == ()
+
+
+def test_what_reads_and_writes_refuse(device, kernels):
+    kernel = kernels["slots"]
+    with pytest.raises(ps.InvalidArgumentError, match="no parameter 'z'"):
+        kernel.reads("z")
+    with pytest.raises(ps.InvalidArgumentError, match="may write through"):
+        kernel.writes("x")
+    with pytest.raises(ps.InvalidArgumentError, match="pointer"):
+        kernel.reads("first")
+    with pytest.raises(ps.ArgumentTypeError, match="slice"):
+        kernel.writes("y", 3)
+    with pytest.raises(ps.InvalidArgumentError, match="known by arguments"):
+        kernel.writes("y", slice(ps.MaxOver("x"), None))
+
+
+# -- the host's memory
+
+
+def test_host_memory_that_a_download_still_writes(device, queues, found):
+    a, _, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    host = np.zeros(SIZE, "f4")
+    a.copy(host, x)
+    a.copy(y, host)  # the host reads it now, and not when the queue gets there
+    (race,) = found()
+    assert race.second.queue == "the host"
+    assert race.missing == "a.finish()"
+    a.finish()
+    a.copy(y, host)
+    assert found() == ()
+
+
+def test_two_downloads_to_one_array(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    host = np.zeros(SIZE, "f4")
+    a.copy(host[:40], x[:40])
+    b.copy(host[40:], y[40:])
+    assert found() == ()
+    b.copy(host[39:], y[39:])
+    assert len(found()) == 1
+
+
+def test_an_array_in_the_place_of_another_is_another(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    for _ in range(100):
+        a.copy(np.zeros(SIZE, "f4"), x)
+        b.copy(np.zeros(SIZE, "f4"), x)
+    assert found() == ()
+
+
+def test_pinned_memory(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    host = ps.host_empty(SIZE, device=device)
+    a.copy(host, x)
+    b.copy(y, host)
+    (race,) = found()
+    assert race.missing == "b.wait(a)"
+    assert (race.begin, race.end) == (0, SIZE * 4)
+
+
+def test_bytes_by_value(device, kernels, queues, found):
+    a, b, _ = queues
+    host = np.zeros(SIZE, "f4")
+    a.copy(host, device.empty(SIZE))
+    b.launch(kernels["take"], *GRID, ps.by_value(host), device.empty(SIZE))
+    assert len(found()) == 1
+
+
+def test_an_array_as_an_argument(device, kernels, queues, found):
+    a, b, _ = queues
+    host = np.zeros(SIZE, "f4")
+    a.copy(host, device.empty(SIZE))
+    b.launch(kernels["take"], *GRID, host, device.empty(SIZE))
+    assert len(found()) == 1
+
+
+# -- the pool's memory
+
+
+def test_memory_of_a_queue_belongs_to_those_that_wait_for_it(device, kernels, queues, found):
+    a, b, _ = queues
+    x = a.alloc(SIZE)
+    b.fill(x, 1)
+    (race,) = found()
+    assert race.first.kind == "alloc"
+    x = a.alloc(SIZE)
+    b.wait(a)
+    b.fill(x, 1)
+    a.wait(b)
+    a.free(x)
+    assert found() == ()
+
+
+def test_a_free_comes_after_all_uses(device, queues, found):
+    a, b, _ = queues
+    x = a.alloc(SIZE)
+    b.wait(a)
+    b.fill(x, 1)
+    a.free(x)
+    (race,) = found()
+    assert (race.second.kind, race.missing) == ("free", "a.wait(b)")
+
+
+def test_memory_that_is_handed_out_again_is_other_memory(device, queues, found):
+    a, b, _ = queues
+    for _ in range(100):
+        for queue in (a, b):
+            x = queue.alloc(SIZE)
+            queue.fill(x, 1)
+            queue.free(x)
+    assert found() == ()
+
+
+def test_a_read_comes_after_writers_where_no_queue_is_given(device, queues, found):
+    a, b, c = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    b.wait(a)
+    b.fill(y, 2)
+    y.get()  # waits for what b was given, and so for what a was given before
+    c.fill(x, 3)
+    assert found() == ()
+    x.set(5)
+    assert found() == ()
+
+
+@pytest.mark.skipif(select().backend == "cuda", reason="the stand-in has no shared memory")
+def test_a_view_of_shared_memory_is_possible(device, queues, found):
+    a, _, _ = queues
+    try:
+        x = device.empty(SIZE, usm_type="shared")
+    except ps.NotSupportedError:
+        pytest.skip("the device has no shared memory")
+    before = len(device.possible_races)
+    view = x.host
+    assert len(device.possible_races) == before
+    a.fill(x, 1)
+    assert x.host is not view
+    assert found() == ()
+    assert len(device.possible_races) == before + 1
+
+
+def test_a_read_does_not_stand_for_a_doubtful_write(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((4, 4, 8), "u1")
+    part = x[::2, ::2, ::3]
+    before = len(device.possible_races)
+    a.copy(part, device.empty(part.shape, "u1"))
+    a.copy(device.empty(x.shape, "u1"), x)
+    b.copy(device.empty(x.shape, "u1"), x)
+    assert found() == ()
+    (race,) = device.possible_races[before:]
+    assert race.first.writes

@@ -1,0 +1,82 @@
+"""Random programs: free of races by the rules, they are silent; with one needed wait left out, that is told.
+
+`tests/ordering` has the programs and the rules, which know nothing of the checker.
+"""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import forebay as ps
+from tests.ordering.program import SOURCE, Program
+from tests.ordering.test_programs import Player, repeats, steps
+
+pytestmark = pytest.mark.threads  # of host functions
+
+programs = st.lists(st.one_of(steps, steps, steps, repeats), min_size=1, max_size=60)
+
+
+class RacedError(Exception):
+    """A command was submitted that races."""
+
+
+class Told(Program):
+    """Believes what a driver says: null hardware says that what is behind a closed gate is done."""
+
+    def now_done(self, must):
+        self.told |= must
+
+
+class LeavingOut(Player):
+    """Leaves out one wait that the rules need, and ends the program with the command that needs it."""
+
+    def touch(self, what, queue, number, insist):
+        a, b = self.memories[number % 3], self.memories[(number + 1) % 3]
+        reads = [b] if what in ("mix", "copy") else []
+        racing = self.program.racing(queue, [a], reads)
+        if not racing:
+            super().touch(what, queue, number, insist)
+            return
+        kernels, x, y = self.program.kernels, a.buffer, b.buffer
+        if what == "mix":
+            queue.launch(kernels["combine"], 4, 16, x, y, number)
+        elif what == "copy":
+            queue.copy(x, y)
+        else:
+            queue.fill(x, number)
+        raise RacedError
+
+
+def played(player_class, program_steps):
+    """Play on a device that has told nothing yet. Returns certain and possible races, and whether there is one."""
+    raced = False
+    with ps.Device(private=True, check="races") as device:
+        program = Told(device, device.program(SOURCE))
+        try:
+            player = player_class(program)
+            try:
+                for step in program_steps:
+                    player.play(*step)
+            except RacedError:
+                raced = True
+        finally:
+            for gate in program.gates.values():
+                gate.open()
+        device.finish()
+        return device.races, device.possible_races, raced
+
+
+@settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs)
+def test_programs_without_races_are_silent(program_steps):
+    assert played(Player, program_steps) == ((), (), False)
+
+
+@settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs)
+def test_a_wait_that_is_missing_is_told(program_steps):
+    certain, possible, raced = played(LeavingOut, program_steps)
+    if raced:
+        assert certain or [race for race in possible if "host function" in race.basis[0]]
+    else:
+        assert (certain, possible) == ((), ())
