@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 VIEW = Path(__file__).resolve().parent.parent / "build" / "view"
-# A slot of the type, whose own signature has any arguments.
-ALLOWED = "forebay.queues.launch.bound.BoundLaunch.__call__\n"
+# Slots of types, whose own signature has any arguments.
+ALLOWED = "forebay.queues.launch.bound.BoundLaunch.__call__\nforebay.races.checker.CheckedFunction.__call__\n"
 
 modules = [
     ".".join(stub.relative_to(VIEW).with_suffix("").parts)
