@@ -37,6 +37,7 @@ test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m pytest $(ARGS)
 
+# ARGS='-n 3' is enough: each process, and each that a test starts, takes 32 of the GPU's channels (docs/cuda.md).
 # Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.
 test-cuda: $(VENV)/with-cpu,test,cuda $(VENV)/observers
 	@FOREBAY_DEVICE=cuda $(BIN)/python -m forebay default

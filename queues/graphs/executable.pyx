@@ -14,8 +14,8 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, Status
-from forebay.core.epochs cimport Lock, submitted_epoch
-from forebay.core.state cimport QueueState
+from forebay.core.epochs cimport Lock, completed_epoch, submitted_epoch
+from forebay.core.state cimport QueueState, closed_gates
 from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, spares_of
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
@@ -350,8 +350,12 @@ cdef class ExecutableGraph:
         if state.device != replay.prepared.state or not self.lock.try_lock():
             return NO_PLAN
         if (self.last_queue == state.epochs.queue_id or self.last_queue == 0) and state.lock.try_lock():
+            # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA has
+            # taken more than these with a thousand nodes each), and only while the device goes on without anybody's help.
             if (
-                is_ready_to_launch(state) and is_still(&replay.sizes.moment, state.device)
+                is_ready_to_launch(state) and closed_gates(state.device) == 0
+                and submitted_epoch(state.epochs) - completed_epoch(state.epochs) < state.device.keeps_gil_below // 4
+                and is_still(&replay.sizes.moment, state.device)
                 and state.device.closings.load() == replay.closings
             ):
                 status = replay_one(state, submission)

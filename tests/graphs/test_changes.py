@@ -243,8 +243,8 @@ def test_a_change_amid_a_launch_of_another_thread(calls, device, make_queue, cha
     executable = graph.instantiate()
     one, other = (make_queue(blocking=False) for _ in range(2))
     executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 5)
-    executable.launch(one)
-    one.finish()
+    executable.launch(other)  # so that the next one looks for what to wait for, and gives back the GIL
+    other.finish()
     calls.driver.pause(calls.driver.LAUNCH)
     first = threading.Thread(target=executable.launch, args=(one,))
     first.start()

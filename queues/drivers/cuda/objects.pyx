@@ -78,7 +78,8 @@ cdef class ContextHandle:
             raise TypeError("this ContextHandle is made already")
         with nogil:
             self.context = open_context(device, text, &status)
-        check(status, "opening the device")
+        check(status,
+              "opening the device; where many processes share it, start them with CUDA_DEVICE_MAX_CONNECTIONS=8")
 
     @property
     def address(self) -> int:
