@@ -350,8 +350,8 @@ cdef class ExecutableGraph:
         if state.device != replay.prepared.state or not self.lock.try_lock():
             return NO_PLAN
         if (self.last_queue == state.epochs.queue_id or self.last_queue == 0) and state.lock.try_lock():
-            # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA has
-            # taken more than these with a thousand nodes each), and only while the device goes on without anybody's help.
+            # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA
+            # took more with a thousand nodes each), and only while the device goes on without anybody's help.
             if (
                 is_ready_to_launch(state) and closed_gates(state.device) == 0
                 and submitted_epoch(state.epochs) - completed_epoch(state.epochs) < state.device.keeps_gil_below // 4
