@@ -161,6 +161,7 @@ def test_checking_begins_for_queues_that_are_there():
 
 
 @pytest.mark.threads
+@pytest.mark.executes(run=False)
 def test_what_a_host_function_submits_comes_after_its_queue(device, queues, found):
     a, b, _ = queues
     x = device.empty(SIZE)

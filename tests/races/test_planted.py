@@ -212,7 +212,13 @@ def play(device, kernels, way, pair, repair):
     return accesses
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+MARKS = {
+    by_another_thread: [pytest.mark.threads],
+    host_function_elsewhere: [pytest.mark.threads, pytest.mark.executes(run=False)],
+}
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=MARKS.get(way, []), id=way.__name__) for way in WAYS])
 def test_each_pair_is_found_and_its_line_repairs_it(device, kernels, found, way):
     for pair in PAIRS:
         accesses = play(device, kernels, way, pair, lambda names: None)

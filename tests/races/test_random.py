@@ -11,7 +11,7 @@ import forebay as ps
 from tests.ordering.program import SOURCE, Program
 from tests.ordering.test_programs import Player, repeats, steps
 
-pytestmark = pytest.mark.threads  # of host functions
+pytestmark = [pytest.mark.threads, pytest.mark.executes(run=False)]  # both for host functions
 
 programs = st.lists(st.one_of(steps, steps, steps, repeats), min_size=1, max_size=60)
 
