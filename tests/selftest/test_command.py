@@ -214,7 +214,7 @@ work.LITMUS = work.LITMUS[:120]  # the others take longer
 opencl.start()
 opencl.drop_waits(100)
 """)
-    assert commands.selftest(request(rounds=10), str(path)) == 1
+    assert commands.selftest(request(rounds=6), str(path)) == 1
     out = capsys.readouterr().out
     assert "failed" in out
     assert "https://github.com/forebay/forebay/issues" in out
