@@ -397,6 +397,23 @@ def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, cal
     held.finish()
 
 
+def test_a_launch_on_another_queue_comes_after_the_one_before(device, kernels, calls):
+    """Though the driver orders them, too: what comes after it on that queue must be known to come after both."""
+    queues, x = [device.queue(blocking=False) for _ in range(2)], device.zeros(64, "u4")
+    with queues[0].capture() as graph:
+        for k in range(3):
+            queues[0].launch(kernels["advance"], 4, 16, x, k)
+    executable = graph.instantiate()
+    for turn in range(6):
+        before, first = queues[turn % 2].stats, len(calls)
+        executable.launch(queues[turn % 2])
+        made = queues[turn % 2].stats - before
+        looked = made.waits_made + made.waits_elided_completed + made.waits_elided_ordered
+        assert (looked, calls.count("cuGraphLaunch", first)) == (turn > 0, 1)
+        executable.launch(queues[turn % 2])  # nothing to look for: the short way
+    device.finish()
+
+
 def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
     queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
     gate, step = held._gate(), queue.step()
