@@ -338,9 +338,6 @@ cdef Status record_commands(
     cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
     cdef uint32_t previous
     cdef size_t i
-    if status == NOT_NOW:
-        prepared.not_now = True
-        return 0
     if status != 0 or step.recording == NULL:
         return status
     for i in range(step.count):
@@ -352,11 +349,6 @@ cdef Status record_commands(
                 step.recording, &commands[i], prepared.after[i].data(), <uint32_t> prepared.after[i].size())
     if status == 0:
         status = queue.driver.end_recording(step.recording)
-    if status == NOT_NOW:
-        prepared.not_now = True
-        prepared.driver.release_recording(step.recording)
-        step.recording = NULL
-        return 0
     return status
 
 
@@ -373,13 +365,19 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
         with nogil:
             status = record_commands(
                 prepared, queue, submission.commands.data() + step.first, step, prepared.changeable)
-            if prepared.changeable and (status != 0 or step.recording == NULL) and not prepared.not_now:
+            if prepared.changeable and status != NOT_NOW and (status != 0 or step.recording == NULL):
                 # some kernels can be recorded, but not to be changed
                 prepared.changeable = False
                 if step.recording != NULL:
                     prepared.driver.release_recording(step.recording)
                     step.recording = NULL
                 status = record_commands(prepared, queue, submission.commands.data() + step.first, step, False)
+            if status == NOT_NOW:
+                prepared.not_now = True
+                if step.recording != NULL:
+                    prepared.driver.release_recording(step.recording)
+                    step.recording = NULL
+                status = 0
         if status != 0:
             device._raise(status, "recording a graph")
         if step.recording != NULL:

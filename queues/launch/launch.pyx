@@ -225,13 +225,13 @@ cdef int launch_uncommon(
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     try:
+        if is_checked(state) and not goes_on():  # first, because a grid may run any code, another thread's too
+            return launch_checked(
+                queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
         if views.unusual == HAS_BYTES and basis == NULL:
             status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
             if status == 0:
                 return 0
-        if is_checked(state) and not goes_on():
-            return launch_checked(
-                queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
         return launch_otherwise(
             queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
     finally:

@@ -1,5 +1,6 @@
 """What becomes of OpenCL C on CUDA. The PTX is what NVIDIA's OpenCL compiler (driver 580) makes for an H200."""
 
+import os
 import re
 
 import pytest
@@ -253,3 +254,27 @@ def test_the_table_of_functions():
     assert build._build(program, [])
     assert "no_such" in build._log(program, "kernel void k() {\n  no_such(1); }")
     opencl.call("clReleaseProgram", program)
+
+
+@pytest.mark.parametrize("before", ["32", None])
+def test_the_compilers_context_has_one_connection_and_the_environment_stays(monkeypatch, before):
+    name, seen = opencl_compiler.CONNECTIONS, []
+    if before is None:
+        monkeypatch.delenv(name, raising=False)
+    else:
+        monkeypatch.setenv(name, before)
+
+    class Library:
+        def device_at(self, pci):
+            return 7
+
+        def call(self, function, *arguments):
+            # Another thread that changed the environment meanwhile would restore what this one has set.
+            seen.append((function, os.environ[name], opencl_compiler._making.locked()))
+            return len(seen)
+
+    library = Library()
+    made = [opencl_compiler._context(library, (0, 1, 0)) for _ in range(2)]
+    assert made == [(1, 7)] * 2
+    assert seen == [("clCreateContext", "1", True)]
+    assert os.environ.get(name) == before

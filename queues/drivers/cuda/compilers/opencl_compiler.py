@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import threading
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p, cast
 from typing import Any, NamedTuple
@@ -66,8 +67,16 @@ def compile_opencl(source: str, options: Sequence[str], pci: tuple[int, int, int
     return _Build(opencl, *_context(opencl, pci)).compile(source, options)
 
 
-@functools.cache
+_making = threading.Lock()
+
+
 def _context(opencl: _OpenCL, pci: tuple[int, int, int]) -> tuple[c_void_p, c_void_p]:
+    with _making:  # the environment is changed meanwhile
+        return _made_context(opencl, pci)
+
+
+@functools.cache
+def _made_context(opencl: _OpenCL, pci: tuple[int, int, int]) -> tuple[c_void_p, c_void_p]:
     """A context of the device at this place, and the device. It lives as long as the process, as CUDA's does.
 
     For NVIDIA's driver it is a context of the GPU, which takes 0.2 s to make.
