@@ -16,7 +16,7 @@ import numpy as np
 from scipy import signal
 from scipy.io import wavfile
 
-import forebay as ps
+import forebay as fb
 
 SOURCE = """
 // One tone of a block for each work-item; `given` begins with the tones before the block that the filter still hears.
@@ -56,13 +56,13 @@ def read(path: Path) -> tuple[int, np.ndarray]:
     return rate, mono / np.iinfo(kind).max if kind.kind == "i" else mono
 
 
-def filtered_on(device: ps.Device, samples: np.ndarray, weights: np.ndarray, block: int) -> np.ndarray:
+def filtered_on(device: fb.Device, samples: np.ndarray, weights: np.ndarray, block: int) -> np.ndarray:
     """Filter the samples in blocks. Blocks until the last is back."""
     kernel = device.program(SOURCE)["filter"]
     before = len(weights) - 1
-    source = ps.host_empty(before + len(samples), "f4", device)  # pinned: copies need not wait
+    source = fb.host_empty(before + len(samples), "f4", device)  # pinned: copies need not wait
     source[:before], source[before:] = 0, samples
-    result = ps.host_empty(len(samples), "f4", device)
+    result = fb.host_empty(len(samples), "f4", device)
     queues = [device.queue(blocking=False) for _ in range(QUEUES)]
     filters = device.array(weights)
     given = [device.empty(before + block) for _ in queues]
@@ -108,7 +108,7 @@ def main(file: Path | None, cutoff: float, taps: int, block: int, sound: Path | 
     if cutoff >= rate / 2:
         raise click.BadParameter(f"{cutoff:g} Hz: a file of {rate} samples a second has tones below {rate / 2:g}")
     weights = signal.firwin(taps | 1, cutoff, fs=rate).astype("f4")
-    device = ps.Device()
+    device = fb.Device()
     filtered = filtered_on(device, samples, weights, block)
     print(f"device: {device.name}, {len(samples)} samples, {len(samples) / rate:.1f} s")
     if sound:

@@ -20,7 +20,7 @@ from typing import Any
 import click
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 KERNELS = Path(__file__).with_suffix(".cl")
 BLOCK = (64, 4)
@@ -53,11 +53,11 @@ class Band:
     """Some rows of the plate, between two rows that belong to its neighbours."""
 
     rows: int
-    now: ps.Buffer
-    next: ps.Buffer
-    outer: ps.Queue  # computes the first and the last row, and exchanges them
-    inner: ps.Queue  # computes what lies between
-    computed: ps.Event | None = None  # the outer rows of the newest step
+    now: fb.Buffer
+    next: fb.Buffer
+    outer: fb.Queue  # computes the first and the last row, and exchanges them
+    inner: fb.Queue  # computes what lies between
+    computed: fb.Event | None = None  # the outer rows of the newest step
     exchanges: list[Exchange] = field(default_factory=list)
 
 
@@ -88,7 +88,7 @@ def world() -> Any:
 class Plate:
     """This process' part of the plate on a device."""
 
-    def __init__(self, device: ps.Device, start: np.ndarray, bands: int, rank: int, ranks: int):
+    def __init__(self, device: fb.Device, start: np.ndarray, bands: int, rank: int, ranks: int):
         self.device = device
         self.width = start.shape[1]
         self.diffuse = device.program(KERNELS.read_text())["diffuse"]
@@ -106,10 +106,10 @@ class Plate:
         device.finish()
 
     def _exchange(self, band: Band, rank: int, given: int, got: int) -> None:
-        rows = [ps.host_empty(self.width, "f4", self.device) for _ in range(2)]
+        rows = [fb.host_empty(self.width, "f4", self.device) for _ in range(2)]
         band.exchanges.append(Exchange(rank, given, got, *rows))
 
-    def _compute(self, queue: ps.Queue, band: Band, first: int, rows: int) -> None:
+    def _compute(self, queue: fb.Queue, band: Band, first: int, rows: int) -> None:
         if rows > 0:
             grid = -(-self.width // BLOCK[0]), -(-rows // BLOCK[1])
             queue.launch(self.diffuse, grid, BLOCK, band.now, band.next, self.width, first, rows, RATE)
@@ -169,7 +169,7 @@ def main(size: int, steps: int, bands: int, output: Path | None, save: Path | No
     rank, ranks = (communicator.Get_rank(), communicator.Get_size()) if communicator else (0, 1)
     if size < 2 * ranks * bands:
         raise click.BadParameter(f"{size} rows are too few for {ranks * bands} bands", param_hint="--size")
-    device = ps.Device()
+    device = fb.Device()
     start = plate(size)
     mine = Plate(device, start, bands, rank, ranks)
     for _ in range(steps):

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 KERNELS = Path(__file__).with_suffix(".cl")
 BLOCK = 64
@@ -58,16 +58,16 @@ def on_the_host(bodies: np.ndarray, velocities: np.ndarray, times: list[float]) 
 @click.option("--output", type=click.Path(path_type=Path), help="Write a picture there.")
 def main(groups: int, steps: int, output: Path | None) -> None:
     """Let a disc of bodies turn, and compare the result with NumPy's."""
-    device, count = ps.Device(), groups * BLOCK
+    device, count = fb.Device(), groups * BLOCK
     program = device.program(KERNELS.read_text())
     accelerate, kick, drift = (program[name] for name in ("accelerate", "kick", "drift"))
     start, speeds = disc(count)
     bodies, velocities = device.array(start), device.array(speeds)
-    pull, tile = device.empty((count, 4)), ps.local(16 * BLOCK)
+    pull, tile = device.empty((count, 4)), fb.local(16 * BLOCK)
     queue = device.queue(blocking=False)
     device.finish()
     times = [0.004 + 0.001 * np.sin(i / 10) for i in range(steps)]  # shorter and longer ones
-    early = ps.host_empty(start.shape, "f4", device)
+    early = fb.host_empty(start.shape, "f4", device)
     step = queue.step()
     queue.launch(accelerate, groups, BLOCK, bodies, pull, count, SOFTENING, tile)
     for number, time in enumerate(times):

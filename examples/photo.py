@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from scipy import ndimage
 
-import forebay as ps
+import forebay as fb
 
 from .trace import Trace
 
@@ -61,21 +61,21 @@ class Tile:
     top: int
     width: int
     height: int
-    queue: ps.Queue
+    queue: fb.Queue
     source: np.ndarray  # pinned, with halo
-    rgb: ps.Buffer
-    grey: ps.Buffer
-    edges: ps.Buffer
-    histogram: ps.Buffer
+    rgb: fb.Buffer
+    grey: fb.Buffer
+    edges: fb.Buffer
+    histogram: fb.Buffer
     result: np.ndarray  # pinned
     neighbours: list[Tile] = field(default_factory=list)
-    blurred: ps.Event | None = None
+    blurred: fb.Event | None = None
 
 
 class EdgeFinder:
     """Processes one photograph on a device. Memory and kernels are made once; every `submit` uses them again."""
 
-    def __init__(self, device: ps.Device, photo: np.ndarray, tiles: int, queues: int):
+    def __init__(self, device: fb.Device, photo: np.ndarray, tiles: int, queues: int):
         self.device = device
         self.rows, self.columns = photo.shape[:2]
         self.program = device.program(KERNELS.read_text())
@@ -84,7 +84,7 @@ class EdgeFinder:
         self.blurred = device.empty((self.rows, self.columns))
         self.histograms = device.empty((tiles * tiles, BINS), "u4")
         self.total = device.empty(BINS, "u4")
-        self.histogram = ps.host_empty(BINS, "u4", device)
+        self.histogram = fb.host_empty(BINS, "u4", device)
         self.grid = self._cut(photo, tiles)
         device.finish()
 
@@ -101,7 +101,7 @@ class EdgeFinder:
                 height, width = int(tops[i + 1]) - top, int(lefts[j + 1]) - left
                 index = i * tiles + j
                 with_halo = framed[top : top + height + 2 * RADIUS, left : left + width + 2 * RADIUS]
-                source = ps.host_empty(with_halo.shape, "u1", self.device)
+                source = fb.host_empty(with_halo.shape, "u1", self.device)
                 source[...] = with_halo
                 tile = Tile(
                     index,
@@ -115,7 +115,7 @@ class EdgeFinder:
                     grey=self.device.empty((height + 2 * RADIUS, width)),
                     edges=self.device.empty((height, width)),
                     histogram=self.histograms[index],
-                    result=ps.host_empty((height, width), "f4", self.device),
+                    result=fb.host_empty((height, width), "f4", self.device),
                 )
                 grid[-1].append(tile)
         for i, row in enumerate(grid):
@@ -160,7 +160,7 @@ class EdgeFinder:
             queue.launch(self.program["find_edges"], cover(*size), BLOCK, self.blurred, tile.edges, *size, *place)
         with stage(trace, queue, "histogram", tile):
             queue.fill(tile.histogram, 0)
-            args = (tile.edges, tile.histogram, ps.local(4 * BINS), tile.edges.size, BINS, BINS / STEEPEST)
+            args = (tile.edges, tile.histogram, fb.local(4 * BINS), tile.edges.size, BINS, BINS / STEEPEST)
             queue.launch(self.program["count"], 8, 128, *args)
         with stage(trace, queue, "download", tile):
             queue.copy(tile.result, tile.edges)
@@ -179,7 +179,7 @@ class EdgeFinder:
         return np.block([[tile.result for tile in row] for row in self.grid])
 
 
-def stage(trace: Trace | None, queue: ps.Queue, name: str, tile: Tile | None = None):
+def stage(trace: Trace | None, queue: fb.Queue, name: str, tile: Tile | None = None):
     """Around the commands of one stage; times it when there is a trace."""
     return trace.stage(queue, name, tile.index if tile else None) if trace else nullcontext()
 
@@ -198,7 +198,7 @@ def counted(edges: np.ndarray) -> np.ndarray:
     return np.bincount(bins.ravel(), minlength=BINS)
 
 
-def table_of(stats: ps.Stats) -> Table:
+def table_of(stats: fb.Stats) -> Table:
     """The counters of one run, in two pairs of columns."""
     shown = [
         ("launches", stats.launches),
@@ -245,8 +245,8 @@ def main(output: Path, tiles: int, queues: int) -> None:
     """Find the edges of a photograph on several queues, check the result, and draw what ran when."""
     sys.stdout.reconfigure(errors="replace")  # a device's name must not end the program on an ASCII terminal
     try:
-        device = ps.Device(timing=True)
-    except ps.Error as error:
+        device = fb.Device(timing=True)
+    except fb.Error as error:
         print(f"photo: {error}", file=sys.stderr)
         sys.exit(2)
     console = Console(highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ import time
 import click
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 SIZE = 32
 SOURCE = f"""
@@ -50,7 +50,7 @@ def rotations(count: int) -> np.ndarray:
 @click.option("--chains", default=32, show_default=True, type=click.IntRange(min=1))
 def main(queues: int, length: int, chains: int) -> None:
     """Multiply matrices in chains, and compare the results with NumPy's."""
-    device = ps.Device()
+    device = fb.Device()
     multiply = device.program(SOURCE)["multiply"]
     given = rotations(chains)
     factors = device.array(given)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import forebay as ps
+import forebay as fb
 
 
 @dataclass(frozen=True)
 class Bar:
     """A stage on a queue. Times are milliseconds since the trace began."""
 
-    queue: ps.Queue
+    queue: fb.Queue
     stage: str
     tile: int | None
     begin: float
@@ -25,8 +25,8 @@ class Bar:
 class Arrow:
     """A wait: `consumer` went on at `end`, not before `producer` was past `begin`."""
 
-    producer: ps.Queue
-    consumer: ps.Queue
+    producer: fb.Queue
+    consumer: fb.Queue
     begin: float
     end: float
     held: bool  # whether the consumer was there first, and had to wait
@@ -39,17 +39,17 @@ class Trace:
     last command. If the device is busy with other queues, the stage takes longer and so its bar is longer.
     """
 
-    def __init__(self, device: ps.Device):
+    def __init__(self, device: fb.Device):
         self._null_queue = device.null_queue
         self._origin = device.null_queue.record(timing=True)
         self._origin.wait()  # or the first command of every queue would wait for it
-        self._stages: list[tuple[ps.Queue, str, int | None, ps.Event, ps.Event]] = []
-        self._waits: list[tuple[ps.Queue, ps.Queue, ps.Event, ps.Event, ps.Event]] = []
+        self._stages: list[tuple[fb.Queue, str, int | None, fb.Event, fb.Event]] = []
+        self._waits: list[tuple[fb.Queue, fb.Queue, fb.Event, fb.Event, fb.Event]] = []
         self._pending = defaultdict(list)  # by consumer: what its next stage waits for
-        self._last: dict[ps.Queue, ps.Event] = {}  # the end of the last stage of each queue
+        self._last: dict[fb.Queue, fb.Event] = {}  # the end of the last stage of each queue
 
     @contextmanager
-    def stage(self, queue: ps.Queue, name: str, tile: int | None = None) -> Iterator[None]:
+    def stage(self, queue: fb.Queue, name: str, tile: int | None = None) -> Iterator[None]:
         """Record events before and after the commands of the block."""
         busy = [other for other in self._last if not other.empty]
         made = queue.stats.waits_made
@@ -64,11 +64,11 @@ class Trace:
         end = self._last[queue] = queue.record(timing=True)
         self._stages.append((queue, name, tile, begin, end))
 
-    def end_of(self, queue: ps.Queue) -> ps.Event:
+    def end_of(self, queue: fb.Queue) -> fb.Event:
         """The event that ended the last stage of this queue."""
         return self._last[queue]
 
-    def wait(self, consumer: ps.Queue, producer: ps.Queue, event: ps.Event) -> None:
+    def wait(self, consumer: fb.Queue, producer: fb.Queue, event: fb.Event) -> None:
         """``consumer.wait(event)``, remembered unless it was dropped. The event ends a stage of the producer."""
         made = consumer.stats.waits_made
         consumer.wait(event)

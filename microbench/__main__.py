@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import forebay as ps
+import forebay as fb
 
 from . import report as reports
 from .bench import Bench
@@ -79,7 +79,7 @@ def run(
     chosen = [CASES[name] for name in dict.fromkeys(cases or CASES)]
     usual = QUICK if quick else FULL
     begun = time.perf_counter()
-    with ps.Device(device) as opened:
+    with fb.Device(device) as opened:
         bench = Bench(opened, quick, rounds or usual["rounds"], calls or usual["calls"], only)
         rows = []
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

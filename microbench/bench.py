@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import forebay as ps
+import forebay as fb
 
 from . import layers
 from .layers import AbsentError, Ground, Layer, Subject
@@ -90,7 +90,7 @@ class Bench:
         The names of the layers to measure.
     """
 
-    def __init__(self, device: ps.Device, quick: bool, rounds: int, calls: int, only: Sequence[str] = ()):
+    def __init__(self, device: fb.Device, quick: bool, rounds: int, calls: int, only: Sequence[str] = ()):
         self.device = device
         self.quick = quick
         self.rounds = rounds

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 
 from .layers import Ground, Layer, Subject
@@ -72,7 +72,7 @@ OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
 class Operations:
     """The operations above on one device."""
 
-    def __init__(self, device: ps.Device):
+    def __init__(self, device: fb.Device):
         self.ground: Ground = Ground(device)
         self._layers: dict[str, Layer] = {}
 
@@ -90,7 +90,7 @@ class Operations:
         return subject
 
 
-def _devices(operations: Operations) -> list[ps.Device]:
+def _devices(operations: Operations) -> list[fb.Device]:
     from forebay import hip
     from forebay.hip.streams import queue_of
 
@@ -100,12 +100,12 @@ def _devices(operations: Operations) -> list[ps.Device]:
 
 
 @contextlib.contextmanager
-def watched_device() -> Iterator[ps.Device]:
+def watched_device() -> Iterator[fb.Device]:
     """A device all of whose objects the observer has seen made."""
     from tests.helpers.observer import watch
 
     # Private, or what HIP's Device counts would be counted twice.
-    with watch(select().backend), ps.Device(private=True) as device:
+    with watch(select().backend), fb.Device(private=True) as device:
         yield device
 
 
@@ -124,7 +124,7 @@ def _counting(operations: Operations) -> Iterator[Count]:
             found[name] = sum(getattr(device.stats - old, field) for device, old in zip(devices, before, strict=True))
 
 
-def count(device: ps.Device) -> dict[str, Count]:
+def count(device: fb.Device) -> dict[str, Count]:
     """For each operation, what one takes of each. The device was opened by `watched_device`."""
     operations = Operations(device)
     counted: dict[str, Count] = {}

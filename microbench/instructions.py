@@ -19,7 +19,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
-import forebay as ps
+import forebay as fb
 
 from . import kernels
 from .counts import OPERATIONS, Operations
@@ -89,7 +89,7 @@ def why_not() -> str:
 
 def run(subjects: Sequence[str]) -> None:
     """Run subjects. callgrind watches this process."""
-    operations = Operations(ps.Device())
+    operations = Operations(fb.Device())
     collected = ctypes.CDLL(str(compile_c(COUNTED))).collected
     for name in subjects:
         if name == LOOP:
@@ -150,7 +150,7 @@ def instructions(subjects: Sequence[str] = SUBJECTS) -> dict[str, dict[str, int]
     unknown = set(subjects) - {LOOP, FLOOR, *OPERATIONS}
     if unknown:
         raise ValueError(f"no operation is called {', '.join(sorted(unknown))}")
-    with ps.Device() as device:
+    with fb.Device() as device:
         device.program(kernels.opencl())  # fills the cache, so that the counted process does not compile
     with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
         output = f"--callgrind-out-file={folder}/out"

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 PART = "typedef struct { float weight; int offset; long large; } Part;"
 KERNEL = """
@@ -32,12 +32,12 @@ kernel void step{n}(global float4 *restrict to, global const float4 *from, const
 
 def run(name: str, count: int) -> None:
     """Build so many kernels on a device and launch each."""
-    with ps.Device(name) as device, device.queue() as queue:
+    with fb.Device(name) as device, device.queue() as queue:
         program = device.program(PART + "".join(KERNEL.format(n=n) for n in range(count)))
         to, start, table = device.zeros(256, "f4"), device.zeros(256, "f4"), device.zeros(4, "i4")
         part = np.zeros((), "f4,i4,i8")[()]
         for kernel_name in program:
-            queue.launch(program[kernel_name], 1, 64, to, start, table, ps.local(64 * 16), 64, 1.0, part)
+            queue.launch(program[kernel_name], 1, 64, to, start, table, fb.local(64 * 16), 64, 1.0, part)
         queue.finish()
 
 

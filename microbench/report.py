@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest import machine
 
 from . import statistics
@@ -199,6 +199,6 @@ def show(report: Report, console: Any) -> None:
         console.print(f"not there: {layer}: {escape(reason)}")
 
 
-def device_line(device: ps.Device) -> str:
+def device_line(device: fb.Device) -> str:
     """The device in one line."""
     return f"device: {device.name}  {device.info.platform} · {device.info.description}"

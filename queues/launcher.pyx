@@ -128,7 +128,7 @@ grid, block : int or tuple of 1 to 3 int
 *args
     One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer; a number for a
     scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
-    or structure; ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``) or a
+    or structure; ``fb.local(nbytes)`` for local memory. A pointer also takes bytes by value (``fb.by_value``) or a
     NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.
     The elements of memory are of the size and kind, integer or floating-point, that the pointer points to. Bytes,
     structures and what has no known type go everywhere.

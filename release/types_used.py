@@ -6,32 +6,32 @@
 import numpy as np
 from typing_extensions import assert_type
 
-import forebay as ps
+import forebay as fb
 
-device = ps.Device("cpu", timing=True)
+device = fb.Device("cpu", timing=True)
 queue = device.queue(priority=-1)
 kernel = device.program("")["k"]
 buffer = device.array([1.0, 2.0])
 
 assert_type(queue.launch(kernel, 1, 1, buffer), None)
-assert_type(queue.launch(kernel, (1, 1), 1, result="f4"), ps.Result)
-assert_type(queue.launch(kernel, 1, 1, buffer, result=np.dtype(("f4", 3))), ps.Result)
+assert_type(queue.launch(kernel, (1, 1), 1, result="f4"), fb.Result)
+assert_type(queue.launch(kernel, 1, 1, buffer, result=np.dtype(("f4", 3))), fb.Result)
 assert_type(kernel[1, 1](buffer), None)
-assert_type(kernel[1, 1, queue](buffer, result="f4"), ps.Result)
-assert_type(kernel.bind(queue, 1, 1, buffer), ps.BoundLaunch)
-assert_type(kernel.device, ps.Device)
+assert_type(kernel[1, 1, queue](buffer, result="f4"), fb.Result)
+assert_type(kernel.bind(queue, 1, 1, buffer), fb.BoundLaunch)
+assert_type(kernel.device, fb.Device)
 assert_type(buffer.view("u1").shape, tuple[int, ...])
 assert_type(queue.record() - queue.record(), float)
 device.pool.release_threshold = 1 << 20
 with queue.capture() as graph:
     queue.fill(buffer, 0)
 with graph.instantiate() as executable:
-    assert_type(executable, ps.ExecutableGraph)
+    assert_type(executable, fb.ExecutableGraph)
 
-ps.Device(1)  # type: ignore[arg-type]
+fb.Device(1)  # type: ignore[arg-type]
 device.queue(priority="high")  # type: ignore[arg-type]
 queue.launch(kernel, 1)  # type: ignore[call-overload]
 queue.launch(kernel, 1, 1, results="f4")  # type: ignore[call-overload]
 queue.copy(1, 2)  # type: ignore[arg-type]
 queue.device = device  # type: ignore[misc]
-ps.Queue(device)  # type: ignore[arg-type]
+fb.Queue(device)  # type: ignore[arg-type]

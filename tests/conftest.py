@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-import forebay as ps
+import forebay as fb
 from forebay.core.errors import Error
 from forebay.queues.drivers.selection import VARIABLE, devices, select
 from forebay.queues.kernels import build_process
@@ -238,7 +238,7 @@ def is_about_data(error, mark):
 def device(request):
     """An open device. A test that uses this fixture runs once on each device."""
     # Private, because what a failed test left open must not change what another sees.
-    with ps.Device(request.param, private=True) as device:
+    with fb.Device(request.param, private=True) as device:
         yield device
 
 
@@ -278,9 +278,9 @@ def another(request, device):
         part = PARTS[device.info.backend](device.info.native, device.info.compute_units // 2)[-1]
         info = replace(device.info, name=f"{device.info.name}, a half", native=part)
         with mock.patch("forebay.queues.drivers.selection.select", return_value=info):
-            another = ps.Device()
+            another = fb.Device()
     else:
-        another = ps.Device(device.name if request.param == "same" else request.param, private=True)
+        another = fb.Device(device.name if request.param == "same" else request.param, private=True)
     with another:
         yield another
 
@@ -398,7 +398,7 @@ def works(device, program, really):
 
 @pytest.fixture
 def refuses(queue, works):
-    """``with refuses(ps.X, builtin, "word", …):`` the block must raise that error and leave the queue unchanged."""
+    """``with refuses(fb.X, builtin, "word", …):`` the block must raise that error and leave the queue unchanged."""
 
     @contextlib.contextmanager
     def refuses(kind, builtin, *words):

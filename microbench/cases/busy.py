@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-import forebay as ps
+import forebay as fb
 
 from ..bench import Bench, Case, Point, Subjects
 from ..kernels import name_of
@@ -13,7 +13,7 @@ from ..layers import Subject
 from ..layers.all import AGAIN, FLOOR
 
 
-def surrounded(bench: Bench, subject: Subject, others: list[ps.Queue]) -> Subject:
+def surrounded(bench: Bench, subject: Subject, others: list[fb.Queue]) -> Subject:
     """The subject with the null queue and these queues behind one that is held."""
     device, null = bench.device, bench.device.null_queue
     kernel, buffer = bench.ground.program[name_of(2)], bench.ground.buffers[0]

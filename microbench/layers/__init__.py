@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import forebay as ps
+import forebay as fb
 
 from .. import kernels
 from ..processes import NULL_LEVELZERO
@@ -57,14 +57,14 @@ class Ground:
         The driver's own calls; None where there is no C compiler or no list of calls, `no_native` then says why.
     """
 
-    def __init__(self, device: ps.Device):
+    def __init__(self, device: fb.Device):
         from .. import raw
 
         self.device = device
         self.executes: bool = NULL_LEVELZERO not in os.environ
         self.holds: bool = self.executes and device.info.backend != "cuda"
-        self.program: ps.Program = device.program(kernels.opencl())
-        self.buffers: list[ps.Buffer] = [device.zeros(1024) for _ in range(2)]
+        self.program: fb.Program = device.program(kernels.opencl())
+        self.buffers: list[fb.Buffer] = [device.zeros(1024) for _ in range(2)]
         self.native: Any = None
         self.no_native: str = ""
         try:
@@ -80,14 +80,14 @@ class Ground:
         except (raw.NoCompilerError, AbsentError) as error:
             self.no_native = str(error)
 
-    def settle(self, queue: ps.Queue) -> None:
+    def settle(self, queue: fb.Queue) -> None:
         """Wait for all that a queue was given, by forebay or not."""
         if self.native is not None:
             self.native.settle(queue)
         queue.finish()
 
     @contextmanager
-    def free(self, *queues: ps.Queue) -> Iterator[None]:
+    def free(self, *queues: fb.Queue) -> Iterator[None]:
         """Let queues run while they are filled."""
         for queue in queues:
             self.settle(queue)
@@ -96,7 +96,7 @@ class Ground:
             self.settle(queue)
 
     @contextmanager
-    def held(self, *queues: ps.Queue) -> Iterator[None]:
+    def held(self, *queues: fb.Queue) -> Iterator[None]:
         """Hold queues while they are filled, so that a device that is this CPU does not compete for its cores."""
         with self.free(*queues), ExitStack() as gates:
             for queue in queues if self.holds else ():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 from .. import kernels
 from . import AbsentError, Ground, Layer, Run, Subject, timed
@@ -66,15 +66,15 @@ class OfQueues(Layer):
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
-        self.device: ps.Device = ground.device
-        self._queues: list[ps.Queue] = []
+        self.device: fb.Device = ground.device
+        self._queues: list[fb.Queue] = []
 
-    def queues(self, count: int) -> list[ps.Queue]:
+    def queues(self, count: int) -> list[fb.Queue]:
         """So many blocking queues."""
         self._queues += [self.device.queue() for _ in range(count - len(self._queues))]
         return self._queues[:count]
 
-    def queue(self, kind: str) -> ps.Queue:
+    def queue(self, kind: str) -> fb.Queue:
         """A queue of a kind; a new one where there can be several."""
         if kind == "null":
             return self.device.null_queue
@@ -82,12 +82,12 @@ class OfQueues(Layer):
             return self.device.per_thread_queue
         return self.device.queue(blocking=kind == "blocking")
 
-    def subject(self, run: Run, *queues: ps.Queue, note: str = "", hold: bool = True) -> Subject:
+    def subject(self, run: Run, *queues: fb.Queue, note: str = "", hold: bool = True) -> Subject:
         """A sample, and the queues to hold while it runs."""
         around = self.ground.held if hold else self.ground.free
         return Subject(run, lambda: around(*queues), note)
 
-    def take(self, arguments: int = 2) -> ps.Kernel:
+    def take(self, arguments: int = 2) -> fb.Kernel:
         """The kernel with so many arguments."""
         return self.ground.program[kernels.name_of(arguments)]
 
@@ -145,7 +145,7 @@ class Queues(OfQueues):
         names = {**numbers, "launch": queue.launch, "kernel": self.take(arguments), "a": self.ground.buffers[0]}
         return self.subject(timed(f"launch(kernel, 1, 1, a, {', '.join(numbers)})", **names), queue)
 
-    def _launches(self, queue: ps.Queue) -> Run:
+    def _launches(self, queue: fb.Queue) -> Run:
         return timed("launch(kernel, 1, 1, a, 100)", launch=queue.launch, kernel=self.take(), a=self.ground.buffers[0])
 
     def launch_on(self, kind: str) -> Subject:
@@ -168,7 +168,7 @@ class Queues(OfQueues):
         """A launch with bytes by value, which are the same or new ones. Only bytes that are const may stay the same."""
         (queue,) = self.queues(1)
         kernel = self.device.program("kernel void read(global const float *a, int n) { }")["read"]
-        first, second = (ps.by_value(bytes([value]) * nbytes) for value in range(2))
+        first, second = (fb.by_value(bytes([value]) * nbytes) for value in range(2))
         names: dict[str, Any] = {"launch": queue.launch, "kernel": kernel, "a": first, "b": second}
         if not change:
             return self.subject(timed("launch(kernel, 1, 1, a, 100)", **names), queue)
@@ -189,9 +189,9 @@ class Queues(OfQueues):
             room = self.device.empty(1 << 20, "u1")
             run = timed("launch(kernel, 1, 1, a, b, c, room)", room=room, **names)
             return self.subject(run, queue, note="a buffer instead of scratch")
-        size: Any = ps.SumOver("a") * 0 + 64
+        size: Any = fb.SumOver("a") * 0 + 64
         for i in range(reductions - 1):
-            size = size + (ps.MaxOver, ps.MinOver, ps.SumOver)[i % 3]("abc"[i // 3 % 3]) // (i + 1)
+            size = size + (fb.MaxOver, fb.MinOver, fb.SumOver)[i % 3]("abc"[i // 3 % 3]) // (i + 1)
         kernel.scratch("room", size)
         run = timed("launch(kernel, 1, 1, a, b, c)", **names)
         run(1)  # measures
@@ -200,7 +200,7 @@ class Queues(OfQueues):
     def first(self, count: int) -> Subject:
         """The first launch of a kernel on a queue, for each of so many queues."""
         kernel, buffer = self.take(), self.ground.buffers[0]
-        queues: list[ps.Queue] = []
+        queues: list[fb.Queue] = []
 
         def run(n: int) -> float:
             launches = [queue.launch for queue in queues[:n]]
@@ -246,7 +246,7 @@ class Queues(OfQueues):
 
     # -- order
 
-    def _names(self, queues: list[ps.Queue]) -> dict[str, Any]:
+    def _names(self, queues: list[fb.Queue]) -> dict[str, Any]:
         names: dict[str, Any] = {"kernel": self.take(), "a": self.ground.buffers[0]}
         for index, queue in enumerate(queues):
             names |= {f"q{index}": queue, f"launch{index}": queue.launch, f"wait{index}": queue.wait}
@@ -338,7 +338,7 @@ class Queues(OfQueues):
     def copy(self, direction: str, nbytes: int) -> Subject:
         """`Queue.copy` and `Queue.finish`, with pinned memory of the host."""
         (queue,) = self.queues(1)
-        host = ps.host_empty(nbytes, "u1", device=self.device)
+        host = fb.host_empty(nbytes, "u1", device=self.device)
         here, there = (self.device.empty(nbytes, "u1") for _ in range(2))
         to, source = {"up": (here, host), "down": (host, here), "across": (there, here)}[direction]
         names: dict[str, Any] = {"copy": queue.copy, "to": to, "source": source, "finish": queue.finish}
@@ -397,7 +397,7 @@ class Bound(OfQueues):
 
     about = "a launch bound beforehand: Kernel.bind"
 
-    def _bound(self, queue: ps.Queue, arguments: int = 2) -> Run:
+    def _bound(self, queue: fb.Queue, arguments: int = 2) -> Run:
         go = self.take(arguments).bind(queue, 1, 1, self.ground.buffers[0], *kernels.values(arguments))
         return timed("go()", go=go)
 
@@ -440,7 +440,7 @@ class Steps(OfQueues):
 
         return self.subject(run, *queues, note=f"steps of {length}")
 
-    def _steps(self, queue: ps.Queue, length: int) -> Run:
+    def _steps(self, queue: fb.Queue, length: int) -> Run:
         names: dict[str, Any] = {
             "launch": queue.launch,
             "kernel": self.take(),

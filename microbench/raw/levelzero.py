@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import forebay as ps
+import forebay as fb
 from forebay.core.driver import Language
 from forebay.queues.drivers.levelzero import descriptors, loader
 
@@ -41,11 +41,11 @@ class Driver:
         return Call(function, arguments, loaded, result)
 
     @staticmethod
-    def handle(stream: ps.Queue) -> int:
+    def handle(stream: fb.Queue) -> int:
         """The driver's list."""
         return int(stream.native)
 
-    def settle(self, stream: ps.Queue) -> None:
+    def settle(self, stream: fb.Queue) -> None:
         """Wait for what forebay does not know of."""
         called("zeCommandListHostSynchronize", ctypes.c_void_p(self.handle(stream)), ctypes.c_uint64(FOREVER))
 
@@ -68,7 +68,7 @@ class Driver:
             called("zeKernelSetArgumentValue", kernel, index, ctypes.c_size_t(4), ctypes.byref(number))
         return kernel.value or 0
 
-    def launch(self, stream: ps.Queue, kernel: int, waits: Any = None) -> list[Call]:
+    def launch(self, stream: fb.Queue, kernel: int, waits: Any = None) -> list[Call]:
         """A launch of one work-item that waits for the events of an array."""
         count = len(waits) if waits is not None else 0
         first = address_of(waits) if count else 0
@@ -97,7 +97,7 @@ class Driver:
             called("zeEventCounterBasedCreate", context, device, described, slot)
         return array
 
-    def marker(self, stream: ps.Queue, events: Any, index: int = 0) -> list[Call]:
+    def marker(self, stream: fb.Queue, events: Any, index: int = 0) -> list[Call]:
         """Signal an event of an array."""
         return [self.call("zeCommandListAppendSignalEvent", self.handle(stream), events[index])]
 
@@ -111,7 +111,7 @@ class Driver:
         self._scrap = scrap
         return [self.call("zeEventQueryStatus", events[0], result=address_of(scrap))]
 
-    def finish(self, stream: ps.Queue) -> list[Call]:
+    def finish(self, stream: fb.Queue) -> list[Call]:
         """Wait for all that a list was given."""
         return [self.call("zeCommandListHostSynchronize", self.handle(stream), FOREVER)]
 
@@ -121,7 +121,7 @@ class Driver:
 
     # -- memory
 
-    def copy(self, stream: ps.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
+    def copy(self, stream: fb.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
         """A copy "up", "down" or "across", the host's memory being pinned; and what has to be kept."""
         here, there = self.memory(nbytes), self.memory(nbytes)
         at, host = self.pinned(nbytes)
@@ -130,19 +130,19 @@ class Driver:
         ]
         return [self._copy(stream, to, source, nbytes)], (here, there, host)
 
-    def _copy(self, stream: ps.Queue, to: int, source: int, nbytes: int) -> Call:
+    def _copy(self, stream: fb.Queue, to: int, source: int, nbytes: int) -> Call:
         return self.call("zeCommandListAppendMemoryCopy", self.handle(stream), to, source, nbytes, 0, 0, 0)
 
     def pinned(self, nbytes: int) -> tuple[int, object]:
         """The address of pinned memory, and what has to be kept."""
-        host = ps.host_empty(nbytes, "u1", device=self.device)
+        host = fb.host_empty(nbytes, "u1", device=self.device)
         return host.ctypes.data, host
 
-    def upload(self, stream: ps.Queue, memory: Any, source: int, nbytes: int) -> Call:
+    def upload(self, stream: fb.Queue, memory: Any, source: int, nbytes: int) -> Call:
         """A copy from an address of pinned memory."""
         return self._copy(stream, memory.address, source, nbytes)
 
-    def alloc(self, stream: ps.Queue, nbytes: int) -> tuple[list[Call], object, str]:
+    def alloc(self, stream: fb.Queue, nbytes: int) -> tuple[list[Call], object, str]:
         """Memory allocated and freed."""
         address = ctypes.c_uint64()
         described = ctypes.create_string_buffer(DEVICE_ALLOC_DESC, 24)
@@ -155,7 +155,7 @@ class Driver:
 
     # -- recordings
 
-    def recording(self, stream: ps.Queue, length: int) -> tuple[list[Call], object] | None:
+    def recording(self, stream: fb.Queue, length: int) -> tuple[list[Call], object] | None:
         """Appending a closed command list of so many launches."""
         memory, closed = self.memory(4096), ctypes.c_void_p()
         kernel = ctypes.c_void_p(self.kernel(2, memory))

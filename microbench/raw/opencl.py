@@ -8,7 +8,7 @@ from typing import Any
 
 import pyopencl as cl
 
-import forebay as ps
+import forebay as fb
 
 from .. import kernels
 from . import Call, address_of
@@ -40,12 +40,12 @@ class Driver:
         return Call(self.function(name), arguments, loaded, result)
 
     @staticmethod
-    def handle(stream: ps.Queue) -> int:
+    def handle(stream: fb.Queue) -> int:
         """The driver's queue."""
         return int(stream.native.int_ptr)
 
     @staticmethod
-    def settle(stream: ps.Queue) -> None:
+    def settle(stream: fb.Queue) -> None:
         """Wait for what forebay does not know of."""
         stream.native.finish()
 
@@ -68,7 +68,7 @@ class Driver:
             kernel.set_arg(index, ctypes.c_int32(value))
         return kernel
 
-    def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> list[Call]:
+    def launch(self, stream: fb.Queue, kernel: Any, waits: Any = None) -> list[Call]:
         """A launch of one work-item that waits for the events of an array."""
         one, count = address_of(ONE), len(waits) if waits is not None else 0
         first = address_of(waits) if count else 0
@@ -92,7 +92,7 @@ class Driver:
         """An array for so many events, which the markers put there."""
         return (ctypes.c_void_p * count)()
 
-    def marker(self, stream: ps.Queue, events: Any, index: int = 0) -> list[Call]:
+    def marker(self, stream: fb.Queue, events: Any, index: int = 0) -> list[Call]:
         """A marker, flushed, or no other queue could wait for it."""
         slot = address_of(events) + 8 * index
         queue = self.handle(stream)
@@ -109,7 +109,7 @@ class Driver:
             self.call("clGetEventInfo", address_of(events), EXECUTION_STATUS, 4, address_of(answer), 0, loaded=(0,))
         ]
 
-    def finish(self, stream: ps.Queue) -> list[Call]:
+    def finish(self, stream: fb.Queue) -> list[Call]:
         """Wait for all that a queue was given."""
         return [self.call("clFinish", self.handle(stream))]
 
@@ -119,7 +119,7 @@ class Driver:
 
     # -- memory
 
-    def copy(self, stream: ps.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
+    def copy(self, stream: fb.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
         """A copy "up", "down" or "across", the host's memory being pinned; and what has to be kept."""
         queue, here, there = self.handle(stream), self.memory(nbytes), self.memory(nbytes)
         at, host = self.pinned(nbytes)
@@ -137,17 +137,17 @@ class Driver:
 
     def pinned(self, nbytes: int) -> tuple[int, object]:
         """The address of pinned memory, and what has to be kept."""
-        host = ps.host_empty(nbytes, "u1", device=self.device)
+        host = fb.host_empty(nbytes, "u1", device=self.device)
         return host.ctypes.data, host
 
-    def upload(self, stream: ps.Queue, memory: Any, source: int, nbytes: int) -> Call:
+    def upload(self, stream: fb.Queue, memory: Any, source: int, nbytes: int) -> Call:
         """A copy from an address of pinned memory."""
         queue = self.handle(stream)
         if memory.handle:
             return self.call("clEnqueueWriteBuffer", queue, memory.handle, 0, 0, nbytes, source, 0, 0, 0)
         return self.call("clEnqueueSVMMemcpy", queue, 0, memory.address, source, nbytes, 0, 0, 0)
 
-    def alloc(self, stream: ps.Queue, nbytes: int) -> tuple[list[Call], object, str]:
+    def alloc(self, stream: fb.Queue, nbytes: int) -> tuple[list[Call], object, str]:
         """Memory allocated and freed."""
         memory, context = self.memory(8), self.driver.context.int_ptr
         address, handle, scrap, error = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_int32()
@@ -168,7 +168,7 @@ class Driver:
 
     # -- recordings
 
-    def recording(self, stream: ps.Queue, length: int) -> tuple[list[Call], object] | None:
+    def recording(self, stream: fb.Queue, length: int) -> tuple[list[Call], object] | None:
         """Enqueueing a command buffer of so many launches; None where there are no command buffers."""
         native = stream.native
         if "cl_khr_command_buffer" not in self.driver.native.extensions.split():

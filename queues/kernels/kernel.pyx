@@ -234,7 +234,7 @@ cdef class Kernel:
 
         Examples
         --------
-        >>> kernel.scratch("stack", ps.MaxOver("row_lengths") * 8)  # doctest: +SKIP
+        >>> kernel.scratch("stack", fb.MaxOver("row_lengths") * 8)  # doctest: +SKIP
         """
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")

@@ -90,7 +90,7 @@ cdef extern from *:
 
 
 cdef class Local:
-    """An argument for a parameter in local memory: ``ps.local(nbytes)`` bytes for each group.
+    """An argument for a parameter in local memory: ``fb.local(nbytes)`` bytes for each group.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ cdef class Local:
         return f"forebay.local({self.nbytes})"
 
 
-local = Local  # ps.local(nbytes)
+local = Local  # fb.local(nbytes)
 
 
 cdef object structure = ctypes.Structure
@@ -204,7 +204,7 @@ cdef uint64_t _stamps = 0  # how many were given; with the GIL
 
 
 cdef class ByValue:
-    """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
+    """An argument for a pointer parameter whose bytes are passed by value: ``fb.by_value(array)``.
 
     The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs; if the
     pointer is const, only when the bytes have changed since the last launch of this kernel on this queue. Anything the
@@ -252,7 +252,7 @@ cdef class ByValue:
         return f"forebay.by_value({self.value!r})"
 
 
-by_value = ByValue  # ps.by_value(array)
+by_value = ByValue  # fb.by_value(array)
 
 
 cdef inline void pack_bytes_at(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import segments_of
 from tests.drivers.levelzero import validation
@@ -33,7 +33,7 @@ def watched():
 
 @pytest.fixture(scope=validation.scope("module"))
 def device(watched):
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         yield device
 
 
@@ -275,7 +275,7 @@ def fails_at(calls, executable, queue, name, after, times=1):
         calls.fail(name, calls.driver.FAILURE[0], after)
     try:
         executable.launch(queue)
-    except ps.DriverError as error:
+    except fb.DriverError as error:
         return str(error)
     finally:
         calls.forgive()
@@ -337,7 +337,7 @@ def test_a_queue_that_cannot_be_made(device, calls, graph_of, queue, works, afte
         idle.append(device.queue(blocking=False, timing=False))
     made = len(calls)
     calls.fail(calls.driver.NEW_QUEUE, code, after)
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         graph_of([], [], [], [])
     calls.forgive()
     assert len(calls) > made

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
 
@@ -432,16 +432,16 @@ def test_ended_while_it_runs(device, make_queue, visiting, hold, how):
 
 
 def test_the_device_is_closed_while_it_runs(visiting, device):
-    with ps.Device(device.name, private=True) as own:
+    with fb.Device(device.name, private=True) as own:
         program = own.program(SOURCE)
         visits = Visits(own, program)
         queue = own.queue(blocking=False)
-        errors = ps.host_empty(NODES + 1, "u4")
+        errors = fb.host_empty(NODES + 1, "u4")
         executable = wide(own, visits, spin=20000).instantiate()
         for _ in range(10):
             executable.launch(queue)
         queue.copy(errors, visits.errors)
     if EXECUTES:
         assert (errors == 0).all()
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         executable.launch(queue)

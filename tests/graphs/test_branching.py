@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import BRANCHES
 from tests.helpers.observer import EXECUTES
@@ -46,7 +46,7 @@ def add(graph, kernels, buffers, i, node, nodes):
     if kind == "combine":
         return graph.add_kernel(kernels["combine"], 4, 16, buffers[i], other, k, after=after)
     if kind == "gather":
-        block = ps.by_value(np.full(BLOCK, k, "u4"))
+        block = fb.by_value(np.full(BLOCK, k, "u4"))
         return graph.add_kernel(kernels["gather"], 4, 16, buffers[i], block, BLOCK, after=after)
     if kind == "copy":
         return graph.add_copy(buffers[i], other, after=after)

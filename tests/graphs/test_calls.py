@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers import kernels as sources
@@ -28,7 +28,7 @@ def watched():
 
 @pytest.fixture(scope=validation.scope("module"))
 def device(watched):
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         yield device
 
 
@@ -153,7 +153,7 @@ def test_a_change_that_fails(calls, kernels, x, queue, device, value_of):
         executable.set_kernel(second, kernels["advance"], 4, 16, x, 5)
         for _ in range(9):
             calls.fail(name, calls.driver.FAILURE[0], 1)
-        with pytest.raises(ps.DriverError, match=name):
+        with pytest.raises(fb.DriverError, match=name):
             executable.launch(queue)
         calls.forgive()
     executable.launch(queue)
@@ -247,7 +247,7 @@ def test_a_launch_that_fails(calls, graph, queue, works, after):
     if REPLAYED_BY_ONE_CALL:
         after = 0
     calls.fail(calls.driver.REPLAY or calls.driver.LAUNCH, code, after)
-    with pytest.raises(ps.DriverError, match=name) as caught:
+    with pytest.raises(fb.DriverError, match=name) as caught:
         executable.launch(queue)
     assert repr(queue) in str(caught.value)
     assert queue.epoch == before[0] + after
@@ -265,7 +265,7 @@ def test_waits_of_a_launch_that_failed_come_with_the_next(calls, graph, make_que
     gate = hold(producer)
     queue.wait(producer)
     calls.fail(calls.driver.REPLAY or calls.driver.LAUNCH, calls.driver.FAILURE[0])
-    with pytest.raises(ps.DriverError):
+    with pytest.raises(fb.DriverError):
         executable.launch(queue)
     first = len(calls)
     executable.launch(queue)
@@ -282,7 +282,7 @@ def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernel
     graph.add_host(lambda: ran.append(2), after=second)
     executable = graph.instantiate()
     calls.fail(calls.driver.HOST_FUNCTION, calls.driver.FAILURE[0], 1)
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         executable.launch(queue)
     queue.finish()
     assert ran == [1]
@@ -305,7 +305,7 @@ def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernel
 def test_instantiation_that_fails(calls, graph, queue, works, name):
     call = getattr(calls.driver, name, name)
     calls.fail(call, calls.driver.FAILURE[0], 0)
-    with pytest.raises(ps.DriverError, match=call):
+    with pytest.raises(fb.DriverError, match=call):
         graph.launch(queue)
     assert queue.epoch == 0
     graph.launch(queue)
@@ -316,7 +316,7 @@ def test_instantiation_that_fails(calls, graph, queue, works, name):
 def test_an_update_that_fails(calls, graph, queue, works):
     executable = graph.instantiate()
     calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0], 2)
-    with pytest.raises(ps.DriverError, match=calls.driver.ARGUMENT):
+    with pytest.raises(fb.DriverError, match=calls.driver.ARGUMENT):
         executable.update(graph)
     first = len(calls)
     executable.launch(queue)

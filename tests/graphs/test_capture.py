@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 
 from .conftest import SIZE, made, steps
@@ -45,7 +45,7 @@ def test_capture_makes_no_driver_call(device, queue, step, x, y):
 def test_a_kernel_launched_three_times_with_three_blocks_replays_all_three(queue, kernels, x, value_of):
     """The same array, marked once, with other bytes each time: what skips uploads of unchanged bytes must not skip."""
     block = np.arange(1024, dtype="u4")
-    mark = ps.by_value(block)
+    mark = fb.by_value(block)
     queue.launch(kernels["gather"], 4, 16, x, mark, 1024)  # which the plan remembers
     expected = gathered(0, block)
     with queue.capture() as graph:
@@ -169,7 +169,7 @@ def test_a_queue_that_only_passed_through_needs_no_join(make_queue, step, x):
 @pytest.mark.executes(run=False)
 def test_copies_read_and_write_host_memory_when_the_graph_runs(device, queue, step, x, y):
     source, target = np.full(SIZE, 1, "u4"), np.zeros(SIZE, "u4")
-    pinned = ps.host_empty(SIZE, "u4", device=device)
+    pinned = fb.host_empty(SIZE, "u4", device=device)
     with queue.capture() as graph:
         queue.copy(x, source)
         step(queue, x, 1)
@@ -313,7 +313,7 @@ def test_begin_and_end(queue, step, x):
     assert queue.capturing
     step(queue, x, 1)
     graph = queue.end_capture()
-    assert isinstance(graph, ps.Graph)
+    assert isinstance(graph, fb.Graph)
     assert len(graph) == 1
     assert not queue.capturing
 

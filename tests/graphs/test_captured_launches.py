@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 from .conftest import SIZE
@@ -60,7 +60,7 @@ def test_such_graphs_are_like_others(device, queue, kernels):
 
 
 def test_arrays_that_cannot_be_copied_leave_the_capture_as_it_was(queue, kernels):
-    with queue.capture() as graph, refused(ps.InvalidArgumentError, ValueError, "contiguous"):
+    with queue.capture() as graph, refused(fb.InvalidArgumentError, ValueError, "contiguous"):
         queue.launch(kernels["advance"], 4, 16, np.zeros(2 * SIZE, "u4")[::2], 1)
     assert len(graph) == 0
 

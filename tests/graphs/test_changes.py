@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import observe
 
@@ -206,7 +206,7 @@ def test_memory_of_a_change_is_kept_and_that_of_before_is_not(device, queue, ker
     own = device.zeros(SIZE, "u4")
     executable.set_kernel(nodes[2], kernels["advance"], 4, 16, own, 1)
     own.close()
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         executable.launch(queue)
     executable.set_kernel(nodes[2], kernels["advance"], 4, 16, x, 2)
     executable.launch(queue)
@@ -223,7 +223,7 @@ def test_a_change_beside_scratch_that_grows(device, queue):
         }
         kernel void put(global uint *out, uint k) { out[1] = k; }
     """)
-    program["use"].scratch("room", ps.MaxOver("rows") * 4)
+    program["use"].scratch("room", fb.MaxOver("rows") * 4)
     rows, out, graph = device.array([1], dtype="u4"), device.zeros(2, "u4"), device.graph()
     first = graph.add_kernel(program["use"], 1, 1, rows, out)
     second = graph.add_kernel(program["put"], 1, 1, out, 0, after=first)

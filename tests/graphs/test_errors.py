@@ -7,11 +7,11 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 MODES = ["global", "thread_local", "relaxed"]
-CAPTURE_ERRORS = [getattr(ps, name) for name in ps.__all__ if name.startswith("Capture")]
+CAPTURE_ERRORS = [getattr(fb, name) for name in fb.__all__ if name.startswith("Capture")]
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def invalid(device, works):
     buffer = device.empty(4)
 
     def invalid(queue):
-        with refused(ps.CaptureInvalidatedError, RuntimeError, "invalidated"):
+        with refused(fb.CaptureInvalidatedError, RuntimeError, "invalidated"):
             queue.fill(buffer, 0)
-        with refused(ps.CaptureInvalidatedError, RuntimeError, "invalidated"):
+        with refused(fb.CaptureInvalidatedError, RuntimeError, "invalidated"):
             queue.end_capture()
         assert not queue.capturing
         works(queue)
@@ -70,7 +70,7 @@ def test_each_error_has_hips_name():
 @pytest.mark.parametrize("mode", MODES)
 def test_the_host_does_not_ask_for_a_captured_queue(queue, begin, invalid, what, mode):
     begin(queue, mode)
-    with refused(ps.CaptureUnsupportedError, RuntimeError, "captured", repr(queue)):
+    with refused(fb.CaptureUnsupportedError, RuntimeError, "captured", repr(queue)):
         eval(f"queue.{what if '(' in what else what + '()'}", {"queue": queue})
     invalid(queue)
 
@@ -79,7 +79,7 @@ def test_the_host_does_not_ask_for_a_captured_queue(queue, begin, invalid, what,
 def test_the_host_does_not_ask_for_a_captured_event(queue, begin, invalid, what):
     begin(queue)
     event = queue.record()
-    with refused(ps.CapturedEventError, RuntimeError, "recorded in a capture"):
+    with refused(fb.CapturedEventError, RuntimeError, "recorded in a capture"):
         getattr(event, what) if what == "done" else getattr(event, what)()
     invalid(queue)
     assert event.done
@@ -90,7 +90,7 @@ def test_no_time_passes_in_a_capture(make_queue, begin, invalid):
     start = queue.record(timing=True)
     begin(queue)
     end = queue.record(timing=True)
-    with refused(ps.CapturedEventError, RuntimeError, "recorded in a capture"):
+    with refused(fb.CapturedEventError, RuntimeError, "recorded in a capture"):
         end - start
     invalid(queue)
 
@@ -115,7 +115,7 @@ def test_the_null_queue_while_a_blocking_queue_is_captured(device, queue, begin,
         "query": null.query,
         "graph": lambda: executable.launch(null),
     }[what]
-    with refused(ps.CaptureImplicitError, RuntimeError, "null queue"):
+    with refused(fb.CaptureImplicitError, RuntimeError, "null queue"):
         do()
     assert (null.epoch, null.stats) == before
     invalid(queue)
@@ -140,21 +140,21 @@ def test_a_blocking_queue_that_joins_bars_the_null_queue_too(device, make_queue,
     origin, other = make_queue(blocking=False), make_queue()
     begin(origin)
     other.wait(origin)
-    with refused(ps.CaptureImplicitError, RuntimeError):
+    with refused(fb.CaptureImplicitError, RuntimeError):
         device.null_queue.record()
-    with refused(ps.CaptureInvalidatedError, RuntimeError):
+    with refused(fb.CaptureInvalidatedError, RuntimeError):
         origin.end_capture()
     works(device.null_queue)
 
 
 def test_the_null_queue_is_never_captured(device, make_queue, begin, works):
-    with refused(ps.CaptureUnsupportedError, RuntimeError, "null queue"):
+    with refused(fb.CaptureUnsupportedError, RuntimeError, "null queue"):
         device.null_queue.begin_capture()
     origin = make_queue(blocking=False)
     begin(origin)
-    with refused(ps.CaptureImplicitError, RuntimeError, "null queue"):
+    with refused(fb.CaptureImplicitError, RuntimeError, "null queue"):
         device.null_queue.wait(origin.record())
-    with refused(ps.CaptureInvalidatedError, RuntimeError):
+    with refused(fb.CaptureInvalidatedError, RuntimeError):
         origin.end_capture()
     works(device.null_queue)
 
@@ -162,7 +162,7 @@ def test_the_null_queue_is_never_captured(device, make_queue, begin, works):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_device_is_not_synchronized(device, queue, begin, invalid, mode):
     begin(queue, mode)
-    with refused(ps.CaptureUnsupportedError, RuntimeError, "Device.finish()"):
+    with refused(fb.CaptureUnsupportedError, RuntimeError, "Device.finish()"):
         device.finish()
     invalid(queue)
     device.finish()
@@ -193,7 +193,7 @@ def test_what_might_wait_depends_on_the_mode(device, make_queue, begin, works, i
 
     error = in_thread(do) if elsewhere else directly()
     if mode == "global" or (mode == "thread_local" and not elsewhere):
-        assert type(error) is ps.CaptureUnsupportedError
+        assert type(error) is fb.CaptureUnsupportedError
         assert capture.status == "invalidated"
         invalid(queue)
     else:
@@ -207,7 +207,7 @@ def test_waiting_for_an_event_from_outside(make_queue, begin, invalid, hold):
     queue, other = make_queue(), make_queue()
     for what in (other.record(), other):  # done or not: what is captured has no past
         begin(queue)
-        with refused(ps.CaptureIsolationError, RuntimeError, "not"):
+        with refused(fb.CaptureIsolationError, RuntimeError, "not"):
             queue.wait(what)
         invalid(queue)
 
@@ -217,7 +217,7 @@ def test_two_captures_do_not_merge(make_queue, begin, invalid):
     begin(one)
     begin(two)
     event = one.record()
-    with refused(ps.CaptureMergeError, RuntimeError, "captured"):
+    with refused(fb.CaptureMergeError, RuntimeError, "captured"):
         two.wait(event)
     one._capture.abandon()
     invalid(two)
@@ -225,7 +225,7 @@ def test_two_captures_do_not_merge(make_queue, begin, invalid):
 
 def test_a_fork_that_is_not_joined(make_queue, step, x, works):
     origin, other = make_queue(), make_queue()
-    with refused(ps.CaptureUnjoinedError, RuntimeError, repr(other)), origin.capture() as graph:
+    with refused(fb.CaptureUnjoinedError, RuntimeError, repr(other)), origin.capture() as graph:
         step(origin, x, 1)
         other.wait(origin)
         step(other, x, 2)
@@ -238,7 +238,7 @@ def test_a_fork_that_is_not_joined(make_queue, step, x, works):
 
 def test_joined_before_its_last_command(make_queue, step, x, works):
     origin, other = make_queue(), make_queue()
-    with refused(ps.CaptureUnjoinedError, RuntimeError, repr(other)), origin.capture():
+    with refused(fb.CaptureUnjoinedError, RuntimeError, repr(other)), origin.capture():
         other.wait(origin)
         step(other, x, 2)
         origin.wait(other)
@@ -253,7 +253,7 @@ def test_ending_in_another_thread(queue, begin, works, mode):
     if mode == "relaxed":
         assert error is None
     else:
-        assert type(error) is ps.CaptureWrongThreadError
+        assert type(error) is fb.CaptureWrongThreadError
         assert queue.capturing
         queue.end_capture()
     works(queue)
@@ -263,21 +263,21 @@ def test_ending_on_another_queue(make_queue, begin, works):
     origin, other = make_queue(), make_queue()
     begin(origin)
     other.wait(origin)
-    with refused(ps.CaptureUnmatchedError, RuntimeError, repr(origin)):
+    with refused(fb.CaptureUnmatchedError, RuntimeError, repr(origin)):
         other.end_capture()
     origin.end_capture()
     works(other)
 
 
 def test_ending_what_did_not_begin(queue, works):
-    with refused(ps.CaptureError, RuntimeError, "not captured"):
+    with refused(fb.CaptureError, RuntimeError, "not captured"):
         queue.end_capture()
     works(queue)
 
 
 def test_beginning_twice(queue, works):
     with queue.capture() as graph:
-        with refused(ps.CaptureError, RuntimeError, "already"):
+        with refused(fb.CaptureError, RuntimeError, "already"):
             queue.begin_capture()
         queue.host(lambda: None)
     assert len(graph) == 1
@@ -286,20 +286,20 @@ def test_beginning_twice(queue, works):
 
 @pytest.mark.parametrize("mode", ["Global", 0, None, "x"])
 def test_modes(queue, mode, works):
-    with refused(ps.InvalidArgumentError, ValueError, "thread_local", repr(mode)):
+    with refused(fb.InvalidArgumentError, ValueError, "thread_local", repr(mode)):
         queue.capture(mode)
     works(queue)
 
 
 def test_a_gate_is_not_captured(queue, begin):
     begin(queue)
-    with refused(ps.CaptureUnsupportedError, RuntimeError):
+    with refused(fb.CaptureUnsupportedError, RuntimeError):
         queue._gate()
 
 
 def test_binding_bytes_by_value_would_upload_them(device, queue, kernels, x, begin, works):
     begin(queue, "relaxed")
-    with refused(ps.CaptureUnsupportedError, RuntimeError, "gather"):
+    with refused(fb.CaptureUnsupportedError, RuntimeError, "gather"):
         kernels["gather"].bind(queue, 4, 16, x, b"1234", 1)
     queue.end_capture()
     works(queue)
@@ -312,12 +312,12 @@ def test_closing_a_captured_queue(make_queue, works, which):
     other.wait(origin)
     (origin if which == "origin" else other).close()
     if which == "origin":
-        with refused(ps.ClosedError, RuntimeError):
+        with refused(fb.ClosedError, RuntimeError):
             origin.end_capture()
         assert not other.capturing
         works(other)
     else:
-        with refused(ps.CaptureInvalidatedError, RuntimeError, "closed"):
+        with refused(fb.CaptureInvalidatedError, RuntimeError, "closed"):
             origin.end_capture()
         works(origin)
 
@@ -329,11 +329,11 @@ def test_what_needs_the_host_is_not_captured(device, queue, kernels, x, begin, i
     ):
         begin(queue, "relaxed")
         before = device.stats
-        with refused(ps.CaptureUnsupportedError, RuntimeError, repr(queue)):
+        with refused(fb.CaptureUnsupportedError, RuntimeError, repr(queue)):
             needs_host()
         assert device.stats == before
         invalid(queue)
-    with refused(ps.ArgumentTypeError, TypeError, "graph"):
+    with refused(fb.ArgumentTypeError, TypeError, "graph"):
         device.graph().add_kernel(kernels["advance"], 4, 16, np.zeros(64, "u4"), 1)
 
 
@@ -342,14 +342,14 @@ def test_bad_arguments_are_found_at_once_and_leave_the_capture_as_it_was(device,
     with queue.capture() as graph:
         step(queue, x, 1)
         for kind, builtin, do in (
-            (ps.ArgumentTypeError, TypeError, lambda: queue.launch(kernels["advance"], 4, 16, x, "one")),
-            (ps.ArgumentTypeError, TypeError, lambda: queue.launch(kernels["advance"], 4, 16, x)),
-            (ps.InvalidArgumentError, ValueError, lambda: queue.launch(kernels["advance"], 0, 16, x, 1)),
-            (ps.InvalidArgumentError, ValueError, lambda: queue.copy(x, big)),
-            (ps.ArgumentTypeError, TypeError, lambda: queue.copy(1, 2)),
-            (ps.InvalidArgumentError, ValueError, lambda: queue.fill(x, -1)),
-            (ps.ArgumentTypeError, TypeError, lambda: queue.host(3)),
-            (ps.ArgumentTypeError, TypeError, lambda: queue.wait(3)),
+            (fb.ArgumentTypeError, TypeError, lambda: queue.launch(kernels["advance"], 4, 16, x, "one")),
+            (fb.ArgumentTypeError, TypeError, lambda: queue.launch(kernels["advance"], 4, 16, x)),
+            (fb.InvalidArgumentError, ValueError, lambda: queue.launch(kernels["advance"], 0, 16, x, 1)),
+            (fb.InvalidArgumentError, ValueError, lambda: queue.copy(x, big)),
+            (fb.ArgumentTypeError, TypeError, lambda: queue.copy(1, 2)),
+            (fb.InvalidArgumentError, ValueError, lambda: queue.fill(x, -1)),
+            (fb.ArgumentTypeError, TypeError, lambda: queue.host(3)),
+            (fb.ArgumentTypeError, TypeError, lambda: queue.wait(3)),
         ):
             with refused(kind, builtin):
                 do()
@@ -360,21 +360,21 @@ def test_bad_arguments_are_found_at_once_and_leave_the_capture_as_it_was(device,
 def test_other_devices(another, queue, x, begin):
     elsewhere, buffer = another.queue(), another.empty(x.shape, x.dtype)
     begin(queue, "relaxed")
-    with refused(ps.NotSupportedError, NotImplementedError, "one device"):
+    with refused(fb.NotSupportedError, NotImplementedError, "one device"):
         elsewhere.wait(queue)
-    with refused(ps.NotSupportedError, NotImplementedError, another.name):
+    with refused(fb.NotSupportedError, NotImplementedError, another.name):
         queue.copy(x, buffer)
     queue.end_capture()
 
 
 def test_closing_the_device():
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         queue = device.queue()
         queue.begin_capture()
         graph = queue._capture.graph
     assert not queue.capturing
     assert graph.closed
-    with refused(ps.ClosedError, RuntimeError):
+    with refused(fb.ClosedError, RuntimeError):
         queue.end_capture()
 
 
@@ -393,7 +393,7 @@ def test_while_it_is_captured_a_graph_is_of_no_use(queue, step, x):
     with queue.capture() as graph:
         step(queue, x, 1)
         for do in (lambda: graph.launch(queue), graph.instantiate, lambda: graph.add_host(print)):
-            with refused(ps.CaptureError, RuntimeError, "still being captured"):
+            with refused(fb.CaptureError, RuntimeError, "still being captured"):
                 do()
     graph.launch(queue)
     queue.finish()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 SOURCE = """
 kernel void use(global const uint *rows, global uchar *stack, global uint *out) { out[0] = rows[0]; stack[0] = 1; }
@@ -15,7 +15,7 @@ kernel void look(global const uint *rows, global uint *out) { out[0] = rows[0]; 
 @pytest.fixture
 def own(device):
     with device.program(SOURCE) as own:
-        own["use"].scratch("stack", ps.MaxOver("rows"))
+        own["use"].scratch("stack", fb.MaxOver("rows"))
         yield own
 
 
@@ -42,7 +42,7 @@ WRITES = {
 READS = {
     "a kernel": lambda graph, own, rows, other: graph.add_kernel(own["look"], 1, 1, rows, other),
     "a copy": lambda graph, own, rows, other: graph.add_copy(other, rows),
-    "a download": lambda graph, own, rows, other: graph.add_copy(ps.host_empty(64, "u4", device=graph.device), rows),
+    "a download": lambda graph, own, rows, other: graph.add_copy(fb.host_empty(64, "u4", device=graph.device), rows),
 }
 
 

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 from .conftest import SIZE, made, steps
@@ -64,27 +64,27 @@ def test_circles(device, queue, x, works):
     graph = device.graph()
     first = graph.add_fill(x, 1)
     second = graph.add_fill(x, 2, after=first)
-    with refused(ps.InvalidArgumentError, ValueError, "itself"):
+    with refused(fb.InvalidArgumentError, ValueError, "itself"):
         graph.add_dependency(first, first)
-    with refused(ps.InvalidArgumentError, ValueError, "already"):
+    with refused(fb.InvalidArgumentError, ValueError, "already"):
         graph.add_dependency(first, second)
     graph.add_dependency(second, first)
-    with refused(ps.InvalidArgumentError, ValueError, "depends on itself"):
+    with refused(fb.InvalidArgumentError, ValueError, "depends on itself"):
         graph.instantiate()
-    with refused(ps.InvalidArgumentError, ValueError, "depends on itself"):
+    with refused(fb.InvalidArgumentError, ValueError, "depends on itself"):
         graph.launch(queue)
     works(queue)
 
 
 def test_wrong_nodes(device, chain, x):
     graph, other = chain(1), chain(1)
-    with refused(ps.InvalidArgumentError, ValueError, "another graph"):
+    with refused(fb.InvalidArgumentError, ValueError, "another graph"):
         graph.add_fill(x, 1, after=other.nodes)
-    with refused(ps.ArgumentTypeError, TypeError, "Node"):
+    with refused(fb.ArgumentTypeError, TypeError, "Node"):
         graph.add_fill(x, 1, after=[x])
-    with refused(ps.ArgumentTypeError, TypeError, "after"):
+    with refused(fb.ArgumentTypeError, TypeError, "after"):
         graph.add_fill(x, 1, after=3)
-    with refused(ps.InvalidArgumentError, ValueError, "another graph"):
+    with refused(fb.InvalidArgumentError, ValueError, "another graph"):
         graph.add_dependency(graph.nodes[0], other.nodes[0])
     assert len(graph) == 1
 
@@ -92,18 +92,18 @@ def test_wrong_nodes(device, chain, x):
 def test_wrong_arguments(device, another, kernels, x):
     graph, elsewhere = device.graph(), another.empty(SIZE, "u4")
     for kind, builtin, do in (
-        (ps.ArgumentTypeError, TypeError, lambda: graph.add_kernel("advance", 4, 16, x, 1)),
-        (ps.ArgumentTypeError, TypeError, lambda: graph.add_kernel(kernels["advance"], 4, 16, x)),
-        (ps.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 0, 16, x, 1)),
-        (ps.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 4, 16, elsewhere, 1)),
-        (ps.InvalidArgumentError, ValueError, lambda: another.graph().add_kernel(kernels["advance"], 4, 16, x, 1)),
-        (ps.NotSupportedError, NotImplementedError, lambda: graph.add_copy(x, elsewhere)),
-        (ps.InvalidArgumentError, ValueError, lambda: graph.add_copy(x, x)),
-        (ps.InvalidArgumentError, ValueError, lambda: graph.add_copy(x, np.zeros(3))),
-        (ps.ArgumentTypeError, TypeError, lambda: graph.add_copy(b"1", x[:1].view("u1"))),
-        (ps.InvalidArgumentError, ValueError, lambda: graph.add_fill(elsewhere, 1)),
-        (ps.InvalidArgumentError, ValueError, lambda: graph.add_fill(x, 1.5)),
-        (ps.ArgumentTypeError, TypeError, lambda: graph.add_host(None)),
+        (fb.ArgumentTypeError, TypeError, lambda: graph.add_kernel("advance", 4, 16, x, 1)),
+        (fb.ArgumentTypeError, TypeError, lambda: graph.add_kernel(kernels["advance"], 4, 16, x)),
+        (fb.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 0, 16, x, 1)),
+        (fb.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 4, 16, elsewhere, 1)),
+        (fb.InvalidArgumentError, ValueError, lambda: another.graph().add_kernel(kernels["advance"], 4, 16, x, 1)),
+        (fb.NotSupportedError, NotImplementedError, lambda: graph.add_copy(x, elsewhere)),
+        (fb.InvalidArgumentError, ValueError, lambda: graph.add_copy(x, x)),
+        (fb.InvalidArgumentError, ValueError, lambda: graph.add_copy(x, np.zeros(3))),
+        (fb.ArgumentTypeError, TypeError, lambda: graph.add_copy(b"1", x[:1].view("u1"))),
+        (fb.InvalidArgumentError, ValueError, lambda: graph.add_fill(elsewhere, 1)),
+        (fb.InvalidArgumentError, ValueError, lambda: graph.add_fill(x, 1.5)),
+        (fb.ArgumentTypeError, TypeError, lambda: graph.add_host(None)),
     ):
         with refused(kind, builtin):
             do()
@@ -113,11 +113,11 @@ def test_wrong_arguments(device, another, kernels, x):
 def test_classes_are_made_by_their_owners(device):
     from forebay.queues.graphs.work import Work
 
-    for kind in (ps.Graph, ps.ExecutableGraph, Work):
-        with refused(ps.ArgumentTypeError, TypeError, "made by"):
+    for kind in (fb.Graph, fb.ExecutableGraph, Work):
+        with refused(fb.ArgumentTypeError, TypeError, "made by"):
             kind()
-    with refused(ps.ArgumentTypeError, TypeError, "made by"):
-        ps.Node(device.graph(), None, ())
+    with refused(fb.ArgumentTypeError, TypeError, "made by"):
+        fb.Node(device.graph(), None, ())
 
 
 @pytest.mark.executes
@@ -294,14 +294,14 @@ def test_update_that_does_not_fit(device, queue, chain, x, works):
         (free, "'fill'", "kind", 0),
         (loose, "depends on", "dependencies", 1),
     ):
-        with refused(ps.GraphUpdateError, ValueError, word):
+        with refused(fb.GraphUpdateError, ValueError, word):
             executable.update(other)
-        with pytest.raises(ps.GraphUpdateError) as error:
+        with pytest.raises(fb.GraphUpdateError) as error:
             graph.update(other)
         assert error.value.reason == reason
         assert error.value.node is (None if at is None else other.nodes[at])
-    assert ps.GraphUpdateError.hip_name == "hipErrorGraphExecUpdateFailure"
-    with refused(ps.ArgumentTypeError, TypeError, "Graph"):
+    assert fb.GraphUpdateError.hip_name == "hipErrorGraphExecUpdateFailure"
+    with refused(fb.ArgumentTypeError, TypeError, "Graph"):
         executable.update(executable)
     executable.launch(queue)
     works(queue)
@@ -318,7 +318,7 @@ def test_an_update_does_not_turn_a_copy_round(device, queue, x, y, works):
     executable = copy(x, y).instantiate()
     executable.update(copy(y, x))
     for other, way in ((copy(host, x), "device to host"), (copy(x, host), "host to device")):
-        with refused(ps.GraphUpdateError, ValueError, f"copies {way}, here device to device"):
+        with refused(fb.GraphUpdateError, ValueError, f"copies {way}, here device to device"):
             executable.update(other)
     executable.launch(queue)
     works(queue)
@@ -333,9 +333,9 @@ def test_a_kernel_node_of_an_executable(queue, chain, kernels, x, y, value_of):
     one.launch(queue)
     two.launch(queue)
     assert value_of(x) == steps(1, 2, 1, 7, 1, 2)
-    with refused(ps.InvalidArgumentError, ValueError, "no node"):
+    with refused(fb.InvalidArgumentError, ValueError, "no node"):
         one.set_kernel(chain(1).nodes[0], kernels["advance"], 4, 16, y, 1)
-    with refused(ps.ArgumentTypeError, TypeError, "arguments"):
+    with refused(fb.ArgumentTypeError, TypeError, "arguments"):
         one.set_kernel(graph.nodes[0], kernels["advance"], 4, 16, y)
     one.launch(queue)
     assert value_of(x) == steps(1, 2, 1, 7, 1, 2, 1, 7)
@@ -344,7 +344,7 @@ def test_a_kernel_node_of_an_executable(queue, chain, kernels, x, y, value_of):
 def test_setting_what_is_no_kernel(device, kernels, x):
     graph = device.graph()
     node = graph.add_fill(x, 1)
-    with refused(ps.InvalidArgumentError, ValueError, "no kernel node"):
+    with refused(fb.InvalidArgumentError, ValueError, "no kernel node"):
         graph.instantiate().set_kernel(node, kernels["advance"], 4, 16, x, 1)
 
 
@@ -372,16 +372,16 @@ def test_closing(device, queue, chain, works):
     graph.close()
     graph.close()
     for do in (lambda: graph.launch(queue), graph.instantiate, graph.debug_dot, graph.add_empty):
-        with refused(ps.ClosedError, RuntimeError, "Graph is closed"):
+        with refused(fb.ClosedError, RuntimeError, "Graph is closed"):
             do()
     with executable:
         executable.launch(queue)
     executable.close()
-    with refused(ps.ClosedError, RuntimeError, "ExecutableGraph is closed"):
+    with refused(fb.ClosedError, RuntimeError, "ExecutableGraph is closed"):
         executable.launch(queue)
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         executable.update(chain(1, 2))
-    with pytest.raises(ps.ClosedError), graph:
+    with pytest.raises(fb.ClosedError), graph:
         pass
     assert "closed" in repr(graph)
     assert "closed" in repr(executable)
@@ -397,7 +397,7 @@ def test_a_buffer_that_was_closed(device, queue, chain, x, works):
     buffer.close()
     before = queue.epoch, queue.stats
     for do in (lambda: executable.launch(queue), graph.instantiate, lambda: graph.launch(queue)):
-        with refused(ps.ClosedError, RuntimeError, "Buffer", "closed"):
+        with refused(fb.ClosedError, RuntimeError, "Buffer", "closed"):
             do()
     assert (queue.epoch, queue.stats) == before
     works(queue)
@@ -411,7 +411,7 @@ def test_a_kernel_that_was_closed(device, queue, x, value_of):
         graph = device.graph()
         graph.add_kernel(program["advance"], 4, 16, x, 1)
         executable = graph.instantiate()
-    with refused(ps.ClosedError, RuntimeError, "advance", "closed"):
+    with refused(fb.ClosedError, RuntimeError, "advance", "closed"):
         graph.instantiate()
     executable.launch(queue)  # which has kernels of its own
     assert value_of(x) == 1
@@ -419,13 +419,13 @@ def test_a_kernel_that_was_closed(device, queue, x, value_of):
 
 def test_launching_on_what_cannot(device, another, queue, chain, works):
     graph = chain(1)
-    with refused(ps.ArgumentTypeError, TypeError, "Queue"):
+    with refused(fb.ArgumentTypeError, TypeError, "Queue"):
         graph.launch(device)
-    with refused(ps.InvalidArgumentError, ValueError, another.name):
+    with refused(fb.InvalidArgumentError, ValueError, another.name):
         graph.launch(another.queue())
     closed = device.queue()
     closed.close()
-    with refused(ps.ClosedError, RuntimeError, repr(closed)):
+    with refused(fb.ClosedError, RuntimeError, repr(closed)):
         graph.launch(closed)
     works(queue)
 

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .conftest import SIZE, SOURCE, made, steps
 
@@ -48,7 +48,7 @@ def test_everything_is_dropped_while_a_launch_is_in_flight(device, hold, how):
     block = np.arange(1, 1025, dtype="u4")
     with queue.capture() as graph:
         queue.launch(program["combine"], 4, 16, result, source, 1)
-        queue.launch(program["gather"], 4, 16, result, ps.by_value(block), 1024)
+        queue.launch(program["gather"], 4, 16, result, fb.by_value(block), 1024)
         queue.copy(source, host)
         queue.copy(large, much)
         queue.host(Function(ran))
@@ -85,7 +85,7 @@ def test_a_graph_keeps_what_it_uses(device, queue):
     block = np.array([4], "u4")
     graph = device.graph()
     first = graph.add_kernel(program["combine"], 4, 16, result, source, 1)
-    second = graph.add_kernel(program["gather"], 4, 16, result, ps.by_value(block), 1, after=first)
+    second = graph.add_kernel(program["gather"], 4, 16, result, fb.by_value(block), 1, after=first)
     third = graph.add_copy(source, host, after=second)
     graph.add_host(Function(ran), after=third)
     device.finish()
@@ -172,7 +172,7 @@ def test_a_queue_it_was_launched_on_is_not_kept(device, kernels, x):
 
 
 def test_a_device_is_not_kept_by_a_dropped_graph():
-    device = ps.Device(private=True)
+    device = fb.Device(private=True)
     known = weakref.ref(device)
     queue = device.queue()
     buffer = device.zeros(4, "u4")

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.graphs.allocations.memory import figures_of
 from tests.helpers.refusals import refused
 
@@ -84,14 +84,14 @@ def test_it_outlives_the_graph_too(device, queue, step, x, value_of):
     step(queue, memory, 2)
     assert value_of(memory) == steps(1, 2)
     queue.free(memory)
-    with refused(ps.InvalidArgumentError, ValueError, "freed before"):
+    with refused(fb.InvalidArgumentError, ValueError, "freed before"):
         queue.free(memory)
 
 
 def test_launching_while_it_is_in_use(queue, make_queue, step, x, works):
     graph, memory = allocating(queue, step, x, 1, free=False)
     graph.launch(queue)
-    with refused(ps.InvalidArgumentError, ValueError, "not freed since"):
+    with refused(fb.InvalidArgumentError, ValueError, "not freed since"):
         graph.launch(queue)
     queue.free(memory)
     graph.launch(make_queue())
@@ -134,13 +134,13 @@ def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x
 def test_freeing_what_is_not_in_use(queue, step, x, works):
     graph, memory = allocating(queue, step, x, 1, free=False)
     for _ in range(2):
-        with refused(ps.InvalidArgumentError, ValueError, "no launch"):
+        with refused(fb.InvalidArgumentError, ValueError, "no launch"):
             queue.free(memory)
         graph.launch(queue)
         queue.free(memory)
     inner_graph, inner = allocating(queue, step, x, 1)
     inner_graph.launch(queue)
-    with refused(ps.InvalidArgumentError, ValueError, "nobody else"):
+    with refused(fb.InvalidArgumentError, ValueError, "nobody else"):
         queue.free(inner)
     works(queue)
 
@@ -151,9 +151,9 @@ def test_what_a_capture_refuses_to_free(device, queue, x, step):
         memory = queue.alloc(SIZE, "u4")
         view = memory[4:]
         for thing, kind, builtin in (
-            (x, ps.InvalidArgumentError, ValueError),
-            (pooled, ps.InvalidArgumentError, ValueError),
-            (3, ps.ArgumentTypeError, TypeError),
+            (x, fb.InvalidArgumentError, ValueError),
+            (pooled, fb.InvalidArgumentError, ValueError),
+            (3, fb.ArgumentTypeError, TypeError),
         ):
             with refused(kind, builtin, "free"):
                 queue.free(thing)
@@ -164,7 +164,7 @@ def test_what_a_capture_refuses_to_free(device, queue, x, step):
             lambda: queue.fill(view, 1),
             lambda: queue.copy(x, memory),
         ):
-            with refused(ps.InvalidArgumentError, ValueError, "has freed this memory"):
+            with refused(fb.InvalidArgumentError, ValueError, "has freed this memory"):
                 use()
     assert [node.kind for node in graph.nodes] == ["alloc", "free"]
     queue.free(pooled)
@@ -172,9 +172,9 @@ def test_what_a_capture_refuses_to_free(device, queue, x, step):
 
 def test_bad_sizes_leave_the_capture_as_it_was(queue):
     with queue.capture() as graph:
-        with refused(ps.InvalidArgumentError, ValueError, "negative"):
+        with refused(fb.InvalidArgumentError, ValueError, "negative"):
             queue.alloc(-1)
-        with refused(ps.ArgumentTypeError, TypeError, "dtype"):
+        with refused(fb.ArgumentTypeError, TypeError, "dtype"):
             queue.alloc(1, "no such type")
         assert queue.alloc(0).nbytes == 0
     assert len(graph) == 1
@@ -183,7 +183,7 @@ def test_bad_sizes_leave_the_capture_as_it_was(queue):
 
 def test_no_memory(device, queue):
     with queue.capture() as graph:
-        with refused(ps.OutOfMemoryError, MemoryError):
+        with refused(fb.OutOfMemoryError, MemoryError):
             queue.alloc(1 << 60, "u1")
         queue.alloc(4)
     assert len(graph) == 1
@@ -232,19 +232,19 @@ def test_freed_by_another_graph(device, queue, step, x, value_of):
         step(queue, memory, 2)
         queue.copy(x, memory)
         queue.free(memory)
-    with refused(ps.InvalidArgumentError, ValueError, "no launch"):
+    with refused(fb.InvalidArgumentError, ValueError, "no launch"):
         freeing.launch(queue)
     for _ in range(2):
         graph.launch(queue)
         freeing.launch(queue)
         assert value_of(x) == steps(1, 2)
-        with refused(ps.InvalidArgumentError, ValueError, "freed before"):
+        with refused(fb.InvalidArgumentError, ValueError, "freed before"):
             freeing.launch(queue)
 
 
 def test_memory_that_a_graph_frees_itself_is_no_other_graphs(queue, step, x):
     _, inner = allocating(queue, step, x, 1)
-    with queue.capture() as graph, refused(ps.InvalidArgumentError, ValueError, "frees it"):
+    with queue.capture() as graph, refused(fb.InvalidArgumentError, ValueError, "frees it"):
         queue.free(inner)
     assert len(graph) == 0
 
@@ -257,13 +257,13 @@ def test_node_by_node(device, queue, kernels, x, y):
     fill = graph.add_fill(memory, 7, after=alloc)
     copy = graph.add_copy(x, memory, after=fill)
     for thing in (x, 3):
-        with refused((ps.InvalidArgumentError, ps.ArgumentTypeError), (ValueError, TypeError), "free"):
+        with refused((fb.InvalidArgumentError, fb.ArgumentTypeError), (ValueError, TypeError), "free"):
             graph.add_free(thing, after=copy)
     graph.add_free(memory, after=copy)
-    with refused(ps.InvalidArgumentError, ValueError, "has freed"):
+    with refused(fb.InvalidArgumentError, ValueError, "has freed"):
         graph.add_free(memory)
     late = graph.add_copy(y, memory, after=copy)
-    with refused(ps.InvalidArgumentError, ValueError, "after it frees it"):
+    with refused(fb.InvalidArgumentError, ValueError, "after it frees it"):
         graph.instantiate()
     graph.add_dependency(late, graph.nodes[3])
     graph.launch(queue)
@@ -276,7 +276,7 @@ def test_its_own_memory_in_use_is_not_freed_by_a_new_node(device, queue):
     graph = device.graph()
     memory = graph.add_alloc(4).work.buffer
     graph.launch(queue)
-    with refused(ps.InvalidArgumentError, ValueError, "by a launch"):
+    with refused(fb.InvalidArgumentError, ValueError, "by a launch"):
         graph.add_free(memory)
     queue.free(memory)
     graph.add_free(memory)
@@ -288,7 +288,7 @@ def test_one_executable_at_a_time(device, queue, step, x):
     graph, _ = allocating(queue, step, x, 1)
     first = graph.instantiate()
     for make in (graph.instantiate, lambda: graph.launch(queue)):
-        with refused(ps.NotSupportedError, NotImplementedError, "one executable"):
+        with refused(fb.NotSupportedError, NotImplementedError, "one executable"):
             make()
     first.launch(queue)
     first.close()
@@ -301,14 +301,14 @@ def test_one_executable_at_a_time(device, queue, step, x):
 def test_it_is_no_part_of_another_graph_and_not_updated(device, queue, step, x):
     graph, _ = allocating(queue, step, x, 1)
     with queue.capture() as outer:
-        with refused(ps.NotSupportedError, NotImplementedError, "part of another"):
+        with refused(fb.NotSupportedError, NotImplementedError, "part of another"):
             graph.launch(queue)
         step(queue, x, 1)
     assert len(outer) == 1
     with queue.capture() as plain:
         step(queue, x, 1)
     for one, two in ((graph, plain), (plain, graph), (graph, graph)):
-        with refused(ps.GraphUpdateError, ValueError, "not updated") as caught:
+        with refused(fb.GraphUpdateError, ValueError, "not updated") as caught:
             one.update(two)
             assert caught.value.reason == "memory"
     plain.launch(queue)
@@ -319,9 +319,9 @@ def test_closing_the_buffer_gives_the_memory_back(device, queue, step, x):
     graph, memory = allocating(queue, step, x, 1, free=False)
     graph.launch(queue)
     memory.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         graph.launch(queue)
-    with refused(ps.ClosedError, RuntimeError):
+    with refused(fb.ClosedError, RuntimeError):
         queue.free(memory)
 
 
@@ -329,9 +329,9 @@ def test_a_launch_that_does_not_begin_changes_nothing(device, queue, step, x, fi
     graph, memory = allocating(queue, step, x, 1, free=False)
     queue.begin_capture()
     used = figures.used
-    with refused(ps.CaptureImplicitError, RuntimeError):
+    with refused(fb.CaptureImplicitError, RuntimeError):
         graph.launch(device.null_queue)
-    with refused(ps.CaptureInvalidatedError, RuntimeError):
+    with refused(fb.CaptureInvalidatedError, RuntimeError):
         queue.end_capture()
     assert figures.used == used
     graph.launch(queue)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 from .conftest import SIZE, steps
@@ -49,7 +49,7 @@ def test_what_is_refused_leaves_it_as_it_was(device, queue, kernels, x, y, works
     late = graph.add_fill(x, 2)
     other = device.graph()
     other.add_fill(x, 1)
-    value, type_ = (ps.InvalidArgumentError, ValueError), (ps.ArgumentTypeError, TypeError)
+    value, type_ = (fb.InvalidArgumentError, ValueError), (fb.ArgumentTypeError, TypeError)
     for error, do in (
         (value, lambda: executable.set_fill(late, x, 1)),
         (value, lambda: executable.set_fill(copy, x, 1)),
@@ -68,7 +68,7 @@ def test_what_is_refused_leaves_it_as_it_was(device, queue, kernels, x, y, works
     executable.launch(queue)
     works(queue)
     executable.close()
-    with refused(ps.ClosedError, RuntimeError):
+    with refused(fb.ClosedError, RuntimeError):
         executable.set_fill(fill, x, 1)
 
 
@@ -103,7 +103,7 @@ def test_updating_a_graph_with_graphs_in_it(device, queue, step, x, y, value_of)
         return graph
 
     graph = nested(x, 1, 2)
-    with pytest.raises(ps.GraphUpdateError, match="node 0") as caught:
+    with pytest.raises(fb.GraphUpdateError, match="node 0") as caught:
         graph.update(nested(y, 1))
     assert caught.value.reason == "nodes"
     graph.update(nested(y, 3, 4))
@@ -126,17 +126,17 @@ def test_wrong_graphs_as_nodes(device, another, x):
     one, two = circle.add_empty(), circle.add_empty()
     circle.add_dependency(one, two)
     circle.add_dependency(two, one)
-    with refused(ps.ArgumentTypeError, TypeError, "Graph"):
+    with refused(fb.ArgumentTypeError, TypeError, "Graph"):
         graph.add_graph(3)
-    with refused(ps.NotSupportedError, NotImplementedError, "memory"):
+    with refused(fb.NotSupportedError, NotImplementedError, "memory"):
         graph.add_graph(allocating)
-    with refused(ps.InvalidArgumentError, ValueError, another.name):
+    with refused(fb.InvalidArgumentError, ValueError, another.name):
         graph.add_graph(another.graph())
-    with refused(ps.InvalidArgumentError, ValueError, "depends on itself"):
+    with refused(fb.InvalidArgumentError, ValueError, "depends on itself"):
         graph.add_graph(circle)
     closed = device.graph()
     closed.close()
-    with refused(ps.ClosedError, RuntimeError):
+    with refused(fb.ClosedError, RuntimeError):
         graph.add_graph(closed)
     assert len(graph) == 0
 
@@ -150,7 +150,7 @@ def test_closed_buffers_in_a_graph_in_a_graph(device, queue, step, x):
     graph.add_graph(inner)
     executable = graph.instantiate()
     own.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         executable.launch(queue)
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         graph.instantiate()

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import EXECUTES
 
 from .conftest import SIZE
@@ -42,7 +42,7 @@ class Play:
             queue.launch(kernels["combine"], 4, 16, a, b, k)
         elif what == "gather":
             self.block[:] = k
-            queue.launch(kernels["gather"], 4, 16, a, ps.by_value(self.block), 300)
+            queue.launch(kernels["gather"], 4, 16, a, fb.by_value(self.block), 300)
         elif what == "take":
             queue.launch(kernels["take"], 4, 16, a, np.array([k, k + 1], "u4").tobytes())
         elif what == "bound":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 
@@ -41,7 +41,7 @@ def mixed(size, one, two, me):
 @pytest.fixture(scope=validation.scope("module"))
 def mix(device):
     program = device.program(SOURCE)
-    program["blend"].scratch("room", 4 * (ps.MaxOver("rows") + ps.Argument("extra")))
+    program["blend"].scratch("room", 4 * (fb.MaxOver("rows") + fb.Argument("extra")))
     return program
 
 
@@ -111,10 +111,10 @@ class Model:
                 self.graph.add_fill(self.rows[row], 5, after=earlier)
             else:
                 if what == "write":
-                    with refused(ps.InvalidArgumentError, ValueError, "'blend'", "'room'"):
+                    with refused(fb.InvalidArgumentError, ValueError, "'blend'", "'room'"):
                         self.graph.add_fill(self.rows[row], 5, after=earlier)
                 elif what != "empty":
-                    with refused(ps.InvalidArgumentError, ValueError, "'blend'", "'room'"):
+                    with refused(fb.InvalidArgumentError, ValueError, "'blend'", "'room'"):
                         self.graph.add_kernel(*self.launch(one, two, me, row, extra), after=earlier)
                     del self.steps[me]
                 self.graph.add_empty(after=earlier)

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
 from tests.helpers.refusals import refused
@@ -35,7 +35,7 @@ MOST = 4096  # rows that the results have room for
 @pytest.fixture(scope=validation.scope("module"))
 def shared(device):
     program = device.program(SOURCE)
-    program["crowd"].scratch("room", ps.Argument("n") * 4)
+    program["crowd"].scratch("room", fb.Argument("n") * 4)
     return program
 
 
@@ -43,7 +43,7 @@ def shared(device):
 def own(device):
     """The same kernels, for a test that changes what they declare."""
     with device.program(SOURCE) as own:
-        own["use"].scratch("room", ps.MaxOver("rows") * 4)
+        own["use"].scratch("room", fb.MaxOver("rows") * 4)
         yield own
 
 
@@ -209,7 +209,7 @@ def test_kernels_with_scratch_are_nodes_like_others(device, queue, own, rows, ou
         executable.set_kernel(node, own["use"], 1, 1, rows, out[100:], 16)
         executable.launch(queue)
         assert out.get(queue=queue)[100:116].tolist() == filled(16)
-    with refused(ps.ArgumentTypeError, TypeError, "besides its scratch"):
+    with refused(fb.ArgumentTypeError, TypeError, "besides its scratch"):
         graph.add_kernel(own["use"], 1, 1, rows, None, out, 16)
 
 
@@ -225,7 +225,7 @@ def test_bytes_by_value_of_a_bound_launch(device, make_queue):
     out, block = device.zeros(1, "u4"), np.full(1000, 3, "u4")
     queue = make_queue()
     with device.program(source) as own:
-        bound = own["eat"].bind(queue, 1, 1, ps.by_value(block), out, 1000)
+        bound = own["eat"].bind(queue, 1, 1, fb.by_value(block), out, 1000)
         block[:] = 99
         with queue.capture() as graph:
             bound()
@@ -331,7 +331,7 @@ def test_several_are_measured_with_one_wait(device, queue, own, out):
 def test_memory_that_others_write_to_is_always_measured(device, queue, own, out, really):
     try:
         rows = device.empty(8, "u4", usm_type="shared")
-    except ps.NotSupportedError:
+    except fb.NotSupportedError:
         pytest.skip("no shared memory")
     host = rows.host
     host[:] = 16
@@ -375,13 +375,13 @@ def test_a_part_of_the_same_memory(device, queue, own):
 
 
 def test_a_size_that_cannot_be_leaves_the_graph_as_it_was(device, queue, own, out):
-    own["crowd"].scratch("room", ps.Argument("n") - 5)
-    with refused(ps.InvalidArgumentError, ValueError, "'crowd'", "'room'", "-4 bytes"):
+    own["crowd"].scratch("room", fb.Argument("n") - 5)
+    with refused(fb.InvalidArgumentError, ValueError, "'crowd'", "'room'", "-4 bytes"):
         device.graph().add_kernel(own["crowd"], 1, 1, out, 1, 1)
     graph = device.graph()
     node = graph.add_kernel(own["crowd"], 1, 1, out, 6, 1)
     with graph.instantiate() as executable:
-        with refused(ps.InvalidArgumentError, ValueError, "-4 bytes"):
+        with refused(fb.InvalidArgumentError, ValueError, "-4 bytes"):
             executable.set_kernel(node, own["crowd"], 1, 1, out, 1, 1)
         executable.launch(queue)
         queue.finish()
@@ -391,7 +391,7 @@ def test_a_size_that_cannot_be_leaves_the_graph_as_it_was(device, queue, own, ou
 def test_nothing_is_measured_on_the_host_thread(device, queue, make_queue, rows, out, graph):
     executable, other = graph(16).instantiate(), make_queue(blocking=False)
     queue.host(lambda: executable.launch(other))
-    with pytest.raises(ps.Error, match=r"measured.*host function"):
+    with pytest.raises(fb.Error, match=r"measured.*host function"):
         queue.finish()
     executable.launch(queue)
     queue.finish()
@@ -414,7 +414,7 @@ def test_that_is_refused_in_a_capture(device, queue, own, rows, out, what, first
     one, two = do if first == "the write" else reversed(do)
     with queue.capture() as graph:
         one()
-        with refused(ps.InvalidArgumentError, ValueError, *NAMES):
+        with refused(fb.InvalidArgumentError, ValueError, *NAMES):
             two()
         queue.launch(own["look"], 1, 1, rows, out)
     assert len(graph) == 2
@@ -429,18 +429,18 @@ def test_that_is_refused_of_a_graph_in_a_graph(device, queue, own, rows, graph):
     writing.add_fill(rows, 6)
     with queue.capture() as outer:
         writing.launch(queue)
-        with refused(ps.InvalidArgumentError, ValueError, *NAMES):
+        with refused(fb.InvalidArgumentError, ValueError, *NAMES):
             inner.launch(queue)
     assert len(outer) == 2
     with queue.capture() as outer:
         inner.launch(queue)
-        with refused(ps.InvalidArgumentError, ValueError, *NAMES):
+        with refused(fb.InvalidArgumentError, ValueError, *NAMES):
             writing.launch(queue)
     assert len(outer) == 1
     outer = device.graph()
     outer.add_graph(inner)
     for add in (lambda: outer.add_graph(writing), lambda: outer.add_fill(rows[2:3], 1)):
-        with refused(ps.InvalidArgumentError, ValueError, *NAMES):
+        with refused(fb.InvalidArgumentError, ValueError, *NAMES):
             add()
     assert len(outer) == 1
     outer.launch(queue)
@@ -463,7 +463,7 @@ def test_that_is_refused_of_changes(device, queue, own, rows, out, graph):
         lambda: executable.set_graph(child, writing),
         lambda: made.add_fill(rows, 3, after=child),
     ):
-        with refused(ps.InvalidArgumentError, ValueError, "'use'", "'room'", "MaxOver('rows')"):
+        with refused(fb.InvalidArgumentError, ValueError, "'use'", "'room'", "MaxOver('rows')"):
             change()
     executable.launch(queue)
     assert out.get(queue=queue)[:16].tolist() == filled(16)
@@ -473,9 +473,9 @@ def test_that_is_refused_of_changes(device, queue, own, rows, out, graph):
 def test_that_is_refused_of_the_kernel_itself(device, queue, own, rows):
     source = "kernel void self(global uint *rows, global uint *room) { rows[0] = room[0] = 1; }"
     with device.program(source) as program:
-        program["self"].scratch("room", ps.SumOver("rows"))
+        program["self"].scratch("room", fb.SumOver("rows"))
         queue.launch(program["self"], 1, 1, rows)  # outside of a graph it is measured again and again
-        with queue.capture() as graph, refused(ps.InvalidArgumentError, ValueError, "'self'", "'room'", "may write"):
+        with queue.capture() as graph, refused(fb.InvalidArgumentError, ValueError, "'self'", "'room'", "may write"):
             queue.launch(program["self"], 1, 1, rows)
         assert len(graph) == 0
     queue.finish()
@@ -489,18 +489,18 @@ def test_that_is_refused_of_kernels_that_follow_pointers(device, queue, own, row
         arguments = {"look": (out, out), "use": (rows, out, 16)}
         with queue.capture() as graph:
             queue.launch(own[first], 1, 1, *arguments[first])
-            with refused(ps.InvalidArgumentError, ValueError, *NAMES, "follows pointers"):
+            with refused(fb.InvalidArgumentError, ValueError, *NAMES, "follows pointers"):
                 queue.launch(own[second], 1, 1, *arguments[second])
         assert len(graph) == 1
 
 
 def test_that_is_refused_of_arrays_and_of_memory_of_the_graph(queue, own, out):
     with queue.capture() as graph:
-        with refused(ps.InvalidArgumentError, ValueError, "'use'", "argument 0", "Buffer"):
+        with refused(fb.InvalidArgumentError, ValueError, "'use'", "argument 0", "Buffer"):
             queue.launch(own["use"], 1, 1, np.full(8, 16, "u4"), out, 16)
         assert len(graph) == 0
         rows = queue.alloc(8, "u4")
-        with refused(ps.InvalidArgumentError, ValueError, *NAMES):
+        with refused(fb.InvalidArgumentError, ValueError, *NAMES):
             queue.launch(own["use"], 1, 1, rows, out, 16)
         queue.free(rows)
     assert len(graph) == 2
@@ -572,7 +572,7 @@ def test_a_buffer_that_is_closed_before_it_is_submitted(device, queue, rows, out
         {"rows": rows, "out": out}[which].close()
         epoch.append(queue.epoch)
 
-    with refused(ps.ClosedError, RuntimeError, "a Buffer that it uses is closed"):
+    with refused(fb.ClosedError, RuntimeError, "a Buffer that it uses is closed"):
         between(close)
     assert queue.epoch == epoch[0]  # nothing was submitted
     works(queue)
@@ -584,9 +584,9 @@ def test_a_buffer_that_is_closed_before_it_is_submitted(device, queue, rows, out
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("how", ["alone", "beside another", "in another graph"])
 def test_debugging_names_kernel_and_scratch_that_overflow(device, how):
-    with ps.Device(device.name, debug=True, private=True) as debugging:
+    with fb.Device(device.name, debug=True, private=True) as debugging:
         use = debugging.program(SOURCE)["use"]
-        use.scratch("room", ps.MaxOver("rows") * 4)
+        use.scratch("room", fb.MaxOver("rows") * 4)
         rows, out = debugging.array(np.array([100, 3], "u4")), debugging.zeros(MOST, "u4")
         queue = debugging.queue()
         graph = debugging.graph()
@@ -602,13 +602,13 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device, how):
             executable.launch(queue)
         named = (f"'use' (id {use.content_id:08x})", f"'room' (id {use.scratch_id('room'):08x})")
         queue.fill(rows, 99)
-        with refused(ps.ScratchOverflowError, RuntimeError, *named, "396 bytes", "MaxOver('rows') * 4"):
+        with refused(fb.ScratchOverflowError, RuntimeError, *named, "396 bytes", "MaxOver('rows') * 4"):
             executable.launch(queue)
         if how != "in another graph":
             executable.set_kernel(node, use, 1, 1, rows, out, 99)
             executable.launch(queue)
         queue.host(lambda: executable.launch(debugging.queue()))
-        with pytest.raises(ps.Error, match=r"debugging.*host function"):
+        with pytest.raises(fb.Error, match=r"debugging.*host function"):
             queue.finish()
 
 

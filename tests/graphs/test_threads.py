@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.graphs import graph as graphs
 
 from .conftest import made, steps
@@ -42,7 +42,7 @@ class Counted:
         self.made = []
 
     def _of(self, *arguments):
-        self.made.append(ps.ExecutableGraph._of(*arguments))
+        self.made.append(fb.ExecutableGraph._of(*arguments))
         return self.made[-1]
 
 
@@ -75,7 +75,7 @@ def test_first_launches_make_one_executable(device, make_queue, kernels, value_o
 def test_a_node_that_is_added_while_the_first_launch_prepares(device, queue, kernels, x, value_of):
     graph = device.graph()
     first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-    graph.add_kernel(kernels["gather"], 4, 16, made(device), ps.by_value(np.zeros(300, "u4")), 300, after=first)
+    graph.add_kernel(kernels["gather"], 4, 16, made(device), fb.by_value(np.zeros(300, "u4")), 300, after=first)
     adding = threading.Thread(target=lambda: graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=first))
 
     def add():
@@ -98,11 +98,11 @@ def staged(device, queue, kernels, x, y):
     """A graph of two changes of memory with bytes by value in between, which are staged when it is prepared."""
     graph = device.graph()
     one = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-    block = graph.add_kernel(kernels["gather"], 4, 16, made(device), ps.by_value(np.zeros(300, "u4")), 300, after=one)
+    block = graph.add_kernel(kernels["gather"], 4, 16, made(device), fb.by_value(np.zeros(300, "u4")), 300, after=one)
     two = graph.add_kernel(kernels["advance"], 4, 16, y, 1, after=block)
     executable = graph.instantiate()
     executable.set_kernel(one, kernels["advance"], 4, 16, x, 2)
-    zeros = ps.by_value(np.zeros(300, "u4"))  # which is prepared anew, and not changed in place
+    zeros = fb.by_value(np.zeros(300, "u4"))  # which is prepared anew, and not changed in place
     executable.set_kernel(block, kernels["gather"], 4, 16, made(device), zeros, 300)
     return executable, one, two
 
@@ -165,7 +165,7 @@ def test_the_last_change_stays(device, make_queue, kernels, value_of):
     graph, last = device.graph(), ()
 
     def node(i, k):
-        return kernels["gather"], 4, 16, buffers[i], ps.by_value(np.full(300, k, "u4")), 1
+        return kernels["gather"], 4, 16, buffers[i], fb.by_value(np.full(300, k, "u4")), 1
 
     for i in range(3):
         last = graph.add_kernel(*node(i, 0), after=last)
@@ -248,7 +248,7 @@ def test_what_was_closed_can_be_replaced(device, queue, kernels, y, value_of):
     executable.launch(queue)
     x.close()
     for _ in range(2):
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             executable.launch(queue)
     executable.set_kernel(node, kernels["advance"], 4, 16, y, 2)
     executable.launch(queue)
@@ -261,7 +261,7 @@ def test_it_is_closed_while_a_launch_prepares(device, queue, staged, x, y, value
     executable, _, _ = staged
     with amid_preparing(device, executable.close):
         executable.launch(queue)
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         executable.launch(queue)
     assert (value_of(x), value_of(y)) == (steps(2), steps(1))
 
@@ -284,6 +284,6 @@ def test_it_is_closed_while_others_launch(device, kernels, works, what):
 
             launches = [lambda queue=queue: launch(queue) for queue in queues]
             raised = at_once(*launches, ending[what].close)
-            assert all(type(error) is ps.ClosedError for error in raised)
+            assert all(type(error) is fb.ClosedError for error in raised)
             device.finish()
     works(device.null_queue)

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 
 @contextlib.contextmanager
@@ -12,7 +12,7 @@ def refused(kind, builtin, *words):
     """The block must raise `kind`, which also derives from `builtin`, with a message that has all the words."""
     with pytest.raises(kind) as caught:
         yield
-    assert isinstance(caught.value, ps.Error)
+    assert isinstance(caught.value, fb.Error)
     assert isinstance(caught.value, builtin)
     for word in words:
         assert word in str(caught.value)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 from tests.tracing.reading import Trace
 
@@ -131,7 +131,7 @@ def test_events_that_are_gone(device, events, fresh):
 
 def test_a_trace_sees_copies_and_waits(device, tmp_path):
     memory, other = ints(10), ints(10)
-    with ps.trace(tmp_path / "trace.json"):
+    with fb.trace(tmp_path / "trace.json"):
         ok(hip.hipMemcpyAsync(memory, other, 40, K.hipMemcpyDefault))
         ok(hip.hipStreamSynchronize(None))
     calls = [each["name"] for each in Trace(tmp_path / "trace.json").host if each["cat"] == "call"]

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip, hiprtc
 from tests.helpers.limits import limits
 from tests.helpers.observer import LOST, observe
@@ -25,7 +25,7 @@ def number(device):
 def test_the_devices_are_forebays(device, number):
     count = ok(hip.hipGetDeviceCount())
     assert 0 <= number < count
-    assert isinstance(hip.current_device(), ps.Device)
+    assert isinstance(hip.current_device(), fb.Device)
     assert hip.current_device() is device
     assert ok(hip.hipDeviceGet(number)) == number
     assert ok(hip.hipDeviceTotalMem(number)) == device.info.memory

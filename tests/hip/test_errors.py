@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 from forebay.hip.functions.unavailable import SUBJECTS
 from forebay.hip.table import CHAPTERS, chapter_of, table
@@ -71,7 +71,7 @@ def test_flags_that_are_no_number(device, name, arguments, flags):
 
 @pytest.mark.parametrize("extent", [float("nan"), float("inf"), 2.5, "3", (1, 2, 3, 4)])
 def test_extents_that_are_none_are_named(device, extent):
-    with pytest.raises(ps.ArgumentTypeError, match=r"extents?"):
+    with pytest.raises(fb.ArgumentTypeError, match=r"extents?"):
         hip.hipLaunchKernel(None, extent, 1, (), 0, None)
 
 

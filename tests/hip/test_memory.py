@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 
 from .conftest import ok
@@ -161,7 +161,7 @@ def shares_none(device, monkeypatch):
         monkeypatch.setattr(device.driver, "has_shared", False)
         assert not can_map(device)
     else:
-        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
+        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: fb.host_empty(nbytes, "u1", device))
 
 
 def test_host_memory_of_a_device_that_shares_none_is_for_copies(device, shares_none, really):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 
 from .conftest import ok
@@ -24,7 +24,7 @@ GTE, EQ, AND, NOR = (
 def memory(request, device, monkeypatch):
     """With "copies", as on a device that cannot map memory of the host."""
     if request.param == "copies":
-        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
+        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: fb.host_empty(nbytes, "u1", device))
     made = getattr(hip, MEMORY[request.param])(1024)
     if made[0] == E.hipErrorNotSupported:
         pytest.skip("the device has no such memory")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 from tests.helpers.refusals import refused
 
@@ -81,7 +81,7 @@ def test_a_stream_is_a_queue_and_a_queue_is_a_stream(array, device, queue, kerne
 
 
 def test_the_type_is_compared(array, queue, kernels):
-    with refused(ps.ArgumentTypeError, TypeError, "argument 0", "8 bytes"):
+    with refused(fb.ArgumentTypeError, TypeError, "argument 0", "8 bytes"):
         queue.launch(kernels["add"], 1, 1, array.configure(typestr="float64", shape=(COUNT // 2,)), 1)
 
 
@@ -89,16 +89,16 @@ def test_memory_that_is_gone(device, queue, kernels):
     array = ok(hip.hipMalloc(4 * COUNT))
     buffer = device.as_buffer(array)
     ok(hip.hipFree(array))
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         queue.launch(kernels["add"], 1, 1, buffer, 1)
-    with refused(ps.InvalidArgumentError, ValueError, "argument 0", "no allocation"):
+    with refused(fb.InvalidArgumentError, ValueError, "argument 0", "no allocation"):
         queue.launch(kernels["add"], 1, 1, array, 1)
-    with refused(ps.InvalidArgumentError, ValueError, "null pointer"):
+    with refused(fb.InvalidArgumentError, ValueError, "null pointer"):
         device.as_buffer(hip.Pointer(None))
 
 
 def test_another_device(array, kernels, device):
-    with ps.Device(device.name, private=True) as other, refused(ps.InvalidArgumentError, ValueError, "belongs to"):
+    with fb.Device(device.name, private=True) as other, refused(fb.InvalidArgumentError, ValueError, "belongs to"):
         other.as_buffer(array)
 
 

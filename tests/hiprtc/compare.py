@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -32,10 +32,10 @@ SIZES = {"saxpy": 4_000_000, "matmul": 512, "reduction": 4_000_000, "histogram":
 class Run:
     """A kernel with arguments of its own, ready to be launched."""
 
-    def __init__(self, device: ps.Device, kernel: ps.Kernel, case: Case) -> None:
+    def __init__(self, device: fb.Device, kernel: fb.Kernel, case: Case) -> None:
         self.queue = device.queue()
         self.args = [device.array(arg) if isinstance(arg, np.ndarray) else arg for arg in case.args]
-        more = [ps.local(case.shared)] if case.shared else []
+        more = [fb.local(case.shared)] if case.shared else []
         self.launch = kernel.bind(self.queue, case.grid, case.block, *self.args, *more)
 
     def time(self, launches: int) -> float:
@@ -48,10 +48,10 @@ class Run:
 
     def results(self) -> list[np.ndarray]:
         """Return what the arrays hold."""
-        return [arg.get() for arg in self.args if isinstance(arg, ps.Buffer)]
+        return [arg.get() for arg in self.args if isinstance(arg, fb.Buffer)]
 
 
-def kernels(device: ps.Device, name: str, case: Case, options: list[str]) -> tuple[ps.Kernel, ps.Kernel]:
+def kernels(device: fb.Device, name: str, case: Case, options: list[str]) -> tuple[fb.Kernel, fb.Kernel]:
     """Return a program's kernel through clang and in OpenCL C."""
     clang, why = find_clang()
     if clang is None:
@@ -72,7 +72,7 @@ def main(names: tuple[str, ...], device: str | None, repeats: int, launches: int
     """Compare the run time of kernels through clang and in OpenCL C."""
     table = Table("kernel", "clang ms", "OpenCL C ms", "ratio of minima", "ratio of medians", "same results")
     ratios = []
-    with ps.Device(device) as dev:
+    with fb.Device(device) as dev:
         for program in COMPARED:
             name = program.__name__
             if names and name not in names:

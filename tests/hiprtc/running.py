@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.core.errors import NotSupportedError
 from forebay.hiprtc.front_end import prepare
 from forebay.hiprtc.options import split_options
@@ -36,7 +36,7 @@ class Built:
     def run(self, name, grid, block, *args, shared=0):
         info = self.kernels[name] if name in self.kernels else self.instances[self.lowered[name]]
         buffers = [self.device.array(arg) if isinstance(arg, np.ndarray) and arg.ndim else arg for arg in args]
-        more = [ps.local(max(shared, 1))] if info.dynamic_shared else []
+        more = [fb.local(max(shared, 1))] if info.dynamic_shared else []
         self.queue.launch(self.program[info.symbol], grid, block, *buffers, *more)
         for buffer, arg in zip(buffers, args, strict=True):
             if buffer is not arg:

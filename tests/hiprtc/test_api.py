@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hiprtc
 from forebay.hiprtc import hiprtcResult
 from forebay.hiprtc.code import MAGIC, is_code, pack_code, unpack_code
@@ -281,7 +281,7 @@ def test_results_have_hips_names():
 
 def test_without_a_device_the_log_says_so(monkeypatch):
     def no_device():
-        raise ps.DeviceNotFoundError("no device at all")
+        raise fb.DeviceNotFoundError("no device at all")
 
     monkeypatch.setattr(hiprtc.api, "_current_device", no_device)
     prog = create(OPENCL)
@@ -296,7 +296,7 @@ def test_code_objects():
     assert unpack_code(data + b"more").text == "text ✓"
     assert unpack_code(memoryview(bytearray(data))).options == ("-DN",)
     for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\1" + data[9:]):
-        with refused(ps.InvalidArgumentError, ValueError, "code object"):
+        with refused(fb.InvalidArgumentError, ValueError, "code object"):
             unpack_code(broken)
 
 

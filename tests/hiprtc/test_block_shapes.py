@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.clang import find_clang
 
 pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
@@ -253,7 +253,7 @@ def test_everything_else_of_a_kernel(device, program, queues, grid, block, by, s
     """It is the kernel's second body that runs."""
     x = np.random.default_rng(seed).integers(0, 100, (count_of(grid), count_of(block)), dtype="i4")
     out = device.empty(x.size, "i4")
-    shared = ps.local(4 * x.shape[1])
+    shared = fb.local(4 * x.shape[1])
     queues[0].launch(program["winding"], grid, block, device.array(x.ravel()), out, by, shared)
     assert np.array_equal(out.get(queue=queues[0]).reshape(x.shape), winding(x, block, by))
 
@@ -302,7 +302,7 @@ def test_blocks_that_are_too_large(device, program, queues, block):
     out = device.array(np.full(13, 7, "i4"))
     if count_of(block) <= program["indices"].max_block_size:
         block = (program["indices"].max_block_size, 2)
-    with pytest.raises(ps.InvalidArgumentError, match=r"block"):
+    with pytest.raises(fb.InvalidArgumentError, match=r"block"):
         queues[0].launch(program["indices"], 1, block, out)
     queues[0].launch(program["indices"], 1, 1, out)
     assert out.get(queue=queues[0]).tolist() == [0] * 6 + [1] * 6 + [0]
@@ -409,7 +409,7 @@ def test_a_device_closes_while_a_thread_launches_many_shapes(device, turn):
                 program["indices"].bind(queue, 1, shape, out)()
                 if number == 50 * turn:
                     began.set()
-        except ps.ClosedError:
+        except fb.ClosedError:
             began.set()
         except BaseException as error:
             errors.append(error)
@@ -417,7 +417,7 @@ def test_a_device_closes_while_a_thread_launches_many_shapes(device, turn):
 
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])
-    with ps.Device(device.name, private=True) as opened:
+    with fb.Device(device.name, private=True) as opened:
         program = opened.program(SOURCE)
         thread = threading.Thread(target=work, args=(opened, program, opened.queue()))
         thread.start()

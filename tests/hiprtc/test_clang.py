@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc import compiler
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import NotNamedError, compile_hip
@@ -26,7 +26,7 @@ def compiled(source, options=(), names=(), headers=None):
 
 
 def refused(source, options=(), names=(), headers=None):
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled(source, options, names, headers)
     return caught.value.log
 
@@ -164,11 +164,11 @@ def test_it_works_in_kernels_and_in_functions(device, queue):
         return buffer.get(queue=queue).tolist()
 
     assert run("none", start) == (start + 1).tolist()
-    assert run("direct", start, True, ps.local(32)) == (start[::-1] * 2).tolist()
-    assert run("direct", start, False, ps.local(32)) == start[::-1].tolist()
-    assert run("by_functions", start, ps.local(32)) == (np.roll(start, -1) + 1).tolist()
-    assert run("bits", np.zeros(8, "i4"), ps.local(32)) == [0x3F800000] * 8
-    assert run("typed<double>", np.arange(3, 11, dtype="f8"), ps.local(64)) == [3.0] * 8
+    assert run("direct", start, True, fb.local(32)) == (start[::-1] * 2).tolist()
+    assert run("direct", start, False, fb.local(32)) == start[::-1].tolist()
+    assert run("by_functions", start, fb.local(32)) == (np.roll(start, -1) + 1).tolist()
+    assert run("bits", np.zeros(8, "i4"), fb.local(32)) == [0x3F800000] * 8
+    assert run("typed<double>", np.arange(3, 11, dtype="f8"), fb.local(64)) == [3.0] * 8
 
 
 @pytest.mark.needs("a compiler of its own")

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc import compiler, prelude
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
@@ -181,7 +181,7 @@ def test_an_included_file_that_changes(tmp_path, runs):
     assert compiled(source, options).code != one.code
     assert len(runs) == count + 2
     header.unlink()
-    with pytest.raises(ps.BuildError, match=r"number file\.h"):
+    with pytest.raises(fb.BuildError, match=r"number file\.h"):
         compiled(source, options)
 
 
@@ -333,11 +333,11 @@ def test_a_clang_that_dies_is_a_compile_error(tmp_path, monkeypatch):
     path = program(tmp_path, f'case "$*" in *"-x ir"*) kill -SEGV $$;; esac\n{ITSELF}')
     monkeypatch.setenv("FOREBAY_CLANG", str(path))
     by, _ = find_clang()
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled(by=by)
     assert "some.hip: error: clang was ended by SIGSEGV" in caught.value.log
     path.unlink()
-    with pytest.raises(ps.BuildError, match="does not run"):
+    with pytest.raises(fb.BuildError, match="does not run"):
         compiled(source=KERNEL + "\n", by=by)
 
 

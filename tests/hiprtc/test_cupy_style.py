@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.cupy_style import RawKernel, RawModule
 
 pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V", "doubles")]
@@ -88,17 +88,17 @@ def test_the_current_queue(device):
 
 
 def test_mistakes(device):
-    with pytest.raises(ps.InvalidArgumentError, match="either code or path"):
+    with pytest.raises(fb.InvalidArgumentError, match="either code or path"):
         RawModule()
-    with pytest.raises(ps.NotSupportedError, match="a binary of CUDA"):
+    with pytest.raises(fb.NotSupportedError, match="a binary of CUDA"):
         RawModule(path="kernels.cubin")
     module = RawModule(code=SCALE, device=device)
-    with pytest.raises(ps.InvalidArgumentError, match="no kernel 'scales'; there are scale"):
+    with pytest.raises(fb.InvalidArgumentError, match="no kernel 'scales'; there are scale"):
         module.get_function("scales")(1, 1, ())
-    with pytest.raises(ps.BuildError, match=r"program\.cu:1:"):
+    with pytest.raises(fb.BuildError, match=r"program\.cu:1:"):
         RawKernel("__global__ void k(int* p) { q[0] = 1; }", "k", device=device).compile()
     kernel = module.get_function("scale")
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         kernel(1, 1, (1, 2))
     x = np.ones(4, "f4")
     kernel(1, 4, (x, x.copy(), 2))  # and still works

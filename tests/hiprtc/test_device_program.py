@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 SCALE = "__global__ void scale(float* x, float by, int n) { int i = threadIdx.x; if (i < n) x[i] *= by; }"
@@ -19,7 +19,7 @@ def test_it_runs(device, queue):
     x = device.array(np.arange(8, dtype="f4"))
     queue.launch(program["scale"], 1, 8, x, 2.5, 6)
     assert x.get(queue=queue).tolist() == [0, 2.5, 5, 7.5, 10, 12.5, 6, 7]
-    with refused(ps.Error, TypeError, "view"):
+    with refused(fb.Error, TypeError, "view"):
         queue.launch(program["scale"], 1, 8, device.zeros(8, "f8"), 2.5, 6)
 
 
@@ -49,7 +49,7 @@ def test_instances_and_variables_by_their_names_in_the_source(device, queue):
             assert name in program
         assert program["scale<float>"] is program["_Z5scaleIfEvPT_"]
         assert "scale<double>" not in program
-        with refused(ps.InvalidArgumentError, ValueError, "scale<double>"):
+        with refused(fb.InvalidArgumentError, ValueError, "scale<double>"):
             program["scale<double>"]
         x = device.array(np.full(1, 2, "i4"))
         queue.launch(program["scale<int>"], 1, 1, x)
@@ -61,21 +61,21 @@ def test_instances_and_variables_by_their_names_in_the_source(device, queue):
 
 @pytest.mark.needs("a compiler of HIP C++")
 def test_errors_have_the_line(device):
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         device.program("__global__ void k(float* x) {\n  x[0] = nothing;\n}")
     assert re.search(r"program\.hip[:(]2", caught.value.log)
     assert "nothing" in caught.value.log
 
 
 def test_an_unknown_option_is_named(device):
-    with refused(ps.InvalidArgumentError, ValueError, "--frobnicate"):
+    with refused(fb.InvalidArgumentError, ValueError, "--frobnicate"):
         device.program(SCALE, ["--frobnicate"])
 
 
 @pytest.mark.needs("SPIR-V")
 def test_without_a_compiler_it_says_what_to_install(device, monkeypatch):
     monkeypatch.setenv("FOREBAY_CLANG", "none")
-    with refused(ps.NotSupportedError, ImportError, "turns clang off"):
+    with refused(fb.NotSupportedError, ImportError, "turns clang off"):
         device.program(SCALE)
     with device.program("kernel void k(global float* x) { x[0] = 1; }") as program:
         assert "k" in program
@@ -83,14 +83,14 @@ def test_without_a_compiler_it_says_what_to_install(device, monkeypatch):
 
 @pytest.mark.needs("no compiler of HIP C++")
 def test_a_device_without_a_compiler_names_both_ways_out(device):
-    with pytest.raises(ps.NotSupportedError) as caught:
+    with pytest.raises(fb.NotSupportedError) as caught:
         device.program(SCALE)
     for words in (device.name, "takes no SPIR-V", "forebay[cpu,hip]", "forebay[cuda]"):
         assert words in str(caught.value)
 
 
 def test_a_closed_device_is_refused_before_it_compiles(device):
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     other.close()
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         other.program("__global__ nonsense")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -269,7 +269,7 @@ def counts(name, blocks, n, random):
 
 def launched(device, queue, program, name, shape, blocks, count, by, x):
     o = device.array(np.full(x.shape, -1, "i4"))
-    more = [ps.local(4 * int(np.prod(shape)))] if name == "dynamic" else []
+    more = [fb.local(4 * int(np.prod(shape)))] if name == "dynamic" else []
     queue.launch(program[name], blocks, shape, device.array(x), o, count, by, *more)
     return o
 

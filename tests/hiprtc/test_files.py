@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip, hiprtc
 from forebay.hiprtc import clang_process
 from forebay.hiprtc.clang import find_clang
@@ -54,7 +54,7 @@ def test_what_is_included_is_a_regular_file(compiles, irregular, tmp_path, way):
     elif way == "a folder":
         folder, name = os.path.split(path)
         include, options = f"#include <{name}>", (f"-I{folder}",)
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiles("\n" + include + KERNEL, options, headers)
     assert place in caught.value.log
     assert why in caught.value.log
@@ -89,7 +89,7 @@ DOUBLES += "template <int M> struct A<0, M> { enum { n = 1 }; };\n"
 
 def test_a_program_that_clang_does_not_finish_is_an_error(compiles, monkeypatch):
     monkeypatch.setenv("FOREBAY_BUILD_SECONDS", "1")
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiles(DOUBLES + KERNEL.replace("= 1", "= A<30>::n"))
     assert "had not finished after 1 seconds of processor time (FOREBAY_BUILD_SECONDS" in caught.value.log
     monkeypatch.delenv("FOREBAY_BUILD_SECONDS")
@@ -99,7 +99,7 @@ def test_a_program_that_clang_does_not_finish_is_an_error(compiles, monkeypatch)
 def test_memory_that_clang_takes_has_a_limit(compiles, monkeypatch):
     monkeypatch.setattr(clang_process, "most_memory", lambda: 1 << 29)
     doubled = "".join(f"#define A{i + 1} A{i}, A{i}\n" for i in range(40))
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiles(f"#define A0 1\n{doubled}__device__ const int all[] = {{A40}};" + KERNEL.replace("= 1", "= all[x[0]]"))
     assert "it may have 0.5 GiB of memory" in caught.value.log
     assert compiles(KERNEL.replace("= 1", "= 2")).kernels

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = pytest.mark.needs("a compiler of its own", "SPIR-V")
 
@@ -96,7 +96,7 @@ def test_what_a_kernel_reaches_is_an_error(compiled, tmp_path, source):
     (tmp_path / "own.h").write_text(OWN)
     text, use = source
     kernel = KERNEL % use + ("}\n" if "namespace n {" in text else "")
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled(text + kernel, [f"-I{tmp_path}"])
     log = caught.value.log
     line = text[: text.index("library")].count("\n") + 1
@@ -128,14 +128,14 @@ def test_a_function_of_the_device_within_one_of_the_host_is_an_error(compiled):
         "int main() {\n    auto f = [] __device__ (int n) {\n        return library::of(n);\n    };\n"
         "    k<<<1, 1>>>((int*)0, f);\n}\n" + KERNEL % "1"
     )
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled(source)
     assert "program.hip:4:" in caught.value.log
 
 
 def test_a_missing_header_is_named_beside_what_is_missed(compiled):
     source = "#include <some/library.hpp>\n#include <another/one.hpp>\n" + KERNEL % "library::factor"
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled(source)
     _, _, after = caught.value.log.partition("'library'")
     for name in ("some/library.hpp", "another/one.hpp"):

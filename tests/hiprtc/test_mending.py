@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.host_code.mending import Mending
 from forebay.hiprtc.host_code.program import Program
 
@@ -160,7 +160,7 @@ def test_a_function_that_stays_wrong_loses_its_body():
 def test_errors_of_the_device_stay_errors(compiled, source, line, what):
     number = line if isinstance(line, int) else source[: source.index(line)].count("\n") + 1
     number = source.count("\n") + 1 if number < 0 else number
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled(source)
     assert any(each.startswith(f"program.hip:{number}:") and what in each for each in caught.value.log.split("\n"))
 

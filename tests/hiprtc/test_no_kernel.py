@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = pytest.mark.needs("a compiler of its own", "SPIR-V")
 
@@ -20,12 +20,12 @@ def test_a_program_of_variables_alone_is_one(compiled):
 
 @pytest.mark.parametrize("source", ["", "int main() { return 0; }", "template <class T> __global__ void k(T* x) { }"])
 def test_a_program_of_nothing_is_refused(compiled, source):
-    with pytest.raises(ps.BuildError, match="no kernel"):
+    with pytest.raises(fb.BuildError, match="no kernel"):
         compiled(source)
 
 
 def test_what_was_left_out_is_told_when_nothing_remains(compiled):
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         compiled("int main() { return unknown(); }")
     assert "program.hip:1:21: warning: a statement of the host is left out: use of undeclared" in caught.value.log
     assert "no kernel" in caught.value.log

@@ -124,8 +124,8 @@ def test_what_becomes_a_loop_may_be_deep(compiled):
 
 
 TOO_DEEP = """
-import numpy as np, forebay as ps
-with ps.Device() as device:
+import numpy as np, forebay as fb
+with fb.Device() as device:
     queue = device.queue()
     program = device.program('''__device__ unsigned f(unsigned n, unsigned x) {
         return n == 0 ? 1 : x & 1 ? f(n - 1, x * 5) + f(n - 1, 0) % 3 : f(n - 1, x / 2) * 2; }

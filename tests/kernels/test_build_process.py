@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.opencl import programs
 from forebay.queues.kernels import build_process
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
@@ -72,7 +72,7 @@ def test_a_program_in_the_cache_starts_no_process(device, queue, process, monkey
 
 def test_a_compiler_that_ends_its_process_is_an_error(device, queue, process):
     for _ in range(2):
-        with pytest.raises(ps.BuildError, match=r"ended its process: (SIG|exit status)") as caught:
+        with pytest.raises(fb.BuildError, match=r"ended its process: (SIG|exit status)") as caught:
             device.program(spirv.deadly_module())
         assert device.name in str(caught.value)
         assert process() == []
@@ -149,7 +149,7 @@ def test_what_ends_the_process_over_sycl(device, queue, process):
         got = o.get(queue=queue)
         assert (got[:, RADIUS:-RADIUS, RADIUS : RADIUS + WIDTH] == 0).all()
         assert (got == 5).sum() == got.size - DEPTH * RADIUS * WIDTH
-    with pytest.raises(ps.BuildError, match="ended its process"):
+    with pytest.raises(fb.BuildError, match="ended its process"):
         device.program(spirv.deadly_module())
 
 
@@ -188,7 +188,7 @@ def test_what_ends_it_without_vectors_too_is_tried_once_from_then_on(device, que
     build = programs.build_apart
     monkeypatch.setattr(programs, "build_apart", lambda *args: tries.append(args) or build(*args))
     for total in (2, 3):
-        with pytest.raises(ps.BuildError, match="ended its process"):
+        with pytest.raises(fb.BuildError, match="ended its process"):
             device.program(spirv.deadly_module("always"))
         assert len(tries) == total
 
@@ -238,17 +238,17 @@ def test_a_device_closes_while_it_builds(device, process, monkeypatch, turn):
     def build(opened):
         try:
             told.append(list(opened.program(spirv.fill_module("late"))))
-        except ps.Error as error:
+        except fb.Error as error:
             told.append(error)
 
-    with ps.Device(device.name, private=True) as opened:
+    with fb.Device(device.name, private=True) as opened:
         thread = threading.Thread(target=build, args=(opened,))
         thread.start()
         asked.wait(60)
     closed.set()
     thread.join()
     monkeypatch.undo()
-    assert isinstance(told[0], ps.ClosedError) or told == [["late"]]
+    assert isinstance(told[0], fb.ClosedError) or told == [["late"]]
     with device.program(spirv.fill_module("after")) as program:
         assert list(program) == ["after"]
 
@@ -303,7 +303,7 @@ def test_what_does_not_build_says_so(device, process):
     module = spirv.fill_module()
     words = list(struct.unpack(f"<{len(module) // 4}I", module))
     words[5 + 1] = 5297  # a capability of no CPU
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         device.program(struct.pack(f"<{len(words)}I", *words))
     assert caught.value.log
 
@@ -327,10 +327,10 @@ def test_ctrl_c_while_it_builds(device, process, monkeypatch):
 
 def test_it_goes_with_its_parent(device, tmp_path):
     code = (
-        "import os, sys, forebay as ps\n"
+        "import os, sys, forebay as fb\n"
         "from tests.helpers import spirv\n"
         "from forebay.queues.kernels import build_process\n"
-        "ps.Device(sys.argv[2]).program(spirv.fill_module())\n"
+        "fb.Device(sys.argv[2]).program(spirv.fill_module())\n"
         "print(build_process._idle[0].child.pid, flush=True)\n"
         "os._exit(0) if sys.argv[1] == 'killed' else None"
     )
@@ -364,14 +364,14 @@ def test_a_build_that_takes_for_ever_ends_with_its_parent(device, tmp_path):
     begun = tmp_path / "begun"
     os.mkfifo(begun)
     code = (
-        "import sys, forebay as ps\n"
+        "import sys, forebay as fb\n"
         "from forebay.queues.kernels import build_process\n"
         "class Process(build_process._Process):\n"
         "    def answer(self):\n"
         "        print(self.child.pid, flush=True)\n"
         "        return super().answer()\n"
         "build_process._Process = Process\n"
-        "build_process.build_apart(sys.argv[1], ps.Device(sys.argv[2]).info, sys.argv[3], ())"
+        "build_process.build_apart(sys.argv[1], fb.Device(sys.argv[2]).info, sys.argv[3], ())"
     )
     arguments, env = command("-c", code, __name__, device.name, begun, FOREBAY_CACHE=tmp_path)
     parent = subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, text=True)
@@ -385,7 +385,7 @@ def test_a_build_that_takes_for_ever_ends_with_its_parent(device, tmp_path):
 def test_a_build_that_takes_too_long_is_an_error(device, queue, process, monkeypatch):
     """The time is the processor's, so that a busy machine takes none away."""
     monkeypatch.setenv("FOREBAY_BUILD_SECONDS", "1")
-    with pytest.raises(ps.BuildError, match="had not finished after 1 seconds of processor time") as caught:
+    with pytest.raises(fb.BuildError, match="had not finished after 1 seconds of processor time") as caught:
         build_process.build_apart("tests.helpers.endless_build", device.info, b"", ())
     assert device.info.name in str(caught.value)
     assert isinstance(caught.value, build_process.CompilerEndedError)
@@ -421,5 +421,5 @@ def test_it_is_started_while_a_program_is_made(device, process):
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon"])
 def test_a_limit_that_is_no_number_of_seconds(device, monkeypatch, text):
     monkeypatch.setenv("FOREBAY_BUILD_SECONDS", text)
-    with pytest.raises(ps.InvalidArgumentError, match=f"FOREBAY_BUILD_SECONDS .* not {text!r}"):
+    with pytest.raises(fb.InvalidArgumentError, match=f"FOREBAY_BUILD_SECONDS .* not {text!r}"):
         device.program(spirv.fill_module("limited"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.kernels import ids as identity
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.kernels.ids import Identities, content_id, identify
@@ -71,14 +71,14 @@ def test_no_two_share_an_id(bits):
 
 def test_a_full_table_says_so_and_stays_as_it_was():
     table = Identities(DIGEST, NAMES, bits=2)
-    with pytest.raises(ps.InvalidArgumentError, match="all 3 ids"):
+    with pytest.raises(fb.InvalidArgumentError, match="all 3 ids"):
         table.of("fill", 1)
     assert sorted(table.of(name) for name in NAMES) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("task", [("fil", 0), ("fill", -1), ("", 0)])
 def test_a_task_that_is_not_the_programs_is_refused(task):
-    with pytest.raises(ps.InvalidArgumentError, match=repr(task[0])):
+    with pytest.raises(fb.InvalidArgumentError, match=repr(task[0])):
         Identities(DIGEST, NAMES).of(*task)
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero.validation import device_scope
 from tests.helpers.kernels import taking
 from tests.helpers.limits import limits
@@ -59,13 +59,13 @@ def test_the_number_of_arguments_is_checked(queue, program, refuses, given, name
         lambda: program["fill"][1, 1, queue](*given),
         lambda: program["fill"].bind(queue, 1, 1, *given),
     ):
-        with refuses(ps.ArgumentTypeError, TypeError, "'fill'", "2 arguments", f"{named} given", "int value"):
+        with refuses(fb.ArgumentTypeError, TypeError, "'fill'", "2 arguments", f"{named} given", "int value"):
             attempt()
 
 
 @pytest.mark.parametrize("thing", [None, 5, "fill", lambda: None])
 def test_what_is_no_kernel_is_refused(queue, refuses, thing):
-    with refuses(ps.ArgumentTypeError, TypeError, "Kernel", type(thing).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "Kernel", type(thing).__name__):
         queue.launch(thing, 1, 1)
 
 
@@ -89,7 +89,7 @@ def test_integers_to_the_edges(device, queue, taker, name):
 def test_integers_beyond_the_edges_are_refused(queue, taker, refuses, name, spare):
     limits = np.iinfo(DTYPES[name])
     for value in (limits.min - 1, limits.max + 1, 1 << 64, -(1 << 64), 1 << 1000):
-        with refuses(ps.InvalidArgumentError, ValueError, "'take'", "argument 1", f"{name} value", "range", str(value)):
+        with refuses(fb.InvalidArgumentError, ValueError, "'take'", "argument 1", f"{name} value", "range", str(value)):
             queue.launch(taker(name), 1, 1, spare, value)
 
 
@@ -98,7 +98,7 @@ def test_integers_beyond_the_edges_are_refused(queue, taker, refuses, name, spar
     "value", [1.0, np.float32(2), np.float64(2), "1", b"1", None, 1j, Decimal(1), [1], np.array([1, 2])]
 )
 def test_integers_are_not_made_from_other_things(queue, taker, refuses, name, value, spare):
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 1", f"{name} value", "integer", type(value).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 1", f"{name} value", "integer", type(value).__name__):
         queue.launch(taker(name), 1, 1, spare, value)
 
 
@@ -122,13 +122,13 @@ def test_nan(device, queue, taker):
 
 @pytest.mark.parametrize("value", [1e39, -1e39, 10**400, np.float64(3.5e38)])
 def test_floats_out_of_range_are_refused(queue, taker, refuses, value, spare):
-    with refuses(ps.InvalidArgumentError, ValueError, "argument 1", "float value", "range"):
+    with refuses(fb.InvalidArgumentError, ValueError, "argument 1", "float value", "range"):
         queue.launch(taker("float"), 1, 1, spare, value)
 
 
 @pytest.mark.parametrize("value", ["1.0", b"1", None, 1j, [1.0], np.array([1.0, 2.0]), object()])
 def test_floats_are_not_made_from_other_things(queue, taker, refuses, value, spare):
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 1", "float value", "number"):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 1", "float value", "number"):
         queue.launch(taker("float"), 1, 1, spare, value)
 
 
@@ -140,7 +140,7 @@ def test_doubles(device, queue):
     for value in (0.1, 1e300, 5, np.float32(0.5), -np.inf):
         queue.launch(kernel, 1, 1, result, value)
         assert result.get(queue=queue)[0] == value
-    with refused(ps.InvalidArgumentError, ValueError, "double value", "range"):
+    with refused(fb.InvalidArgumentError, ValueError, "double value", "range"):
         queue.launch(kernel, 1, 1, result, 10**400)
 
 
@@ -153,7 +153,7 @@ def test_halves(device, queue, refuses):
         queue.launch(kernel, 1, 1, result, value)
         assert result.get(queue=queue)[0] == value
     for value in (65520.0, 1e6):
-        with refuses(ps.InvalidArgumentError, ValueError, "half value", "range"):
+        with refuses(fb.InvalidArgumentError, ValueError, "half value", "range"):
             queue.launch(kernel, 1, 1, result, value)
 
 
@@ -210,7 +210,7 @@ def test_a_vector_of_three(device, queue, program, value):
      ("ulong2", (0, 1 << 64)), ("char2", np.array([200, 0])), ("float2", (1e39, 0))],
 )  # fmt: skip
 def test_vectors_out_of_range_are_refused(queue, taker, refuses, name, value, spare):
-    with refuses(ps.InvalidArgumentError, ValueError, "argument 1", f"{name} value", "range"):
+    with refuses(fb.InvalidArgumentError, ValueError, "argument 1", f"{name} value", "range"):
         queue.launch(taker(name), 1, 1, spare, value)
 
 
@@ -229,7 +229,7 @@ def test_vectors_to_the_edges(device, queue, taker, name, value):
 )
 def test_vectors_of_another_length_are_refused(queue, taker, refuses, value, spare):
     with refuses(
-        ps.InvalidArgumentError, ValueError, "argument 1", "float4 value", "4" if not isinstance(value, bytes) else "16"
+        fb.InvalidArgumentError, ValueError, "argument 1", "float4 value", "4" if not isinstance(value, bytes) else "16"
     ):
         queue.launch(taker("float4"), 1, 1, spare, value)
 
@@ -240,7 +240,7 @@ def test_vectors_of_another_length_are_refused(queue, taker, refuses, value, spa
      ("int2", (1, None))],
 )  # fmt: skip
 def test_vectors_are_not_made_from_other_things(queue, taker, refuses, name, value, spare):
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 1", f"{name} value"):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 1", f"{name} value"):
         queue.launch(taker(name), 1, 1, spare, value)
 
 
@@ -284,13 +284,13 @@ def test_structures_that_change(queue, device, program, hold):
 
 @pytest.mark.parametrize("value", [bytes(11), bytes(13), b"", np.zeros(3, "f8"), (ctypes.c_int * 4)()])
 def test_structures_of_another_size_are_refused(queue, program, refuses, value, spare):
-    with refuses(ps.InvalidArgumentError, ValueError, "'take_pair'", "Pair pair", "12 bytes"):
+    with refuses(fb.InvalidArgumentError, ValueError, "'take_pair'", "Pair pair", "12 bytes"):
         queue.launch(program["take_pair"], 1, 1, spare, value)
 
 
 @pytest.mark.parametrize("value", [None, 5, 1.5, (1, 2.5, 3), "text", object()])
 def test_structures_are_not_made_from_other_things(queue, program, refuses, value, spare):
-    with refuses(ps.ArgumentTypeError, TypeError, "'take_pair'", "Pair pair", "12 bytes", type(value).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "'take_pair'", "Pair pair", "12 bytes", type(value).__name__):
         queue.launch(program["take_pair"], 1, 1, spare, value)
 
 
@@ -301,47 +301,47 @@ def test_structures_are_not_made_from_other_things(queue, program, refuses, valu
 @pytest.mark.parametrize("block", [1, 8, 32])
 def test_local_memory(device, queue, program, block):
     buffer = device.array(np.arange(64, dtype="i4"))
-    queue.launch(program["reverse_in_groups"], 64 // block, block, buffer, ps.local(4 * block))
+    queue.launch(program["reverse_in_groups"], 64 // block, block, buffer, fb.local(4 * block))
     expected = np.arange(64).reshape(-1, block)[:, ::-1].ravel()
     assert buffer.get(queue=queue).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("value", [None, 16, "16", np.zeros(4)])
 def test_local_memory_is_not_made_from_other_things(device, queue, program, refuses, value, spare):
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 1", "room", "forebay.local", type(value).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 1", "room", "forebay.local", type(value).__name__):
         queue.launch(program["reverse_in_groups"], 1, 1, spare, value)
 
 
 def test_a_buffer_is_no_local_memory_and_local_memory_no_buffer(device, queue, program, refuses):
     buffer = device.zeros(4, "i4")
-    with refuses(ps.ArgumentTypeError, TypeError, "forebay.local", "Buffer"):
+    with refuses(fb.ArgumentTypeError, TypeError, "forebay.local", "Buffer"):
         queue.launch(program["reverse_in_groups"], 1, 1, buffer, buffer)
-    with refuses(ps.ArgumentTypeError, TypeError, "needs a Buffer", "argument 0"):
-        queue.launch(program["reverse_in_groups"], 1, 1, ps.local(4), ps.local(4))
+    with refuses(fb.ArgumentTypeError, TypeError, "needs a Buffer", "argument 0"):
+        queue.launch(program["reverse_in_groups"], 1, 1, fb.local(4), fb.local(4))
 
 
 def test_more_local_memory_than_the_device_has_is_refused(device, queue, program, refuses, spare):
     limit = limits(device.info).local_memory
     for nbytes in (limit + 1, 1 << 62):
-        with refuses(ps.InvalidArgumentError, ValueError, "local memory", str(nbytes), str(limit)):
-            queue.launch(program["reverse_in_groups"], 1, 1, spare, ps.local(nbytes))
+        with refuses(fb.InvalidArgumentError, ValueError, "local memory", str(nbytes), str(limit)):
+            queue.launch(program["reverse_in_groups"], 1, 1, spare, fb.local(nbytes))
 
 
 @pytest.mark.parametrize("nbytes", [0, -1, 1 << 64, 1 << 100])
 def test_local_memory_of_no_size_is_refused(nbytes):
-    with refused(ps.InvalidArgumentError, ValueError, "local memory", str(nbytes)):
-        ps.local(nbytes)
+    with refused(fb.InvalidArgumentError, ValueError, "local memory", str(nbytes)):
+        fb.local(nbytes)
 
 
 @pytest.mark.parametrize("nbytes", [1.5, "16", None, []])
 def test_local_memory_of_no_number_is_refused(nbytes):
-    with refused(ps.ArgumentTypeError, TypeError, "local", type(nbytes).__name__):
-        ps.local(nbytes)
+    with refused(fb.ArgumentTypeError, TypeError, "local", type(nbytes).__name__):
+        fb.local(nbytes)
 
 
 def test_local_says_what_it_is():
-    assert repr(ps.local(np.int32(64))) == "forebay.local(64)"
-    assert ps.local(64).nbytes == 64
+    assert repr(fb.local(np.int32(64))) == "forebay.local(64)"
+    assert fb.local(64).nbytes == 64
 
 
 # Pointers
@@ -366,7 +366,7 @@ def test_none_is_a_null_pointer(device, queue, program):
 
 @pytest.mark.parametrize("value", [5, 0, np.int32(3), bytearray(4), "text", [1]])
 def test_pointers_are_not_made_from_other_things(queue, program, refuses, value):
-    with refuses(ps.ArgumentTypeError, TypeError, "'fill'", "argument 0", "int* values", type(value).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "'fill'", "argument 0", "int* values", type(value).__name__):
         queue.launch(program["fill"], 1, 1, value, 1)
 
 
@@ -397,7 +397,7 @@ def test_grid_counts_groups_and_block_work_items(device, queue, program, grid, b
 def test_sizes_below_one_or_beyond_64_bits_are_refused(queue, program, refuses, what, value):
     grid, block = (value, 1) if what == "grid" else (1, value)
     number = min(value) if isinstance(value, tuple) else value
-    with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", what, str(number)):
+    with refuses(fb.InvalidArgumentError, ValueError, "'nothing'", what, str(number)):
         queue.launch(program["nothing"], grid, block)
 
 
@@ -405,7 +405,7 @@ def test_sizes_below_one_or_beyond_64_bits_are_refused(queue, program, refuses, 
 @pytest.mark.parametrize("value", [(), (1, 1, 1, 1)])
 def test_other_numbers_of_dimensions_are_refused(queue, program, refuses, what, value):
     grid, block = (value, 1) if what == "grid" else (1, value)
-    with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", what, "1 to 3 dimensions"):
+    with refuses(fb.InvalidArgumentError, ValueError, "'nothing'", what, "1 to 3 dimensions"):
         queue.launch(program["nothing"], grid, block)
 
 
@@ -413,23 +413,23 @@ def test_other_numbers_of_dimensions_are_refused(queue, program, refuses, what, 
 @pytest.mark.parametrize("value", [1.0, "1", None, True, np.True_, [1], {1: 1}, (1, 1.5), (None,), np.zeros(2, int)])
 def test_sizes_that_are_no_ints_are_refused(queue, program, refuses, what, value):
     grid, block = (value, 1) if what == "grid" else (1, value)
-    with refuses(ps.ArgumentTypeError, TypeError, "'nothing'", what):
+    with refuses(fb.ArgumentTypeError, TypeError, "'nothing'", what):
         queue.launch(program["nothing"], grid, block)
 
 
 def test_a_block_larger_than_the_kernel_can_have_is_refused(device, queue, program, refuses):
     largest = program["nothing"].max_block_size
     queue.launch(program["nothing"], 1, min(largest, limits(device.info).block_axis))
-    with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", str(largest + 1), device.name):
+    with refuses(fb.InvalidArgumentError, ValueError, "'nothing'", "block", str(largest + 1), device.name):
         queue.launch(program["nothing"], 1, largest + 1)
-    with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", device.name):
+    with refuses(fb.InvalidArgumentError, ValueError, "'nothing'", "block", device.name):
         queue.launch(program["nothing"], 1, (largest, 2))
-    with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", device.name):
+    with refuses(fb.InvalidArgumentError, ValueError, "'nothing'", "block", device.name):
         queue.launch(program["nothing"], 1, (1 << 31, 1 << 31, 1 << 31))
 
 
 def test_a_grid_that_overflows_is_refused(queue, program, refuses):
-    with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "grid", "too large"):
+    with refuses(fb.InvalidArgumentError, ValueError, "'nothing'", "grid", "too large"):
         queue.launch(program["nothing"], (1 << 62), 4)
 
 
@@ -439,7 +439,7 @@ def test_a_required_block_is_required(device, queue, program, refuses):
     queue.launch(program["of_eight"], 1, (4, 2), buffer)
     assert buffer.get(queue=queue).tolist() == [8] * 8
     for block in (8, (2, 4), (4, 2, 2), 1):
-        with refuses(ps.InvalidArgumentError, ValueError, "'of_eight'", "(4, 2, 1)"):
+        with refuses(fb.InvalidArgumentError, ValueError, "'of_eight'", "(4, 2, 1)"):
             queue.launch(program["of_eight"], 1, block, buffer)
 
 
@@ -462,20 +462,20 @@ def test_subscript_form(device, queue, program, really):
 
 @pytest.mark.parametrize("configuration", [1, (1,), (), (1, 1, None, None), "grid"])
 def test_other_subscripts_are_refused(program, refuses, configuration):
-    with refuses(ps.ArgumentTypeError, TypeError, "kernel[grid, block]"):
+    with refuses(fb.ArgumentTypeError, TypeError, "kernel[grid, block]"):
         program["fill"][configuration]
 
 
 def test_a_call_without_geometry_is_refused(program, refuses):
-    with refuses(ps.ArgumentTypeError, TypeError, "fill[grid, block]"):
+    with refuses(fb.ArgumentTypeError, TypeError, "fill[grid, block]"):
         program["fill"](None, 1)
 
 
 @pytest.mark.parametrize("thing", ["queue", 5, object()])
 def test_what_is_no_queue_is_refused(program, refuses, thing):
-    with refuses(ps.ArgumentTypeError, TypeError, "Queue", type(thing).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "Queue", type(thing).__name__):
         program["nothing"][1, 1, thing]()
-    with refuses(ps.ArgumentTypeError, TypeError, "Queue", type(thing).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "Queue", type(thing).__name__):
         program["nothing"].bind(thing, 1, 1)
 
 
@@ -520,7 +520,7 @@ def test_each_argument_that_changes_is_set(device, queue, count, really):
 def test_a_refused_launch_sets_nothing(device, queue, program, refuses):
     buffer = device.zeros(10, "i4")
     queue.launch(program["fill"], 1, 10, buffer, 1)
-    with refuses(ps.InvalidArgumentError, ValueError, "range"):
+    with refuses(fb.InvalidArgumentError, ValueError, "range"):
         queue.launch(program["fill"], 1, 10, device.zeros(10, "i4"), 1 << 40)
     queue.launch(program["fill"], 1, 10, buffer, 1)
     assert buffer.get(queue=queue).tolist() == [1] * 10
@@ -580,7 +580,7 @@ def test_a_closed_kernel(device, queue, make_queue, refuses):
         lambda: kernel.bind(queue, 1, 1, buffer),
         kernel.__enter__,
     ):
-        with refuses(ps.ClosedError, RuntimeError, "'one'", "closed"):
+        with refuses(fb.ClosedError, RuntimeError, "'one'", "closed"):
             attempt()
     queue.fill(buffer, 0)
     go()
@@ -601,5 +601,5 @@ def test_a_kernel_may_be_closed_while_it_is_in_flight(device, queue, hold):
 
 
 def test_kernels_come_from_a_program_only():
-    with refused(ps.ArgumentTypeError, TypeError, "Program"):
-        ps.Kernel()
+    with refused(fb.ArgumentTypeError, TypeError, "Program"):
+        fb.Kernel()

@@ -2,7 +2,7 @@
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.core.driver import Language
 from forebay.queues.kernels.languages import language_of
 
@@ -44,7 +44,7 @@ def test_a_language_is_recognized(source, language):
     "source", [b"", b"\x03\x02", b"kernel void k() { }", CUBIN.replace(b"\xbe", b"\x3e"), b".version"]
 )
 def test_bytes_in_no_language_that_is_known(device, source):
-    with pytest.raises(ps.InvalidArgumentError, match=r"not SPIR-V.*pass other source as str"):
+    with pytest.raises(fb.InvalidArgumentError, match=r"not SPIR-V.*pass other source as str"):
         device.program(source)
 
 
@@ -60,7 +60,7 @@ def test_what_a_device_does_not_take_is_refused_by_name(device, source):
     if language in device.languages:
         pytest.skip("it takes that")
     with pytest.raises(
-        ps.NotSupportedError,
+        fb.NotSupportedError,
         match=f"{device.name} takes no {language}, only .*{device.languages[-1]}".replace("+", r"\+"),
     ):
         device.program(source)

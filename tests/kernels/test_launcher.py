@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 SOURCE = """
@@ -25,7 +25,7 @@ def out(device):
 @pytest.mark.executes
 def test_it_launches_again_and_again(device, queue, kernel, out):
     launch = kernel[2, 4, queue]
-    assert type(launch) is ps.Launcher
+    assert type(launch) is fb.Launcher
     for value in range(1, 4):
         launch(out, value)
         assert out.get(queue=queue).tolist() == [value] * 8
@@ -49,21 +49,21 @@ def test_keywords_are_those_of_a_launch(device, queue, really):
 
 
 def test_it_refuses_what_a_launch_refuses(device, queue, kernel, out):
-    with refused(ps.ArgumentTypeError, TypeError, "Queue", "int"):
+    with refused(fb.ArgumentTypeError, TypeError, "Queue", "int"):
         kernel[1, 1, 5]
-    with refused(ps.ArgumentTypeError, TypeError, "kernel[grid, block]"):
+    with refused(fb.ArgumentTypeError, TypeError, "kernel[grid, block]"):
         kernel[5]
-    with refused(ps.ArgumentTypeError, TypeError, "kernel[grid, block]"):
-        ps.Launcher()
-    with pytest.raises(ps.ArgumentTypeError, match="argument"):
+    with refused(fb.ArgumentTypeError, TypeError, "kernel[grid, block]"):
+        fb.Launcher()
+    with pytest.raises(fb.ArgumentTypeError, match="argument"):
         kernel[1, 1, queue](out)
-    with pytest.raises(ps.ArgumentTypeError, match="keyword"):
+    with pytest.raises(fb.ArgumentTypeError, match="keyword"):
         kernel[1, 1, queue](out, 1, other=2)
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         kernel[1, 1, queue](*[out] * 40)
     launch = kernel[1, 8, queue]
     queue.close()
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         launch(out, 1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.opencl import identity, programs
 from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
@@ -153,7 +153,7 @@ def test_kernels_without_parameters_alone(device, queue, refuses_to_tell):
 
 def test_where_a_kernel_without_parameters_is_called_the_others_cannot_be_known(device, refuses_to_tell):
     source = "kernel void nothing(void) { } kernel void calls(global int *out) { nothing(); out[0] = 1; }"
-    with pytest.raises(ps.NotSupportedError, match="'nothing'"):
+    with pytest.raises(fb.NotSupportedError, match="'nothing'"):
         device.program(source)
 
 
@@ -161,10 +161,10 @@ def test_where_a_kernel_without_parameters_is_called_the_others_cannot_be_known(
 def test_what_does_not_build_is_said_once(device, before, request, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = before + "kernel void k(int n) { no_such_name; }"
-    with pytest.raises(ps.BuildError) as plain:
+    with pytest.raises(fb.BuildError) as plain:
         device.program(source)
     request.getfixturevalue("refuses_to_tell")
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         device.program(source)
     assert caught.value.log.count("no_such_name") == plain.value.log.count("no_such_name") > 0
     assert "without parameters" not in caught.value.log
@@ -259,7 +259,7 @@ def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache
 
 def test_what_does_not_build_is_not_kept(device, cache):
     for _ in range(2):
-        with pytest.raises(ps.BuildError, match="no_such_name"):
+        with pytest.raises(fb.BuildError, match="no_such_name"):
             device.program("kernel void k(int n) { no_such_name; }")
     assert cache.info().entries == 0
 

@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers import spirv
 from tests.helpers.refusals import refused
 
@@ -33,14 +33,14 @@ def test_options_reach_the_compiler(device, queue, options):
 def test_a_program_without_kernels(device, refuses, source):
     program = device.program(source)
     assert len(program) == 0
-    with refuses(ps.InvalidArgumentError, ValueError, "'one'", "none"):
+    with refuses(fb.InvalidArgumentError, ValueError, "'one'", "none"):
         program["one"]
 
 
 def test_a_kernel_that_is_not_there_is_refused_with_those_that_are(program, refuses):
-    with refuses(ps.InvalidArgumentError, ValueError, "'fil'", "'fill'"):
+    with refuses(fb.InvalidArgumentError, ValueError, "'fil'", "'fill'"):
         program["fil"]
-    with refuses(ps.ArgumentTypeError, TypeError, "int"):
+    with refuses(fb.ArgumentTypeError, TypeError, "int"):
         program[0]
 
 
@@ -55,9 +55,9 @@ def test_a_kernel_that_is_not_there_is_refused_with_those_that_are(program, refu
     ],
 )
 def test_a_program_that_does_not_build_says_what_the_compiler_said(device, refuses, source):
-    with refuses(ps.BuildError, RuntimeError, device.name) as _:
+    with refuses(fb.BuildError, RuntimeError, device.name) as _:
         device.program(source)
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         device.program(source)
     assert caught.value.log  # compilers agree on no word, but each names what it does not know
     assert caught.value.log in str(caught.value)
@@ -66,26 +66,26 @@ def test_a_program_that_does_not_build_says_what_the_compiler_said(device, refus
 
 
 def test_an_option_the_compiler_does_not_know_is_refused(device, refuses):
-    with refuses(ps.BuildError, RuntimeError, device.name):
+    with refuses(fb.BuildError, RuntimeError, device.name):
         device.program(ONE_TWO, "-DN=1 --no-such-option")
 
 
 @pytest.mark.parametrize("source", [None, 5, ["kernel"], ONE_TWO.encode])
 def test_a_source_of_the_wrong_type_is_refused(device, refuses, source):
-    with refuses(ps.ArgumentTypeError, TypeError, "source", type(source).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "source", type(source).__name__):
         device.program(source)
 
 
 @pytest.mark.parametrize("options", [5, None, [5], [b"-DN=1"], {"N": 1}.items()])
 def test_options_of_the_wrong_type_are_refused(device, refuses, options):
-    with refuses(ps.ArgumentTypeError, TypeError, "options"):
+    with refuses(fb.ArgumentTypeError, TypeError, "options"):
         device.program(ONE_TWO, options)
 
 
 @pytest.mark.needs("images")
 @pytest.mark.parametrize("type_name", ["read_only image2d_t", "sampler_t"])
 def test_images_and_samplers_are_refused_when_the_kernel_is_made(device, refuses, type_name):
-    with refuses(ps.NotSupportedError, NotImplementedError, "'look'", "images, samplers"):
+    with refuses(fb.NotSupportedError, NotImplementedError, "'look'", "images, samplers"):
         device.program(f"kernel void look({type_name} thing) {{ }}")["look"]
 
 
@@ -98,9 +98,9 @@ def test_a_closed_program(device, queue, refuses):
     program.close()
     program.close()
     for attempt in (lambda: program["one"], lambda: program["two"], program.__enter__):
-        with refuses(ps.ClosedError, RuntimeError, "Program", "closed"):
+        with refuses(fb.ClosedError, RuntimeError, "Program", "closed"):
             attempt()
-    with refuses(ps.ClosedError, RuntimeError, "'one'", "closed"):
+    with refuses(fb.ClosedError, RuntimeError, "'one'", "closed"):
         queue.launch(kernel, 1, 1, None)
 
 
@@ -146,17 +146,17 @@ def test_spirv_runs(device, queue, wrap, name):
 def test_arguments_of_spirv_are_checked(device, queue, refuses):
     kernel = device.program(spirv.fill_module())["fill"]
     assert kernel.signature == "fill(int* values, int value)"
-    with refuses(ps.ArgumentTypeError, TypeError, "2 arguments"):
+    with refuses(fb.ArgumentTypeError, TypeError, "2 arguments"):
         queue.launch(kernel, 1, 1, None)
-    with refuses(ps.InvalidArgumentError, ValueError, "argument 1", "range"):
+    with refuses(fb.InvalidArgumentError, ValueError, "argument 1", "range"):
         queue.launch(kernel, 1, 1, None, 1 << 31)
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 0", "Buffer"):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "Buffer"):
         queue.launch(kernel, 1, 1, 5, 1)
 
 
 @pytest.mark.parametrize("source", [b"", b"\3\2", b"kernel void f() { }", bytes(100)])
 def test_bytes_that_are_no_spirv_are_refused(device, refuses, source):
-    with refuses(ps.InvalidArgumentError, ValueError, "SPIR-V"):
+    with refuses(fb.InvalidArgumentError, ValueError, "SPIR-V"):
         device.program(source)
 
 
@@ -165,16 +165,16 @@ def test_spirv_that_was_cut_off_is_refused(device, refuses):
     # Intel's CPU runtime ends the process when it meets one, so it must not see it
     module = spirv.fill_module()
     for length in (4, 16, 20, 60, 62, len(module) - 8, len(module) - 4, len(module) - 1):
-        with refuses(ps.InvalidArgumentError, ValueError, "SPIR-V"):
+        with refuses(fb.InvalidArgumentError, ValueError, "SPIR-V"):
             device.program(module[:length])
 
 
 @pytest.mark.needs("no SPIR-V")
 def test_spirv_on_a_device_that_takes_none_is_refused(device, refuses):
-    with refuses(ps.NotSupportedError, NotImplementedError, device.name, "SPIR-V"):
+    with refuses(fb.NotSupportedError, NotImplementedError, device.name, "SPIR-V"):
         device.program(spirv.fill_module())
 
 
 def test_a_program_is_made_by_a_device_only():
-    with refused(ps.ArgumentTypeError, TypeError, "Device.program"):
-        ps.Program()
+    with refused(fb.ArgumentTypeError, TypeError, "Device.program"):
+        fb.Program()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 SOURCE = """
@@ -139,11 +139,11 @@ def test_it_is_closed_with_its_program(build, device):
     program.close()
     for each in (count, part):
         assert each.closed
-        with refused(ps.ClosedError, RuntimeError, "closed"):
+        with refused(fb.ClosedError, RuntimeError, "closed"):
             each.get()
-    with refused(ps.ClosedError, RuntimeError, "Program is closed"):
+    with refused(fb.ClosedError, RuntimeError, "Program is closed"):
         program.get_global("count")
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         device.null_queue.launch(build()["write"], 1, 1, count, 1)
 
 
@@ -178,7 +178,7 @@ def test_writes_of_kernels_are_not_seen_so_nothing_is_remembered_of_it(build, qu
         "kernel void grow(global int *x, global const int *of) { x[0] = of[0]; counts[1] += 1; }"
     )
     grow = program["grow"]
-    grow.scratch("x", ps.MaxOver("of") * 0 + 64)
+    grow.scratch("x", fb.MaxOver("of") * 0 + 64)
     counts = program.get_global("counts").view("i4")
     for _ in range(3):
         queue.launch(grow, 1, 1, counts)
@@ -191,21 +191,21 @@ def test_writes_of_kernels_are_not_seen_so_nothing_is_remembered_of_it(build, qu
 @pytest.mark.parametrize("name", ["none", "hidden", "step", "", "count\0", "\udcff", "count ", "täble"])
 def test_there_is_no_such_variable(build, name):
     program = build()
-    with refused(ps.InvalidArgumentError, ValueError, repr(name)):
+    with refused(fb.InvalidArgumentError, ValueError, repr(name)):
         program.get_global(name)
     assert program.get_global("count").nbytes == 4
 
 
 @pytest.mark.parametrize("name", [None, 3, b"count"])
 def test_a_name_is_a_str(build, name):
-    with refused(ps.ArgumentTypeError, TypeError, type(name).__name__):
+    with refused(fb.ArgumentTypeError, TypeError, type(name).__name__):
         build().get_global(name)
 
 
 @pytest.mark.needs("no variables")
 def test_a_driver_that_does_not_tell_says_so(device):
     program = device.program("kernel void fill(global int *x) { x[0] = 1; }")
-    with refused(ps.NotSupportedError, RuntimeError, "'count'"):
+    with refused(fb.NotSupportedError, RuntimeError, "'count'"):
         program.get_global("count")
 
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.processes import output_of
 
 SCRATCH = """
@@ -35,14 +35,14 @@ def test_an_argument_that_closes_a_buffer(device, queue, program):
     buffer = device.zeros(10, "i4")
     queue.finish()
     epoch = queue.epoch
-    with pytest.raises(ps.ClosedError, match="argument 0"):
+    with pytest.raises(fb.ClosedError, match="argument 0"):
         queue.launch(program["fill"], 1, 10, buffer, Closes(buffer))
     assert queue.epoch == epoch
 
 
 def test_an_argument_that_closes_a_buffer_is_not_bound(device, queue, program):
     buffer = device.zeros(10, "i4")
-    with pytest.raises(ps.ClosedError, match="argument 0"):
+    with pytest.raises(fb.ClosedError, match="argument 0"):
         program["fill"].bind(queue, 1, 10, buffer, Closes(buffer))
 
 
@@ -50,14 +50,14 @@ def test_a_value_that_closes_the_buffer_it_fills(device, queue):
     buffer = device.zeros(10, "i4")
     queue.finish()
     epoch = queue.epoch
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         queue.fill(buffer, Closes(buffer))
     assert queue.epoch == epoch
 
 
 def test_a_value_that_closes_the_queue(device, make_queue, program):
     queue, buffer = make_queue(), device.zeros(10, "i4")
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         queue.launch(program["fill"], 1, 10, buffer, Closes(queue))
 
 
@@ -65,18 +65,18 @@ def test_an_argument_that_closes_the_kernel(device, queue):
     program = device.program("kernel void put(global int* to, int value) { to[0] = value; }")
     buffer = device.zeros(10, "i4")
     queue.finish()
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         queue.launch(program["put"], 1, 1, buffer, Closes(program["put"]))
 
 
 RACE = """
 import sys, threading
 import numpy as np
-import forebay as ps
+import forebay as fb
 
 what = sys.argv[1]
 done = 0
-with ps.Device() as device:
+with fb.Device() as device:
     queue = device.queue()
     kernel = device.program("kernel void put(global int* to, long value) { to[0] = value; }")["put"]
     host = np.ones(1024, "i4")
@@ -100,7 +100,7 @@ with ps.Device() as device:
             for _ in range(20):
                 calls[what](buffer)
                 done += 1
-        except ps.ClosedError:
+        except fb.ClosedError:
             pass
         thread.join()
     device.finish()
@@ -118,10 +118,10 @@ def test_a_close_in_the_middle_of_a_call(what, request):
 @pytest.mark.executes(run=False)
 def test_a_size_holds_when_the_launch_is_submitted(device):
     """One thread copies what a size is read from, another launches on the same queue."""
-    with ps.Device(device.name, debug=True, private=True) as debugging:
+    with fb.Device(device.name, debug=True, private=True) as debugging:
         queue = debugging.queue()
         kernel = debugging.program(SCRATCH)["use"]
-        kernel.scratch("stack", ps.MaxOver("counts") * 4 + 4)
+        kernel.scratch("stack", fb.MaxOver("counts") * 4 + 4)
         out, counts = debugging.zeros(1, "u4"), debugging.zeros(1, "u4")
         values = [np.array([value], "u4") for value in (1, 500, 2, 900)]
         stop = threading.Event()

@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 
@@ -116,7 +116,7 @@ def test_after_its_buffer_was_closed(device, queue, program, refuses):
     go()
     buffer.close()
     for _ in range(2):
-        with refuses(ps.ClosedError, RuntimeError, "'copy'", "argument 1", "int* from", "closed"):
+        with refuses(fb.ClosedError, RuntimeError, "'copy'", "argument 1", "int* from", "closed"):
             go()
 
 
@@ -125,16 +125,16 @@ def test_after_its_queue_was_closed(device, make_queue, program, works):
     go = program["fill"].bind(queue, 1, 10, device.zeros(10, "i4"), 3)
     queue.close()
     for _ in range(2):
-        with refused(ps.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
+        with refused(fb.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
             go()
     works(device.null_queue)
 
 
 @pytest.mark.parametrize(
     ("grid", "block", "arguments", "kind", "builtin"),
-    [(0, 1, (None, 1), ps.InvalidArgumentError, ValueError), (1, 1, (None,), ps.ArgumentTypeError, TypeError),
-     (1, 1, (None, 1.5), ps.ArgumentTypeError, TypeError), (1, 1, (None, 1 << 40), ps.InvalidArgumentError, ValueError),
-     (1, "x", (None, 1), ps.ArgumentTypeError, TypeError)],
+    [(0, 1, (None, 1), fb.InvalidArgumentError, ValueError), (1, 1, (None,), fb.ArgumentTypeError, TypeError),
+     (1, 1, (None, 1.5), fb.ArgumentTypeError, TypeError), (1, 1, (None, 1 << 40), fb.InvalidArgumentError, ValueError),
+     (1, "x", (None, 1), fb.ArgumentTypeError, TypeError)],
 )  # fmt: skip
 def test_bad_arguments_are_found_when_it_is_bound(queue, program, refuses, grid, block, arguments, kind, builtin):
     with refuses(kind, builtin, "'fill'"):
@@ -148,8 +148,8 @@ def test_it_takes_no_arguments(device, queue, program):
 
 
 def test_it_is_made_by_bind_only(device, queue, program):
-    with refused(ps.ArgumentTypeError, TypeError, "Kernel.bind"):
-        ps.BoundLaunch()
+    with refused(fb.ArgumentTypeError, TypeError, "Kernel.bind"):
+        fb.BoundLaunch()
     go = program["nothing"].bind(queue, 1, 1)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe, observer_of
 from tests.helpers.refusals import refused
@@ -56,8 +56,8 @@ class Numbers(ctypes.Structure):
     "value",
     [
         np.array([1, 2, 3, 4], "i4").tobytes(),
-        ps.by_value(np.array([1, 2, 3, 4], "i4")),
-        ps.by_value(bytearray(np.array([1, 2, 3, 4], "i4").tobytes())),
+        fb.by_value(np.array([1, 2, 3, 4], "i4")),
+        fb.by_value(bytearray(np.array([1, 2, 3, 4], "i4").tobytes())),
         np.array([(1, (2, 3, 4))], [("a", "i4"), ("b", "i4", 3)])[0],
         Numbers(1, (2, 3, 4)),
     ],
@@ -70,12 +70,12 @@ def test_every_kind_of_bytes(queue, kernels, out, value):
 
 def test_equal_bytes_are_not_uploaded_again(device, queue, kernels, out):
     array = np.arange(1024, dtype="i4")
-    total(queue, kernels, out, ps.by_value(array), 1024)
+    total(queue, kernels, out, fb.by_value(array), 1024)
     queue.finish()
     with observe(device) as calls:
         before = queue.stats
-        mark = ps.by_value(array.tobytes())
-        for value in (ps.by_value(array), ps.by_value(array.copy()), array.tobytes(), mark, mark):
+        mark = fb.by_value(array.tobytes())
+        for value in (fb.by_value(array), fb.by_value(array.copy()), array.tobytes(), mark, mark):
             total(queue, kernels, out, value, 1024)
         assert calls.names() == [observer_of(device.info.backend).LAUNCH] * 5
         made = queue.stats - before
@@ -89,7 +89,7 @@ def test_marks_in_turn(device, make_queue, kernels):
     queues, out = [make_queue(blocking=False) for _ in range(2)], device.zeros(1, "i4")
     ones, twos = (np.full(4, value, "i4").tobytes() for value in (1, 2))
     array = np.full(4, 3, "i4")
-    marks = {1: ps.by_value(ones), 2: ps.by_value(twos), 3: ps.by_value(array), 4: ps.by_value(bytearray(ones))}
+    marks = {1: fb.by_value(ones), 2: fb.by_value(twos), 3: fb.by_value(array), 4: fb.by_value(bytearray(ones))}
     for turn, kind in enumerate([1, 1, 2, 1, 3, 3, 2, 4, 1, 2, 2, 4, 3, 1] * 2):
         array[:] = turn
         queue = queues[turn // 3 % 2]
@@ -99,9 +99,9 @@ def test_marks_in_turn(device, make_queue, kernels):
 
 @pytest.mark.executes
 def test_the_elements_of_a_mark_are_looked_at_each_time(queue, kernels, out, refuses):
-    whole, real = ps.by_value(np.ones(4, "i4")), ps.by_value(np.ones(4, "i4").view("f4"))
+    whole, real = fb.by_value(np.ones(4, "i4")), fb.by_value(np.ones(4, "i4").view("f4"))
     total(queue, kernels, out, whole, 4)
-    with refuses(ps.ArgumentTypeError, TypeError, "floating-point"):
+    with refuses(fb.ArgumentTypeError, TypeError, "floating-point"):
         total(queue, kernels, out, real, 4)
     total(queue, kernels, out, whole, 4)
 
@@ -109,17 +109,17 @@ def test_the_elements_of_a_mark_are_looked_at_each_time(queue, kernels, out, ref
 def test_the_elements_of_other_memory_are_looked_at_before_bytes_are_uploaded(device, queue, kernels, out):
     real = device.zeros(out.shape, "f4")
     for value in (1, 1, 2):
-        total(queue, kernels, out, ps.by_value(np.full(4, value, "i4")), 4)
+        total(queue, kernels, out, fb.by_value(np.full(4, value, "i4")), 4)
     queue.finish()
     with observe(device) as calls:
-        with pytest.raises(ps.ArgumentTypeError, match="floating-point"):
-            total(queue, kernels, real, ps.by_value(np.full(4, 3, "i4")), 4)
+        with pytest.raises(fb.ArgumentTypeError, match="floating-point"):
+            total(queue, kernels, real, fb.by_value(np.full(4, 3, "i4")), 4)
         assert calls.kinds()["command"] == 0
 
 
 def test_changed_bytes_are_uploaded_once_and_nothing_is_allocated(device, queue, kernels, out):
     array = np.zeros(1024, "i4")
-    mark = ps.by_value(array)
+    mark = fb.by_value(array)
     for turn in range(3):  # staging memory comes with the first two
         array[0] = turn
         total(queue, kernels, out, mark, 1024)
@@ -184,7 +184,7 @@ def test_a_launch_gets_the_bytes_of_its_time(device, queue, kernels, hold):
     gate = hold(queue)
     for turn, out in enumerate(outs):
         array[:] = turn
-        total(queue, kernels, out, ps.by_value(array), 1024)
+        total(queue, kernels, out, fb.by_value(array), 1024)
     array[:] = -1
     gate.open()
     assert [int(out.get(queue=queue)[0]) for out in outs] == [1024 * turn for turn in range(30)]
@@ -196,8 +196,8 @@ def test_a_launch_on_another_queue_does_not_disturb_one_in_flight(device, make_q
     outs = [device.zeros(1, "i4") for _ in range(2)]
     device.finish()
     gate = hold(one)
-    total(one, kernels, outs[0], ps.by_value(np.full(1024, 3, "i4")), 1024)
-    total(other, kernels, outs[1], ps.by_value(np.full(1024, 4, "i4")), 1024)
+    total(one, kernels, outs[0], fb.by_value(np.full(1024, 3, "i4")), 1024)
+    total(other, kernels, outs[1], fb.by_value(np.full(1024, 4, "i4")), 1024)
     other.finish()
     gate.open()
     assert outs[0].get(queue=one)[0] == 3 * 1024
@@ -216,7 +216,7 @@ def test_two_threads_that_launch_one_kernel(device, make_queue, kernels, shared)
 
     def work(number):
         array = np.array([number, 0], "i4")
-        mark = ps.by_value(array)
+        mark = fb.by_value(array)
         for turn in range(turns):
             array[1] = turn % 7
             queues[number].launch(kernels["count"], 1, 1, out, mark)
@@ -249,7 +249,7 @@ def test_a_buffer_grows_while_earlier_launches_read_the_old_one(device, make_que
     gate = hold(queue)
     sizes = [1 << 10, 1 << 14, 100, 1 << 18]
     for out, size in zip(outs, sizes, strict=True):
-        total(queue, kernels, out, ps.by_value(np.ones(size, "i4")), size)
+        total(queue, kernels, out, fb.by_value(np.ones(size, "i4")), size)
     pressure = press(device, aside, [4 * size for size in sizes])
     gate.open()
     assert [int(out.get(queue=queue)[0]) for out in outs] == sizes
@@ -258,20 +258,20 @@ def test_a_buffer_grows_while_earlier_launches_read_the_old_one(device, make_que
 
 def test_a_buffer_that_cannot_grow_leaves_the_old_one(device, queue, kernels, out, monkeypatch, really):
     small = np.ones(16, "i4")
-    total(queue, kernels, out, ps.by_value(small), 16)
+    total(queue, kernels, out, fb.by_value(small), 16)
     queue.finish()
     before = queue.epoch
 
     def full(nbytes, usm_type="device"):
-        raise ps.OutOfMemoryError("full")
+        raise fb.OutOfMemoryError("full")
 
     monkeypatch.setattr(device.driver, "allocate", full)
-    with refused(ps.OutOfMemoryError, MemoryError, "full"):
-        total(queue, kernels, out, ps.by_value(np.ones(100000, "i4")), 100000)
+    with refused(fb.OutOfMemoryError, MemoryError, "full"):
+        total(queue, kernels, out, fb.by_value(np.ones(100000, "i4")), 100000)
     assert queue.epoch == before
     monkeypatch.undo()
     stats = queue.stats
-    total(queue, kernels, out, ps.by_value(small), 16)
+    total(queue, kernels, out, fb.by_value(small), 16)
     assert (queue.stats - stats).arg_bytes_set == 0
     assert not really or out.get(queue=queue)[0] == 16
 
@@ -283,7 +283,7 @@ def test_the_kernel_is_dropped_with_a_launch_in_flight(device, make_queue, hold)
     device.finish()
     kernels = device.program(SOURCE)
     gate = hold(queue)
-    total(queue, kernels, out, ps.by_value(np.full(4096, 5, "i4")), 4096)
+    total(queue, kernels, out, fb.by_value(np.full(4096, 5, "i4")), 4096)
     kernels.close()
     del kernels
     gc.collect()
@@ -328,7 +328,7 @@ def test_bytes_of_a_bound_launch_stay_until_they_are_uploaded(device, kernels, o
 def test_several_by_value(queue, kernels, out):
     for first, second in [(1, 2), (1, 3), (4, 3), (4, 3), (5, 6)]:
         queue.launch(
-            kernels["two"], 1, 1, out, ps.by_value(np.array([first], "i4")), np.array([second], "i4").tobytes()
+            kernels["two"], 1, 1, out, fb.by_value(np.array([first], "i4")), np.array([second], "i4").tobytes()
         )
         assert out.get(queue=queue)[0] == first * 1000 + second
 
@@ -340,15 +340,15 @@ BUMPED = 11 * 100 + 21 + 3
 
 
 def launch_it(queue, kernel, out):
-    return lambda: queue.launch(kernel, 1, 1, out, ps.by_value(OWN), KEPT.tobytes())
+    return lambda: queue.launch(kernel, 1, 1, out, fb.by_value(OWN), KEPT.tobytes())
 
 
 def bind_it(queue, kernel, out):
-    return kernel.bind(queue, 1, 1, out, ps.by_value(OWN), KEPT.tobytes())
+    return kernel.bind(queue, 1, 1, out, fb.by_value(OWN), KEPT.tobytes())
 
 
 def bind_and_call_it(queue, kernel, out):
-    return kernel.bind(queue, 1, 1, out, ps.by_value(OWN), KEPT.tobytes()).__call__
+    return kernel.bind(queue, 1, 1, out, fb.by_value(OWN), KEPT.tobytes()).__call__
 
 
 def capture_it(make):
@@ -442,11 +442,11 @@ def test_an_upload_of_a_bound_launch_that_fails_is_made_again(device, queue, ker
     with observe(device) as calls:
         epoch, upload = queue.epoch, calls.name_of("UPLOAD")
         calls.fail(upload, driver.FAILURE[0])
-        with refused(ps.DriverError, RuntimeError, upload, "bump", "argument 1", "own"):
+        with refused(fb.DriverError, RuntimeError, upload, "bump", "argument 1", "own"):
             bound()
         assert queue.epoch == epoch
         calls.fail(driver.LAUNCH, driver.FAILURE[0])
-        with refused(ps.DriverError, RuntimeError, driver.LAUNCH, "bump"):
+        with refused(fb.DriverError, RuntimeError, driver.LAUNCH, "bump"):
             bound()
         assert queue.epoch == epoch + 1  # the upload was submitted
         bound()
@@ -511,9 +511,9 @@ def test_the_upload_waits_for_what_the_launch_waits_for(device, make_queue, kern
 @pytest.mark.executes
 def test_a_bound_launch_has_the_bytes_of_when_it_was_bound(device, queue, kernels, out):
     array = np.full(16, 3, "i4")
-    go = kernels["total"].bind(queue, 1, 1, out, ps.by_value(array), 16)
+    go = kernels["total"].bind(queue, 1, 1, out, fb.by_value(array), 16)
     array[:] = 9
-    total(queue, kernels, out, ps.by_value(array), 16)
+    total(queue, kernels, out, fb.by_value(array), 16)
     for _ in range(2):
         go()
         assert out.get(queue=queue)[0] == 48
@@ -522,20 +522,20 @@ def test_a_bound_launch_has_the_bytes_of_when_it_was_bound(device, queue, kernel
 def test_an_upload_that_fails_is_made_anew(device, queue, kernels, out, really):
     driver = observer_of(device.info.backend)
     array = np.full(64, 1, "i4")
-    total(queue, kernels, out, ps.by_value(array), 64)
+    total(queue, kernels, out, fb.by_value(array), 64)
     queue.finish()
     array[:] = 2
     with observe(device) as calls:
         epoch, upload = queue.epoch, calls.name_of("UPLOAD")
         calls.fail(upload, driver.FAILURE[0])
-        with refused(ps.DriverError, RuntimeError, upload, "total", "argument 1", "in"):
-            total(queue, kernels, out, ps.by_value(array), 64)
+        with refused(fb.DriverError, RuntimeError, upload, "total", "argument 1", "in"):
+            total(queue, kernels, out, fb.by_value(array), 64)
         assert queue.epoch == epoch
         calls.fail(driver.LAUNCH, driver.FAILURE[0])
-        with refused(ps.DriverError, RuntimeError, driver.LAUNCH, "total"):
-            total(queue, kernels, out, ps.by_value(array), 64)
+        with refused(fb.DriverError, RuntimeError, driver.LAUNCH, "total"):
+            total(queue, kernels, out, fb.by_value(array), 64)
         assert queue.epoch == epoch + 1  # the upload was submitted
-        total(queue, kernels, out, ps.by_value(array), 64)
+        total(queue, kernels, out, fb.by_value(array), 64)
         assert queue.epoch == epoch + 2
     assert not really or out.get(queue=queue)[0] == 128
 
@@ -543,10 +543,10 @@ def test_an_upload_that_fails_is_made_anew(device, queue, kernels, out, really):
 @pytest.mark.parametrize(
     ("value", "kind", "builtin", "word"),
     [
-        ([1, 2], ps.ArgumentTypeError, TypeError, "by_value"),
-        ("text", ps.ArgumentTypeError, TypeError, "str"),
-        (b"", ps.InvalidArgumentError, ValueError, "no bytes"),
-        (np.array([(None,)], [("a", "O")])[0], ps.ArgumentTypeError, TypeError, "Python objects"),
+        ([1, 2], fb.ArgumentTypeError, TypeError, "by_value"),
+        ("text", fb.ArgumentTypeError, TypeError, "str"),
+        (b"", fb.InvalidArgumentError, ValueError, "no bytes"),
+        (np.array([(None,)], [("a", "O")])[0], fb.ArgumentTypeError, TypeError, "Python objects"),
     ],
     ids=["list", "str", "nothing", "objects"],
 )
@@ -560,13 +560,13 @@ def test_what_is_refused(refuses, queue, kernels, out, value, kind, builtin, wor
     ids=["int", "None", "str", "strided", "objects", "empty", "list"],
 )  # fmt: skip
 def test_what_cannot_be_marked(value):
-    with pytest.raises(ps.Error, match="by_value"):
-        ps.by_value(value)
+    with pytest.raises(fb.Error, match="by_value"):
+        fb.by_value(value)
 
 
 def test_a_mark_keeps_its_memory(queue, kernels, out):
     grown = bytearray(64)
-    mark = ps.by_value(grown)
+    mark = fb.by_value(grown)
     with pytest.raises(BufferError):
         grown.extend(bytes(100))
     total(queue, kernels, out, mark, 16)
@@ -599,15 +599,15 @@ def test_each_launch_sees_its_bytes(device, program_steps):
         if step == "launch" and len(expected) < 64:
             array = np.full(sizes[which], number, "i4")
             slot = out[len(expected) : len(expected) + 1]
-            queue.launch(kernels[0]["total"], 1, 1, slot, ps.by_value(array), len(array))
+            queue.launch(kernels[0]["total"], 1, 1, slot, fb.by_value(array), len(array))
             expected.append(number * len(array))
             array[:] = -7
         elif step == "no memory" and len(expected) < 64:
             array = np.full(8 * 4**number, 5, "i4")
             slot = out[len(expected) : len(expected) + 1]
-            no_memory = mock.patch.object(device.driver, "allocate", side_effect=ps.OutOfMemoryError("no memory"))
-            with no_memory, contextlib.suppress(ps.OutOfMemoryError):  # only if it has to grow for this
-                queue.launch(kernels[0]["total"], 1, 1, slot, ps.by_value(array), len(array))
+            no_memory = mock.patch.object(device.driver, "allocate", side_effect=fb.OutOfMemoryError("no memory"))
+            with no_memory, contextlib.suppress(fb.OutOfMemoryError):  # only if it has to grow for this
+                queue.launch(kernels[0]["total"], 1, 1, slot, fb.by_value(array), len(array))
                 expected.append(5 * len(array))
         elif step == "gate" and which not in gates:
             gates[which] = queue._gate()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
@@ -70,7 +70,7 @@ def unchanged(queue):
 
 
 def elements(*words):
-    return refused(ps.ArgumentTypeError, TypeError, ".view(", *words)
+    return refused(fb.ArgumentTypeError, TypeError, ".view(", *words)
 
 
 def test_what_a_pointer_points_to(kernels):
@@ -99,7 +99,7 @@ def test_another_size_or_kind_is_refused(device, queue, kernels, unchanged, name
         with elements(*expected):
             queue.launch(kernel, 1, 1, np.zeros(64, dtype))
         with elements(*expected):
-            queue.launch(kernel, 1, 1, ps.by_value(np.zeros(64, dtype)))
+            queue.launch(kernel, 1, 1, fb.by_value(np.zeros(64, dtype)))
     assert graph.nodes == ()
 
 
@@ -108,7 +108,7 @@ def test_a_view_of_the_right_type_is_taken(device, queue, kernels, name, dtype):
     buffer, kernel = device.empty(64, dtype), kernels[name]
     wanted = kernel.parameters[0].dtype
     array = np.zeros(64, dtype)
-    for given in (buffer.view(wanted), buffer.view("u1"), array.view(wanted), ps.by_value(array.view("i1"))):
+    for given in (buffer.view(wanted), buffer.view("u1"), array.view(wanted), fb.by_value(array.view("i1"))):
         queue.launch(kernel, 1, 1, given)
     kernel.bind(queue, 1, 1, buffer.view(wanted))()
     queue.finish()
@@ -131,7 +131,7 @@ def test_what_goes(device, queue, kernels, name, dtypes):
     for dtype in dtypes:
         queue.launch(kernels[name], 1, 1, device.empty(64, dtype))
         queue.launch(kernels[name], 1, 1, np.zeros(64, dtype))
-        queue.launch(kernels[name], 1, 1, ps.by_value(np.zeros(64, dtype)))
+        queue.launch(kernels[name], 1, 1, fb.by_value(np.zeros(64, dtype)))
     queue.launch(kernels[name], 1, 1, bytes(64))
     queue.finish()
 
@@ -157,7 +157,7 @@ def test_after_a_refusal_the_earlier_arguments_are_still_known(device, queue, ke
 def test_nothing_goes_before_a_refusal(device, queue, make_queue, kernels, ints, floats, unchanged, hold):
     """Not a wait's marker, not a copy of an array, no bytes by value and no measuring."""
     array, scratched = np.zeros(64, "i4"), device.program(SOURCE)["scratched"]
-    scratched.scratch("room", ps.MaxOver("sizes") + 4)
+    scratched.scratch("room", fb.MaxOver("sizes") + 4)
     producer = make_queue()
     queue.launch(kernels["three"], 1, 1, ints, ints, b"abcd")
     device.finish()
@@ -171,8 +171,8 @@ def test_nothing_goes_before_a_refusal(device, queue, make_queue, kernels, ints,
                 (ints, floats, b"efgh"),
                 (array, floats, ints),
                 (floats, array, ints),
-                (ints, ints, ps.by_value(np.zeros(4, "f4"))),
-                (ps.by_value(array), ints, np.zeros(4, "f4")),
+                (ints, ints, fb.by_value(np.zeros(4, "f4"))),
+                (fb.by_value(array), ints, np.zeros(4, "f4")),
             ):
                 with elements("'three'", "int32"):
                     queue.launch(kernels["three"], 1, 1, *arguments)
@@ -203,7 +203,7 @@ def test_in_a_capture_and_in_an_executable_graph(device, queue, kernels, ints, f
 
 @pytest.mark.parametrize("result", ["f8", "i4", ("f8", 3), "c16"])
 def test_a_result_of_another_type(queue, kernels, unchanged, result):
-    with unchanged, refused(ps.ArgumentTypeError, TypeError, "result=", "float* result", "float32"):
+    with unchanged, refused(fb.ArgumentTypeError, TypeError, "result=", "float* result", "float32"):
         queue.launch(kernels["half_of"], 1, 1, 3.0, result=result)
 
 
@@ -241,7 +241,7 @@ def test_refusals_keep_nothing(device, queue, kernels, ints, floats):
         before = [sys.getrefcount(each) for each in given], device.stats
         for way in ways:
             for _ in range(100):
-                with pytest.raises(ps.ArgumentTypeError):
+                with pytest.raises(fb.ArgumentTypeError):
                     way()
         gc.collect()
     assert ([sys.getrefcount(each) for each in given], device.stats) == before
@@ -259,7 +259,7 @@ def test_refusals_beside_launches_of_other_threads(device, queue, kernels):
     def work(buffer):
         for _ in range(turns):
             queue.launch(kernels["three"], 1, 1, buffer, buffer, one)
-            with pytest.raises(ps.ArgumentTypeError):
+            with pytest.raises(fb.ArgumentTypeError):
                 queue.launch(kernels["three"], 1, 1, buffer, buffer, wrong)
 
     with ThreadPoolExecutor(4) as threads:

@@ -15,7 +15,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.processes import python
 
@@ -26,7 +26,7 @@ kernel void thrice(global int *a, int n) { a[0] = a[0] * 3 + n; }
 COMMANDS = 3000
 
 
-def make_busy(device: ps.Device, queue: ps.Queue, program: ps.Program) -> object:
+def make_busy(device: fb.Device, queue: fb.Queue, program: fb.Program) -> object:
     """Keep the queue running for half a second or more on a GPU, or until the returned gate is opened."""
     if device.info.kind == "cpu":
         return queue._gate()
@@ -147,8 +147,8 @@ BEHIND = """
 import threading
 from tests.observers import levelzero as observer
 observer.watch(emulate=True)
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 null, queue, other = device.null_queue, device.queue(), device.queue()
 buffer = device.zeros(64, "i4")
 with queue.capture() as graph:
@@ -201,7 +201,7 @@ def small(device, monkeypatch):
     """A Device that takes its queues for full with 64 commands."""
     monkeypatch.setattr(sys.modules[type(device.driver).__module__], "NEVER_BLOCKS", 64)
     monkeypatch.setattr(sys.modules[type(device.driver).__module__], "KEEPS_GIL_BELOW", 64)
-    with ps.Device(device.name, private=True) as small:
+    with fb.Device(device.name, private=True) as small:
         yield small
 
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
@@ -20,7 +20,7 @@ kernel void use(global int *values, int at, global int *room) { room[0] = 1; val
 
 @pytest.fixture
 def debugging(device):
-    with ps.Device(device.name, debug=True, private=True) as debugging:
+    with fb.Device(device.name, debug=True, private=True) as debugging:
         yield debugging
 
 
@@ -34,12 +34,12 @@ def kernels(debugging):
 def test_the_kernel_and_the_buffer_are_named(debugging, kernels, usm_type, at):
     try:
         buffer = debugging.zeros(100, "i4", usm_type)
-    except ps.NotSupportedError:
+    except fb.NotSupportedError:
         pytest.skip("there is no such memory")
     queue = debugging.queue()
     queue.launch(kernels["put"], 1, 1, buffer, 99, 7)
     words = "'put'", "out of bounds", "argument 0", "int* values", "(100,) and int32", "400 bytes", f"byte {4 * at}"
-    with refused(ps.OutOfBoundsError, RuntimeError, *words):
+    with refused(fb.OutOfBoundsError, RuntimeError, *words):
         queue.launch(kernels["put"], 1, 1, buffer, at, 7)
     queue.launch(kernels["put"], 1, 1, buffer, 98, 8)
     assert buffer.get(queue=queue)[97:].tolist() == [0, 8, 7]
@@ -49,9 +49,9 @@ def test_the_right_one_of_several(debugging, kernels):
     queue = debugging.queue()
     source, first, second = (debugging.zeros(count, "i4") for count in (4, 5, 6))
     queue.launch(kernels["both"], 1, 1, source, first, second, 5)
-    with refused(ps.OutOfBoundsError, RuntimeError, "argument 2", "int* second", "24 bytes"):
+    with refused(fb.OutOfBoundsError, RuntimeError, "argument 2", "int* second", "24 bytes"):
         queue.launch(kernels["both"], 1, 1, source, first, second, 6)
-    with refused(ps.OutOfBoundsError, RuntimeError, "argument 1", "int* first"):  # the memory of both
+    with refused(fb.OutOfBoundsError, RuntimeError, "argument 1", "int* first"):  # the memory of both
         queue.launch(kernels["both"], 1, 1, source, second, second[1:], 5)
 
 
@@ -59,7 +59,7 @@ def test_behind_the_memory_of_a_part(debugging, kernels):
     """A part's own end is within the memory, where forebay does not look."""
     queue, buffer = debugging.queue(), debugging.zeros(100, "i4")
     queue.launch(kernels["put"], 1, 1, buffer[:50], 60, 1)
-    with refused(ps.OutOfBoundsError, RuntimeError, "(50,)", "byte 400"):
+    with refused(fb.OutOfBoundsError, RuntimeError, "(50,)", "byte 400"):
         queue.launch(kernels["put"], 1, 1, buffer[50:], 50, 1)
 
 
@@ -67,7 +67,7 @@ def test_kernels_with_scratch(debugging, kernels):
     kernels["use"].scratch("room", 4)
     queue, buffer = debugging.queue(), debugging.zeros(10, "i4")
     queue.launch(kernels["use"], 1, 1, buffer, 9)
-    with refused(ps.OutOfBoundsError, RuntimeError, "'use'", "argument 0"):
+    with refused(fb.OutOfBoundsError, RuntimeError, "'use'", "argument 0"):
         queue.launch(kernels["use"], 1, 1, buffer, 10)
 
 
@@ -107,7 +107,7 @@ def test_many_launches_and_two_threads(debugging, kernels):
         try:
             for i in range(100):
                 queue.launch(kernels["put"], 1, 1, buffer, start + i % 32, i)
-        except ps.Error as error:
+        except fb.Error as error:
             failed.append(error)
 
     threads = [threading.Thread(target=run, args=(start,)) for start in (0, 32)]
@@ -127,7 +127,7 @@ def test_a_buffer_that_a_value_closes(debugging, kernels):
             buffer.close()
             return 1
 
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         debugging.queue().launch(kernels["put"], 1, 1, buffer, Closing(), 1)
 
 
@@ -147,7 +147,7 @@ def test_a_launch_is_not_waited_for_while_a_host_function_or_a_gate_holds_the_de
     gate.open()
     debugging.finish()
     assert buffer.get(queue=held).tolist()[:4] == [0, 1, 2, 3]
-    with pytest.raises(ps.OutOfBoundsError):  # and now launches are checked again
+    with pytest.raises(fb.OutOfBoundsError):  # and now launches are checked again
         held.launch(kernels["put"], 1, 1, buffer, 10, 1)
 
 
@@ -155,7 +155,7 @@ def test_a_launch_is_not_waited_for_while_a_host_function_or_a_gate_holds_the_de
 def test_a_launch_is_checked_while_a_gate_that_was_opened_still_counts(device):
     """The thread that opens the gate stays between the driver's call and the count until the launch waits for it."""
 
-    class Watched(ps.Device):
+    class Watched(fb.Device):
         def _wait_for_openings(self):
             calls.driver.go_on()
             super()._wait_for_openings()
@@ -169,7 +169,7 @@ def test_a_launch_is_checked_while_a_gate_that_was_opened_still_counts(device):
         opener.start()
         try:
             calls.driver.wait_until_paused()
-            with pytest.raises(ps.OutOfBoundsError):
+            with pytest.raises(fb.OutOfBoundsError):
                 free.launch(kernels["put"], 1, 1, buffer, 10, 1)
         finally:
             calls.driver.go_on()

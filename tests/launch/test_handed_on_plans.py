@@ -6,7 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.kernels import kernel as making
 from tests.helpers import kernels as sources
 from tests.observers.internals import uses_of
@@ -17,7 +17,7 @@ N = 16
 @pytest.fixture
 def device(device):
     """One of its own, on which no other test has left a queue."""
-    with ps.Device(device.name, private=True) as fresh:
+    with fb.Device(device.name, private=True) as fresh:
         yield fresh
 
 
@@ -65,7 +65,7 @@ def test_an_argument_that_is_closed_is_not_used(device, fill, handed_on):
         queue.finish()
         del queue
         buffer.close()
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             launch_and_go(device, fill, buffer, 7)
 
 
@@ -92,7 +92,7 @@ def test_a_kernel_that_is_closed_leaves_no_plan(device):
             assert launch_and_go(device, program["fill"], buffer, turn // 4) == 12
             kernel = program["add"]
             launch_and_go(device, kernel, buffer, 1)
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             launch_and_go(device, kernel, buffer, 1)
         assert buffer.get().tolist() == [turn // 4 + 1] * N
 
@@ -103,7 +103,7 @@ def test_a_launch_that_failed_leaves_a_plan_that_works(device, fill):
     device.finish()
     for turn in range(20):
         queue = device.queue(blocking=False)
-        with pytest.raises(ps.Error, match="values"):
+        with pytest.raises(fb.Error, match="values"):
             queue.launch(fill, 1, N, double, turn)
         queue.finish()
         del queue
@@ -121,7 +121,7 @@ def test_scratch_of_a_queue_that_is_gone(device):
     }"""
     with device.program(source) as program:
         use = program["use"]
-        use.scratch("stack", ps.MaxOver("rows"))
+        use.scratch("stack", fb.MaxOver("rows"))
         for turn in range(60):
             queue = device.queue(blocking=False)
             rows, out, n = device.empty(8, "i4"), device.empty(1, "i4"), 10 + 4000 * (turn % 5)

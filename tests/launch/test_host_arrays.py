@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 
@@ -130,14 +130,14 @@ def test_what_is_refused(device, queue, kernels):
         "Python objects": np.array([None]),
     }
     for reason, bad in reasons.items():
-        with refused(ps.InvalidArgumentError, ValueError, "'axpy'", "argument 2", reason):
+        with refused(fb.InvalidArgumentError, ValueError, "'axpy'", "argument 2", reason):
             queue.launch(kernels["axpy"], 64, 1, 2.0, good, bad)
     whole = np.zeros(100, "i4")
-    with refused(ps.InvalidArgumentError, ValueError, "'swap'", "overlap"):
+    with refused(fb.InvalidArgumentError, ValueError, "'swap'", "overlap"):
         queue.launch(kernels["swap"], 8, 1, whole[:64], whole[10:74])
-    with refused(ps.ArgumentTypeError, TypeError, "'axpy'", "bound"):
+    with refused(fb.ArgumentTypeError, TypeError, "'axpy'", "bound"):
         kernels["axpy"].bind(queue, 64, 1, 2.0, good, good)
-    with refused(ps.ArgumentTypeError, TypeError, "'axpy'", "argument 0"):
+    with refused(fb.ArgumentTypeError, TypeError, "'axpy'", "argument 0"):
         queue.launch(kernels["axpy"], 64, 1, "2", good, good)
     assert queue.epoch == before
 
@@ -146,5 +146,5 @@ def test_what_is_refused(device, queue, kernels):
 def test_writing_to_arrays_is_refused_on_the_host_thread(device, queue, make_queue, kernels):
     other = make_queue()
     queue.host(lambda: other.launch(kernels["axpy"], 64, 1, 2.0, np.zeros(64, "f4"), np.zeros(64, "f4")))
-    with pytest.raises(ps.Error, match="host function"):
+    with pytest.raises(fb.Error, match="host function"):
         queue.finish()

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe
 from tests.ordering.happens_before import Relation
@@ -60,7 +60,7 @@ def test_none_is_no_result(queue, kernels, values):
 @pytest.mark.executes
 def test_each_result_is_that_of_its_own_launch(queue, kernels, values):
     futures = [queue.launch(kernels["sum"], 1, 1, values, n, result="i4") for n in range(11)]
-    assert ps.results(*futures) == [n * (n - 1) // 2 for n in range(11)]
+    assert fb.results(*futures) == [n * (n - 1) // 2 for n in range(11)]
 
 
 def test_one_synchronize_when_asked_for_and_none_when_not(device, queue, make_queue, kernels, values):
@@ -79,7 +79,7 @@ def test_one_synchronize_when_asked_for_and_none_when_not(device, queue, make_qu
     assert syncs() <= 1
     before = device.stats.host_syncs
     futures = [make_queue().launch(kernels["sum"], 1, 1, values, 10, result="i4") for _ in range(5)]
-    ps.results(*futures)
+    fb.results(*futures)
     assert syncs() <= 1
     before = device.stats.host_syncs
     futures = [queue.launch(kernels["sum"], 1, 1, values, 10, result="i4") for _ in range(100)]
@@ -93,7 +93,7 @@ def test_results_of_several_queues_are_all_waited_for(device, make_queue, kernel
     device.finish()
     with observe(device) as calls:
         futures = [queue.launch(kernels["sum"], 1, 1, values, 10, result="i4") for queue in queues]
-        ps.results(*futures)
+        fb.results(*futures)
         relation = Relation(calls.log, calls.kind)
         submitted = [relation.commands(calls.handle_of(queue)) for queue in queues]
     assert all(len(each) >= 2 for each in submitted)
@@ -123,7 +123,7 @@ def test_a_result_outlives_its_queue_and_memory_pressure(device, make_queue, hol
     gc.collect()
     gate.open()
     assert future.get() == 45
-    assert ps.results(*others) == [3] * 20
+    assert fb.results(*others) == [3] * 20
 
 
 def test_steady_state_allocates_no_memory_of_the_device(device, queue, kernels, values):
@@ -139,7 +139,7 @@ def test_steady_state_allocates_no_memory_of_the_device(device, queue, kernels, 
 def test_together_with_scratch(device, queue, values):
     with device.program(SOURCE) as own:
         kernel = own["with_scratch"]
-        kernel.scratch("room", 4 * ps.Argument("n"))
+        kernel.scratch("room", 4 * fb.Argument("n"))
         queue.fill(values, 12)
         assert queue.launch(kernel, 1, 1, values, 1000, result="i4").get() == 12
 
@@ -147,12 +147,12 @@ def test_together_with_scratch(device, queue, values):
 @pytest.mark.parametrize(
     ("name", "arguments", "result", "kind", "builtin", "word"),
     [
-        ("reads", (), "i4", ps.InvalidArgumentError, ValueError, "last parameter"),
-        ("scalar", (None,), "i4", ps.InvalidArgumentError, ValueError, "last parameter"),
-        ("sum", (None, 3), object, ps.InvalidArgumentError, ValueError, "elements"),
-        ("sum", (None, 3), "no type", ps.ArgumentTypeError, TypeError, "no type"),
-        ("sum", (None, 3, None), "i4", ps.ArgumentTypeError, TypeError, "3 arguments"),
-        ("sum", (None, "x"), "i4", ps.ArgumentTypeError, TypeError, "argument 1"),
+        ("reads", (), "i4", fb.InvalidArgumentError, ValueError, "last parameter"),
+        ("scalar", (None,), "i4", fb.InvalidArgumentError, ValueError, "last parameter"),
+        ("sum", (None, 3), object, fb.InvalidArgumentError, ValueError, "elements"),
+        ("sum", (None, 3), "no type", fb.ArgumentTypeError, TypeError, "no type"),
+        ("sum", (None, 3, None), "i4", fb.ArgumentTypeError, TypeError, "3 arguments"),
+        ("sum", (None, "x"), "i4", fb.ArgumentTypeError, TypeError, "argument 1"),
     ],
 )
 def test_what_is_refused(device, queue, hold, kernels, name, arguments, result, kind, builtin, word):
@@ -166,9 +166,9 @@ def test_what_is_refused(device, queue, hold, kernels, name, arguments, result, 
 
 
 def test_other_keywords_and_made_up_results_are_refused(queue, kernels):
-    with pytest.raises(ps.ArgumentTypeError, match="results"):
+    with pytest.raises(fb.ArgumentTypeError, match="results"):
         queue.launch(kernels["sum"], 1, 1, None, 3, results="i4")
-    with pytest.raises(ps.ArgumentTypeError, match=r"Queue\.launch"):
-        ps.Result()
-    with pytest.raises(ps.ArgumentTypeError, match="int"):
-        ps.results(3)
+    with pytest.raises(fb.ArgumentTypeError, match=r"Queue\.launch"):
+        fb.Result()
+    with pytest.raises(fb.ArgumentTypeError, match="int"):
+        fb.results(3)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.kernels.scratch_size import read_size
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
@@ -48,7 +48,7 @@ def own(device):
 @pytest.fixture
 def use(own):
     kernel = own["use"]
-    kernel.scratch("stack", ps.MaxOver("rows"))
+    kernel.scratch("stack", fb.MaxOver("rows"))
     return kernel
 
 
@@ -79,7 +79,7 @@ def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_que
     """The size of both is known before, and the same."""
     queues = [make_queue(blocking=False) for _ in range(4)]
     kernel, outs = own["whose"], [device.zeros(1, "u8") for _ in queues]
-    kernel.scratch("stack", ps.Argument("n"))
+    kernel.scratch("stack", fb.Argument("n"))
     device.finish()  # the queues wait for nobody, and for no zeros either
     gates = [hold(queue) for queue in queues]
     for queue, out in zip(queues, outs, strict=True):
@@ -140,8 +140,8 @@ def test_the_size_is_that_of_the_data_of_the_moment(device, queue, use, rows, ou
 
 def test_each_argument_that_a_size_follows_from_is_compared(device, queue, own):
     kernel = own["two"]
-    kernel.scratch("first", ps.MaxOver("rows") * 4 + ps.Argument("n"))
-    kernel.scratch("second", ps.SumOver("more") // 2 - ps.MinOver("rows"))
+    kernel.scratch("first", fb.MaxOver("rows") * 4 + fb.Argument("n"))
+    kernel.scratch("second", fb.SumOver("more") // 2 - fb.MinOver("rows"))
     rows, more = device.array(np.arange(100, dtype="i4")), device.array(np.full(10, 7, "u4"))
     same = device.array(np.arange(100, dtype="i4"))
 
@@ -164,7 +164,7 @@ def test_each_argument_that_a_size_follows_from_is_compared(device, queue, own):
 def test_kernels_and_queues_share_what_was_measured(device, queue, make_queue, own, use, rows, out):
     queue.launch(use, 1, 1, rows, 1, out)
     kernel = own["two"]
-    kernel.scratch("first", ps.SumOver("rows"))
+    kernel.scratch("first", fb.SumOver("rows"))
     kernel.scratch("second", 16)
     more = device.zeros(1, "u4")
     assert reductions(queue, lambda: queue.launch(kernel, 1, 1, rows, more, 1)) == 0
@@ -177,7 +177,7 @@ def test_600_reductions_over_3_buffers_are_3(device, queue):
     kernel = device.program(f"kernel void many({parameters}, global uchar *stack) {{ stack[0] = 1; }}")["many"]
     size = 0
     for i in range(200):
-        size = ps.MaxOver("in0") * i + ps.MinOver("in1") + ps.SumOver("in2") // (i + 1) + size
+        size = fb.MaxOver("in0") * i + fb.MinOver("in1") + fb.SumOver("in2") // (i + 1) + size
     kernel.scratch("stack", size)
     inputs = [device.array(np.arange(1, 1000, dtype="i4")) for _ in range(3)]
 
@@ -219,7 +219,7 @@ def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_q
 def test_a_host_view_counts_as_writing_all_the_time(device, queue, use, out):
     try:
         rows = device.empty(10, "i4", usm_type="shared")
-    except ps.NotSupportedError:
+    except fb.NotSupportedError:
         pytest.skip("no shared memory")
     queue.fill(rows, 8)
 
@@ -260,7 +260,7 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
     assert risen(lambda: queue.copy(b, a)) == 0
     assert risen(lambda: queue.launch(kernels["rewrite"], 1, 1, again, 1)) == 1
     assert risen(lambda: a.get(queue=queue)) == 0
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         queue.launch(kernels["rewrite"], 1, 1, a, "x")
     assert risen(lambda: None) == 0
     assert b.generation == 2
@@ -268,7 +268,7 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
 
 def test_kernels_that_follow_pointers(device, queue, own, use, out, really):
     if not device.driver.has_addresses:
-        with refused(ps.NotSupportedError, NotImplementedError, "no addresses"):
+        with refused(fb.NotSupportedError, NotImplementedError, "no addresses"):
             own["chase"].follow_pointers()
         pytest.skip("no addresses")
     chase = own["chase"]
@@ -281,13 +281,13 @@ def test_kernels_that_follow_pointers(device, queue, own, use, out, really):
         device.finish()
         links["next"], links["value"] = target.address, 30 + turn
         before = rows.generation
-        queue.launch(chase, 1, 1, ps.by_value(links))
+        queue.launch(chase, 1, 1, fb.by_value(links))
         assert target.get(queue=queue)[0] == 30 + turn or not really
         assert rows.generation == before  # nobody sees where it writes, so
         assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
         assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 0
     links["next"], links["value"] = rows.address, 99
-    go = chase.bind(queue, 1, 1, ps.by_value(links))
+    go = chase.bind(queue, 1, 1, fb.by_value(links))
     go()
     assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
     assert out.get(queue=queue).tolist() == [29] or not really
@@ -299,9 +299,9 @@ def test_kernels_that_follow_pointers(device, queue, own, use, out, really):
 
 @pytest.mark.executes(reads="allocated")
 def test_scratch_grows_seldom(device):
-    with ps.Device(device.name, private=True) as alone:
+    with fb.Device(device.name, private=True) as alone:
         queue, use = alone.queue(), alone.program(SOURCE)["use"]
-        use.scratch("stack", ps.MaxOver("rows"))
+        use.scratch("stack", fb.MaxOver("rows"))
         rows, out = alone.zeros(100, "i4"), alone.zeros(1, "i4")
 
         def allocated(size):
@@ -326,7 +326,7 @@ def small_device(device):
     def allocate(nbytes, usm_type="device"):
         there[:] = [each for each in there if each[0]() is not None]
         if sum(size for _, size in there) + nbytes > 15_000_000:
-            raise ps.OutOfMemoryError("for the test")
+            raise fb.OutOfMemoryError("for the test")
         memory = real(nbytes, usm_type)
         there.append((weakref.ref(memory), nbytes))
         return memory
@@ -341,7 +341,7 @@ def small_device(device):
 @pytest.mark.parametrize("how", ["finish", "shortage"])
 def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, own, out, how):
     kernel = own["use"]
-    kernel.scratch("stack", ps.Argument("n"))
+    kernel.scratch("stack", fb.Argument("n"))
     rows = small_device.zeros(1, "i4")
     for n in (8_000_000, 14):
         queue.launch(kernel, 1, 1, rows, n, out)
@@ -355,7 +355,7 @@ def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, own, o
 @pytest.mark.executes
 def test_sizes_that_go_up_and_down_use_the_same_memory(device, queue, own, out):
     kernel = own["use"]
-    kernel.scratch("stack", ps.Argument("n"))
+    kernel.scratch("stack", fb.Argument("n"))
     rows = device.zeros(1, "i4")
 
     def turn():
@@ -376,8 +376,8 @@ def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
     queue.fill(rows, 1 << 28)  # more than the pool of launches keeps
     epoch = queue.epoch
     with (
-        mock.patch.object(device.driver, "allocate", side_effect=ps.OutOfMemoryError("no memory")),
-        refused(ps.OutOfMemoryError, MemoryError, "no memory"),
+        mock.patch.object(device.driver, "allocate", side_effect=fb.OutOfMemoryError("no memory")),
+        refused(fb.OutOfMemoryError, MemoryError, "no memory"),
     ):
         queue.launch(use, 1, 1, rows, 100000, out)
     assert queue.epoch == epoch + 2  # it was measured, and read
@@ -392,7 +392,7 @@ def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
 @pytest.mark.executes
 def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(device, queue, hold, own, out):
     kernel = own["use"]
-    kernel.scratch("stack", ps.Argument("n"))
+    kernel.scratch("stack", fb.Argument("n"))
     rows = device.zeros(1, "i4")
     queue.launch(kernel, 1, 1, rows, 1000, out)
     results = [device.zeros(1, "i4") for _ in range(20)]
@@ -408,9 +408,9 @@ def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(devi
 
 
 def test_scratch_does_not_keep_the_device(device):
-    another = ps.Device(device.name, private=True)
+    another = fb.Device(device.name, private=True)
     kernel = another.program(SOURCE)["use"]
-    kernel.scratch("stack", ps.MaxOver("rows"))
+    kernel.scratch("stack", fb.MaxOver("rows"))
     another.null_queue.launch(kernel, 1, 1, another.zeros(4, "i4"), 0, another.zeros(1, "i4"))
     another.finish()
     state = another.driver
@@ -423,7 +423,7 @@ def test_scratch_does_not_keep_the_device(device):
 @pytest.mark.executes(reads="wrong")
 def test_threads_with_different_sizes_on_one_queue(device, queue, own):
     kernel = own["use"]
-    kernel.scratch("stack", ps.Argument("n"))
+    kernel.scratch("stack", fb.Argument("n"))
     rows = device.zeros(1, "i4")
     wrong = []
 
@@ -462,7 +462,7 @@ def test_nothing_is_measured_of_no_elements(device, queue, use, out):
 @settings(max_examples=200)
 @given(st.data())
 def test_sizes_are_what_python_would_compute(data):
-    leaves = {ps.MaxOver("a"): 7, ps.MinOver("a"): -3, ps.SumOver("b"): 100, ps.Argument("n"): 12}
+    leaves = {fb.MaxOver("a"): 7, fb.MinOver("a"): -3, fb.SumOver("b"): 100, fb.Argument("n"): 12}
 
     def combine(draw_from):
         return st.tuples(st.sampled_from("+-*/"), draw_from, draw_from)
@@ -484,7 +484,7 @@ def test_sizes_are_what_python_would_compute(data):
             size = read_size(build(tree, lambda node: node))
         except ZeroDivisionError:
             return  # of two ints
-        with pytest.raises(ps.InvalidArgumentError, match="divides by 0"):
+        with pytest.raises(fb.InvalidArgumentError, match="divides by 0"):
             size.evaluate(leaves)
         return
     assert read_size(build(tree, lambda node: node)).evaluate(leaves) == expected
@@ -501,7 +501,7 @@ def test_random_programs(device, data):
     queues = [device.queue() for _ in range(3)]
     with device.program(SOURCE) as own:
         kernel = own["use"]
-        kernel.scratch("stack", ps.MaxOver("rows") + ps.Argument("n") * 0)
+        kernel.scratch("stack", fb.MaxOver("rows") + fb.Argument("n") * 0)
         sizes = [10, 20]
         buffers = [device.array(np.full(40, size, "i4")) for size in sizes]
         device.finish()
@@ -537,15 +537,15 @@ def test_random_programs(device, data):
 
 @pytest.mark.executes(run=False)
 def test_debugging_names_kernel_and_scratch_that_overflow(device):
-    with ps.Device(device.name, debug=True, private=True) as debugging:
+    with fb.Device(device.name, debug=True, private=True) as debugging:
         kernel = debugging.program(SOURCE)["use"]
-        kernel.scratch("stack", ps.MaxOver("rows") * 2)
+        kernel.scratch("stack", fb.MaxOver("rows") * 2)
         rows, out = debugging.array(np.array([50, 3], "i4")), debugging.zeros(1, "i4")
         queue = debugging.queue()
         for n in (100, 1, 100):
             queue.launch(kernel, 1, 1, rows, n, out)
         named = (f"'use' (id {kernel.content_id:08x})", f"'stack' (id {kernel.scratch_id('stack'):08x})")
-        with refused(ps.ScratchOverflowError, RuntimeError, *named, "100 bytes", "MaxOver('rows') * 2"):
+        with refused(fb.ScratchOverflowError, RuntimeError, *named, "100 bytes", "MaxOver('rows') * 2"):
             queue.launch(kernel, 1, 1, rows, 101, out)
         queue.launch(kernel, 1, 1, rows, 100, out)
         assert out.get().tolist() == [99]
@@ -556,9 +556,9 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device):
 def test_debugging_takes_no_scratch_of_another_thread_for_an_overflow(device):
     """Two threads launch on one queue, and need scratch of different sizes."""
     failed = []
-    with ps.Device(device.name, debug=True, private=True) as debugging:
+    with fb.Device(device.name, debug=True, private=True) as debugging:
         kernel = debugging.program(SOURCE)["use"]
-        kernel.scratch("stack", ps.MaxOver("rows"))
+        kernel.scratch("stack", fb.MaxOver("rows"))
         queue = debugging.queue()
 
         def work(n):
@@ -566,14 +566,14 @@ def test_debugging_takes_no_scratch_of_another_thread_for_an_overflow(device):
             try:
                 for _ in range(200):
                     queue.launch(kernel, 1, 1, rows, n, out)
-            except ps.Error as error:
+            except fb.Error as error:
                 failed.append(error)
 
         debugging.finish()
         threads = [threading.Thread(target=work, args=(n,)) for n in (100, 1000)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
-        with refused(ps.ScratchOverflowError, RuntimeError, "'stack'", "1000 bytes"):
+        with refused(fb.ScratchOverflowError, RuntimeError, "'stack'", "1000 bytes"):
             queue.launch(kernel, 1, 1, debugging.array(np.array([1000], "i4")), 1001, debugging.zeros(1, "i4"))
     assert failed == []
 
@@ -588,57 +588,57 @@ def test_declarations_that_are_refused(own):
         with refused(kind, builtin, *words):
             kernel.scratch(name, size)
 
-    refuses(ps.InvalidArgumentError, ValueError, "third", 8, "'two'", "no parameter 'third'", "first")
-    refuses(ps.InvalidArgumentError, ValueError, "n", 8, "'two'", "pointer", "int n")
-    refuses(ps.InvalidArgumentError, ValueError, "rows", 8, "'two'", "rows")
-    refuses(ps.InvalidArgumentError, ValueError, "first", ps.MaxOver("nobody"), "no parameter 'nobody'")
-    refuses(ps.InvalidArgumentError, ValueError, "first", ps.MaxOver("n"), "MaxOver('n')", "int n")
-    refuses(ps.InvalidArgumentError, ValueError, "first", ps.Argument("rows"), "Argument('rows')")
-    refuses(ps.InvalidArgumentError, ValueError, "first", ps.MaxOver("first"), "MaxOver('first')")
-    refuses(ps.ArgumentTypeError, TypeError, "first", 1.5, "float")
-    refuses(ps.ArgumentTypeError, TypeError, "first", "8", "str")
-    with refused(ps.ArgumentTypeError, TypeError, "MaxOver", "int"):
-        ps.MaxOver(3)
+    refuses(fb.InvalidArgumentError, ValueError, "third", 8, "'two'", "no parameter 'third'", "first")
+    refuses(fb.InvalidArgumentError, ValueError, "n", 8, "'two'", "pointer", "int n")
+    refuses(fb.InvalidArgumentError, ValueError, "rows", 8, "'two'", "rows")
+    refuses(fb.InvalidArgumentError, ValueError, "first", fb.MaxOver("nobody"), "no parameter 'nobody'")
+    refuses(fb.InvalidArgumentError, ValueError, "first", fb.MaxOver("n"), "MaxOver('n')", "int n")
+    refuses(fb.InvalidArgumentError, ValueError, "first", fb.Argument("rows"), "Argument('rows')")
+    refuses(fb.InvalidArgumentError, ValueError, "first", fb.MaxOver("first"), "MaxOver('first')")
+    refuses(fb.ArgumentTypeError, TypeError, "first", 1.5, "float")
+    refuses(fb.ArgumentTypeError, TypeError, "first", "8", "str")
+    with refused(fb.ArgumentTypeError, TypeError, "MaxOver", "int"):
+        fb.MaxOver(3)
     with pytest.raises(TypeError):
-        ps.MaxOver("rows") * 1.5
-    with refused(ps.ArgumentTypeError, TypeError, "not known"):
-        bool(ps.MaxOver("rows"))
+        fb.MaxOver("rows") * 1.5
+    with refused(fb.ArgumentTypeError, TypeError, "not known"):
+        bool(fb.MaxOver("rows"))
     assert kernel.scratch_names == ()
-    kernel.scratch("first", ps.MaxOver("rows"))
+    kernel.scratch("first", fb.MaxOver("rows"))
     assert kernel.scratch_names == ("first",)
     assert kernel.scratch_id("first") != kernel.content_id
-    with refused(ps.InvalidArgumentError, ValueError, "no scratch 'second'"):
+    with refused(fb.InvalidArgumentError, ValueError, "no scratch 'second'"):
         kernel.scratch_id("second")
-    refuses(ps.InvalidArgumentError, ValueError, "first", 8, "already")
-    refuses(ps.InvalidArgumentError, ValueError, "second", ps.MaxOver("first"), "MaxOver('first')")
+    refuses(fb.InvalidArgumentError, ValueError, "first", 8, "already")
+    refuses(fb.InvalidArgumentError, ValueError, "second", fb.MaxOver("first"), "MaxOver('first')")
     kernel.close()
-    refuses(ps.ClosedError, RuntimeError, "second", 8, "'two'", "closed")
+    refuses(fb.ClosedError, RuntimeError, "second", 8, "'two'", "closed")
 
 
 def test_launches_that_are_refused(refuses, device, queue, own, use, rows, out):
-    with refuses(ps.ArgumentTypeError, TypeError, "'use'", "3 arguments", "4 given"):
+    with refuses(fb.ArgumentTypeError, TypeError, "'use'", "3 arguments", "4 given"):
         queue.launch(use, 1, 1, rows, None, 10, out)
-    with refuses(ps.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "NoneType"):
+    with refuses(fb.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "NoneType"):
         queue.launch(use, 1, 1, None, 10, out)
     real = own["of_real"]
-    real.scratch("stack", ps.MaxOver("values"))
-    with refuses(ps.ArgumentTypeError, TypeError, "'of_real'", "MaxOver('values')", "float32"):
+    real.scratch("stack", fb.MaxOver("values"))
+    with refuses(fb.ArgumentTypeError, TypeError, "'of_real'", "MaxOver('values')", "float32"):
         queue.launch(real, 1, 1, rows.view("f4"))
-    with refuses(ps.NotSupportedError, NotImplementedError, "'use'", "bound"):
+    with refuses(fb.NotSupportedError, NotImplementedError, "'use'", "bound"):
         use.bind(queue, 1, 1, rows, 10, out)
     two = own["two"]
-    two.scratch("first", ps.Argument("n") - 5)
-    two.scratch("second", 8 // ps.Argument("n"))
+    two.scratch("first", fb.Argument("n") - 5)
+    two.scratch("second", 8 // fb.Argument("n"))
     more = device.zeros(1, "u4")
-    with refuses(ps.InvalidArgumentError, ValueError, "'two'", "'first'", "-2 bytes", "Argument('n') - 5"):
+    with refuses(fb.InvalidArgumentError, ValueError, "'two'", "'first'", "-2 bytes", "Argument('n') - 5"):
         queue.launch(two, 1, 1, rows, more, 3)
     two.close()
-    with refuses(ps.ClosedError, RuntimeError, "'two'", "closed"):
+    with refuses(fb.ClosedError, RuntimeError, "'two'", "closed"):
         queue.launch(two, 1, 1, rows, more, 9)
 
 
 @pytest.mark.executes(run=False)
 def test_measuring_is_refused_on_the_host_thread(device, queue, make_queue, use, rows, out):
     queue.host(lambda: make_queue().launch(use, 1, 1, rows, 1, out))
-    with pytest.raises(ps.Error, match="host function"):
+    with pytest.raises(fb.Error, match="host function"):
         queue.finish()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 BODIES, STEPS = 48, 2000
 
@@ -36,7 +36,7 @@ WORLD = np.dtype([("step", "f4"), ("softening", "f4"), ("spin", "f4"), ("kicked"
 
 
 def scratch(kernel):
-    kernel.scratch("room", ps.MaxOver("near") * (16 * BODIES))
+    kernel.scratch("room", fb.MaxOver("near") * (16 * BODIES))
 
 
 def simulate(device, program, *, remember):

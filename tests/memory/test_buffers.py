@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import open_driver, select
 from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits
@@ -85,49 +85,49 @@ def test_a_queue_in_a_with_block_copies_and_fills(device, make_queue):
 
 @pytest.mark.parametrize("shape", [-1, (2, -3)])
 def test_negative_shapes_are_refused(device, refuses, shape):
-    with refuses(ps.InvalidArgumentError, ValueError, "shape", str(shape)):
+    with refuses(fb.InvalidArgumentError, ValueError, "shape", str(shape)):
         device.empty(shape)
 
 
 @pytest.mark.parametrize("shape", ["abc", 1.5, (1, 2.5), None, (2, None)])
 def test_shapes_of_the_wrong_type_are_refused(device, refuses, shape):
     for make in (device.empty, device.zeros):
-        with refuses(ps.ArgumentTypeError, TypeError, "shape", repr(shape)):
+        with refuses(fb.ArgumentTypeError, TypeError, "shape", repr(shape)):
             make(shape)
 
 
 @pytest.mark.parametrize("dtype", [object, [("a", "O")], "V0"])
 def test_elements_that_memory_cannot_hold_are_refused(device, refuses, dtype):
-    with refuses(ps.InvalidArgumentError, ValueError, "elements"):
+    with refuses(fb.InvalidArgumentError, ValueError, "elements"):
         device.empty(3, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["no such type", 5, [("a", "nothing")]])
 def test_a_dtype_that_is_none_is_refused(device, refuses, dtype):
-    with refuses(ps.ArgumentTypeError, TypeError, "dtype"):
+    with refuses(fb.ArgumentTypeError, TypeError, "dtype"):
         device.empty(3, dtype)
-    with refuses(ps.ArgumentTypeError, TypeError, "dtype"):
+    with refuses(fb.ArgumentTypeError, TypeError, "dtype"):
         device.empty(4).view(dtype)
-    with refuses(ps.ArgumentTypeError, TypeError, "dtype"):
-        ps.host_empty(3, dtype, device=device)
+    with refuses(fb.ArgumentTypeError, TypeError, "dtype"):
+        fb.host_empty(3, dtype, device=device)
 
 
 @pytest.mark.parametrize(("host", "dtype"), [("abc", "f4"), ([[1], [2, 3]], None), ([1, None], "i4")])
 def test_array_of_what_is_no_array_is_refused(device, refuses, host, dtype):
-    with refuses(ps.ArgumentTypeError, TypeError, "array"):
+    with refuses(fb.ArgumentTypeError, TypeError, "array"):
         device.array(host, dtype)
 
 
 @pytest.mark.parametrize("shape", [1 << 50, 1 << 62, (1 << 40, 1 << 40)])
 def test_more_memory_than_there_is_is_refused(device, refuses, shape):
-    with refuses(ps.OutOfMemoryError, MemoryError, device.name):
+    with refuses(fb.OutOfMemoryError, MemoryError, device.name):
         device.empty(shape)
 
 
 @pytest.mark.executes
 def test_a_failed_allocation_leaves_the_buffers_that_are_there(device):
     buffer = device.array([1, 2, 3])
-    with refused(ps.OutOfMemoryError, MemoryError):
+    with refused(fb.OutOfMemoryError, MemoryError):
         device.empty(1 << 50)
     assert buffer.get().tolist() == [1, 2, 3]
 
@@ -196,20 +196,20 @@ def test_reshape_takes_a_numpy_integer_and_a_list(cube):
 @pytest.mark.parametrize("shape", [(61,), (7, -1), (-1, -1), (0, -1), ()])
 def test_reshapes_that_do_not_fit_are_refused(cube, refuses, shape):
     _, buffer = cube
-    with refuses(ps.InvalidArgumentError, ValueError, "reshape"):
+    with refuses(fb.InvalidArgumentError, ValueError, "reshape"):
         buffer.reshape(shape)
 
 
 def test_reshapes_to_a_negative_shape_are_refused(cube, refuses):
     _, buffer = cube
-    with refuses(ps.InvalidArgumentError, ValueError, "(-6, -10)"):
+    with refuses(fb.InvalidArgumentError, ValueError, "(-6, -10)"):
         buffer.reshape(-6, -10)
 
 
 @pytest.mark.parametrize("shape", ["60", 60.0, (6, 10.0), None])
 def test_reshapes_of_the_wrong_type_are_refused(cube, refuses, shape):
     _, buffer = cube
-    with refuses(ps.ArgumentTypeError, TypeError, "shape"):
+    with refuses(fb.ArgumentTypeError, TypeError, "shape"):
         buffer.reshape(shape)
 
 
@@ -224,7 +224,7 @@ def test_view_as_another_dtype(cube, dtype):
 @pytest.mark.parametrize("dtype", ["i8", "V5", object, "V0"])
 def test_views_that_do_not_fit_are_refused(cube, refuses, dtype):
     _, buffer = cube
-    with refuses(ps.InvalidArgumentError, ValueError):
+    with refuses(fb.InvalidArgumentError, ValueError):
         buffer.view(dtype)
 
 
@@ -232,29 +232,29 @@ def test_a_scalar_is_not_viewed_as_something_smaller_or_larger(device, refuses):
     scalar = device.array(1.5)
     assert scalar.view("i8").shape == ()
     for dtype in ("f4", "V16"):
-        with refuses(ps.InvalidArgumentError, ValueError, str(np.dtype(dtype))):
+        with refuses(fb.InvalidArgumentError, ValueError, str(np.dtype(dtype))):
             scalar.view(dtype)
 
 
 @pytest.mark.parametrize("key", [5, -6, 1 << 70])
 def test_an_index_out_of_range_is_refused(cube, refuses, key):
     _, buffer = cube
-    with refuses(ps.Error, IndexError, str(key), "5"):
+    with refuses(fb.Error, IndexError, str(key), "5"):
         buffer[key]
 
 
 @pytest.mark.parametrize("key", ["a", 1.0, [0], slice("a", "b")])
 def test_keys_of_the_wrong_type_are_refused(cube, refuses, key):
     _, buffer = cube
-    with refuses(ps.ArgumentTypeError, TypeError, "slice"):
+    with refuses(fb.ArgumentTypeError, TypeError, "slice"):
         buffer[key]
 
 
 def test_a_scalar_has_no_length_and_no_rows(device, refuses):
     scalar = device.zeros(())
-    with refuses(ps.ArgumentTypeError, TypeError, "0-dimensional"):
+    with refuses(fb.ArgumentTypeError, TypeError, "0-dimensional"):
         len(scalar)
-    with refuses(ps.ArgumentTypeError, TypeError, "0-dimensional"):
+    with refuses(fb.ArgumentTypeError, TypeError, "0-dimensional"):
         scalar[0]
 
 
@@ -269,7 +269,7 @@ def has_addresses(device):
 def test_addresses_count_bytes(device, queue, program):
     buffer = device.array(np.arange(100, dtype="i4"))
     if not has_addresses(device):
-        with refused(ps.NotSupportedError, NotImplementedError, device.name, "address"):
+        with refused(fb.NotSupportedError, NotImplementedError, device.name, "address"):
             buffer.address  # noqa: B018
         return
     assert buffer[7:].address == buffer.address + 28
@@ -325,7 +325,7 @@ def test_closing_any_view_closes_all_and_every_use_says_so(device, queue, progra
         assert view.closed
         assert "closed" in repr(view)
     for attempt in use(buffer, queue, program):
-        with refuses(ps.ClosedError, RuntimeError, "closed"):
+        with refuses(fb.ClosedError, RuntimeError, "closed"):
             attempt()
     assert (buffer.shape, buffer.nbytes, len(buffer)) == ((10,), 40, 10)
 
@@ -418,30 +418,30 @@ def test_set_converts_and_broadcasts(device):
 @pytest.mark.parametrize("host", [[1, 2], np.zeros((3, 2))])
 def test_set_of_a_shape_that_does_not_fit_is_refused(device, refuses, host):
     buffer = device.zeros((2, 3), "f4")
-    with refuses(ps.InvalidArgumentError, ValueError, "(2, 3)"):
+    with refuses(fb.InvalidArgumentError, ValueError, "(2, 3)"):
         buffer.set(host)
 
 
 @pytest.mark.parametrize("host", ["abc", object()])
 def test_set_of_what_is_no_number_is_refused(device, refuses, host):
     buffer = device.zeros((2, 3), "f4")
-    with refuses(ps.ArgumentTypeError, TypeError, "float32"):
+    with refuses(fb.ArgumentTypeError, TypeError, "float32"):
         buffer.set(host)
 
 
 def test_get_into_an_array_of_another_dtype_or_shape_is_refused(device, refuses):
     buffer = device.zeros((2, 3), "f4")
     for out in (np.empty((2, 3), "i4"), np.empty(7, "f4")):
-        with refuses(ps.InvalidArgumentError, ValueError, "out"):
+        with refuses(fb.InvalidArgumentError, ValueError, "out"):
             buffer.get(out)
-    with refuses(ps.ArgumentTypeError, TypeError, "out"):
+    with refuses(fb.ArgumentTypeError, TypeError, "out"):
         buffer.get([0.0] * 6)
 
 
 def test_get_and_set_on_what_is_no_queue_are_refused(device, refuses):
     buffer = device.zeros(3)
     for attempt in (lambda: buffer.get(queue="null"), lambda: buffer.set(1, queue=device)):
-        with refuses(ps.ArgumentTypeError, TypeError, "Queue"):
+        with refuses(fb.ArgumentTypeError, TypeError, "Queue"):
             attempt()
 
 
@@ -449,10 +449,10 @@ def test_get_and_set_on_what_is_no_queue_are_refused(device, refuses):
 
 
 def test_buffers_are_made_by_a_device_only(device):
-    with refused(ps.ArgumentTypeError, TypeError, "Device.empty"):
-        ps.Buffer()
-    with refused(ps.ArgumentTypeError, TypeError, "Device.empty"):
-        ps.Buffer(10, "f4")
+    with refused(fb.ArgumentTypeError, TypeError, "Device.empty"):
+        fb.Buffer()
+    with refused(fb.ArgumentTypeError, TypeError, "Device.empty"):
+        fb.Buffer(10, "f4")
     buffer = device.zeros(3)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):
@@ -476,7 +476,7 @@ def test_repr(device):
 @pytest.mark.parametrize("shape", [0, 5, (), (2, 3), (3, 0), [2, 2], np.int16(3)])
 @pytest.mark.parametrize("dtype", ["f4", "u1", PAIR])
 def test_pinned_memory_is_an_array(device, shape, dtype):
-    host = ps.host_empty(shape, dtype, device=device)
+    host = fb.host_empty(shape, dtype, device=device)
     like = np.empty(shape, dtype)
     assert type(host) is np.ndarray
     assert (host.shape, host.dtype) == (like.shape, like.dtype)
@@ -487,8 +487,8 @@ def test_pinned_memory_is_an_array(device, shape, dtype):
 
 
 def test_pinned_memory_outlives_everything_but_its_views():
-    with ps.Device(private=True) as device:
-        part = ps.host_empty(1000, "i4", device=device)[10:20]
+    with fb.Device(private=True) as device:
+        part = fb.host_empty(1000, "i4", device=device)[10:20]
         part[:] = range(10)
     del device
     gc.collect()
@@ -497,34 +497,34 @@ def test_pinned_memory_outlives_everything_but_its_views():
 
 @pytest.mark.parametrize("shape", [-1, (2, -2)])
 def test_pinned_memory_of_a_negative_shape_is_refused(device, refuses, shape):
-    with refuses(ps.InvalidArgumentError, ValueError, "shape"):
-        ps.host_empty(shape, device=device)
+    with refuses(fb.InvalidArgumentError, ValueError, "shape"):
+        fb.host_empty(shape, device=device)
 
 
 @pytest.mark.parametrize("shape", [2.5, "abc", None, (1, "x")])
 def test_pinned_memory_of_a_shape_of_the_wrong_type_is_refused(device, refuses, shape):
-    with refuses(ps.ArgumentTypeError, TypeError, "shape"):
-        ps.host_empty(shape, device=device)
+    with refuses(fb.ArgumentTypeError, TypeError, "shape"):
+        fb.host_empty(shape, device=device)
 
 
 @pytest.mark.parametrize("dtype", [object, [("a", "O")], "V0"])
 def test_pinned_memory_holds_no_objects(device, refuses, dtype):
-    with refuses(ps.InvalidArgumentError, ValueError, "elements"):
-        ps.host_empty(3, dtype, device=device)
+    with refuses(fb.InvalidArgumentError, ValueError, "elements"):
+        fb.host_empty(3, dtype, device=device)
 
 
 def test_pinned_memory_of_no_device_is_refused(device, refuses):
-    with refuses(ps.ArgumentTypeError, TypeError, "Device"):
-        ps.host_empty(3, device="cpu")
-    with ps.Device(device.name, private=True) as other:
+    with refuses(fb.ArgumentTypeError, TypeError, "Device"):
+        fb.host_empty(3, device="cpu")
+    with fb.Device(device.name, private=True) as other:
         pass
-    with refuses(ps.ClosedError, RuntimeError, "closed"):
-        ps.host_empty(3, device=other)
+    with refuses(fb.ClosedError, RuntimeError, "closed"):
+        fb.host_empty(3, device=other)
 
 
 def test_more_pinned_memory_than_there_is_is_refused(device, refuses):
-    with refuses(ps.OutOfMemoryError, MemoryError, "pinned"):
-        ps.host_empty(1 << 55, "u1", device=device)
+    with refuses(fb.OutOfMemoryError, MemoryError, "pinned"):
+        fb.host_empty(1 << 55, "u1", device=device)
 
 
 # Devices without addresses
@@ -535,7 +535,7 @@ def plain(device):
     """The same device, used as one without shared virtual memory: parts of its buffers are objects of the driver."""
     driver = open_driver(select(device.name))
     driver.has_addresses, driver.has_memory_objects = False, True
-    with ps.Device._of(driver) as plain:
+    with fb.Device._of(driver) as plain:
         yield plain
 
 
@@ -562,6 +562,6 @@ def test_a_part_that_stays_is_not_set_again(plain):
     for _ in range(10):
         queue.launch(fill, 16, 64, part, 1)
     assert (queue.stats - before).arg_bytes_set == 0
-    with refused(ps.ArgumentTypeError, TypeError, "needs elements of int32"):
+    with refused(fb.ArgumentTypeError, TypeError, "needs elements of int32"):
         queue.launch(fill, 16, 64, part.view("f4"), 1)
     queue.finish()

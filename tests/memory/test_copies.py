@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 COUNT = 1000
@@ -18,7 +18,7 @@ def numbers():
 
 
 def pinned(device, host):
-    result = ps.host_empty(host.shape, host.dtype, device=device)
+    result = fb.host_empty(host.shape, host.dtype, device=device)
     result[...] = host
     return result
 
@@ -30,7 +30,7 @@ def pinned(device, host):
 @pytest.mark.parametrize("destination", ["pageable", "pinned"])
 def test_up_across_and_down(device, queue, numbers, source, destination, really):
     host = numbers if source == "pageable" else pinned(device, numbers)
-    out = np.empty_like(numbers) if destination == "pageable" else ps.host_empty(COUNT, "i4", device=device)
+    out = np.empty_like(numbers) if destination == "pageable" else fb.host_empty(COUNT, "i4", device=device)
     first, second = device.empty(COUNT, "i4"), device.empty(COUNT, "i4")
     queue.copy(first, host)
     queue.copy(second, first)
@@ -120,7 +120,7 @@ def test_numbers_of_two_types_are_refused(device, queue, refuses, dst, src):
     to, source = (device.zeros(nbytes // np.dtype(each).itemsize, each) for each in (dst, src))
     host, out = source.get(queue=queue), to.get(queue=queue)
     for there, here in ((to, source), (to, host), (out, source)):
-        with refuses(ps.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), f".view({to.dtype.str[1:]!r})"):
+        with refuses(fb.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), f".view({to.dtype.str[1:]!r})"):
             queue.copy(there, here)
     queue.copy(to, source.view(dst))
     queue.copy(to, host.view(dst))
@@ -134,10 +134,10 @@ def test_numbers_of_two_types_are_refused(device, queue, refuses, dst, src):
 )
 def test_numbers_of_two_types_are_refused_whatever_holds_them(device, queue, refuses, host):
     buffer = device.zeros(16, "i4")
-    with refuses(ps.ArgumentTypeError, TypeError, "int32", ".view('i4')"):
+    with refuses(fb.ArgumentTypeError, TypeError, "int32", ".view('i4')"):
         queue.copy(buffer, host)
     if not memoryview(host).readonly:
-        with refuses(ps.ArgumentTypeError, TypeError, "int32"):
+        with refuses(fb.ArgumentTypeError, TypeError, "int32"):
             queue.copy(host, buffer)
 
 
@@ -145,7 +145,7 @@ def test_numbers_of_two_types_are_refused_whatever_holds_them(device, queue, ref
 def test_numbers_of_two_types_are_refused_with_strides(device, queue, refuses, dst, src):
     to, source = device.zeros(16, dst), device.zeros(16, src)
     for there, here in ((to[::2], source[::2]), (to[:8], source[::2]), (to[::2], source[:8])):
-        with refuses(ps.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
+        with refuses(fb.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
             queue.copy(there, here)
 
 
@@ -156,14 +156,14 @@ def test_numbers_of_two_types_are_refused_in_graphs(device, queue, refuses, dst,
     pairs = ((to, source), (to, host), (out, source))
     graph = device.graph()
     for there, here in pairs:
-        with refused(ps.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
+        with refused(fb.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
             graph.add_copy(there, here)
     for there, here in pairs:
-        with refused(ps.ArgumentTypeError, TypeError, ".view"), queue.capture():
+        with refused(fb.ArgumentTypeError, TypeError, ".view"), queue.capture():
             queue.copy(there, here)
     node = graph.add_copy(to, source.view(dst))
     executable = graph.instantiate()
-    with refused(ps.ArgumentTypeError, TypeError, ".view"):
+    with refused(fb.ArgumentTypeError, TypeError, ".view"):
         executable.set_copy(node, to, source)
     executable.launch(queue)
     queue.finish()
@@ -172,7 +172,7 @@ def test_numbers_of_two_types_are_refused_in_graphs(device, queue, refuses, dst,
 @pytest.mark.parametrize("pin", [False, True])
 def test_nothing_is_copied_as_nothing(device, queue, pin):
     buffer = device.empty(0, "i4")
-    host = ps.host_empty(0, "i4", device=device) if pin else np.empty(0, "i4")
+    host = fb.host_empty(0, "i4", device=device) if pin else np.empty(0, "i4")
     queue.copy(buffer, host)
     queue.copy(host, buffer)
     queue.copy(device.empty((5, 0), "i4"), buffer)
@@ -240,7 +240,7 @@ def test_pinned_memory_stays_until_it_was_copied(device, queue, hold, numbers):
     device.finish()
     gate = hold(queue)
     queue.copy(buffer, pinned(device, numbers)[:])
-    queue.copy(ps.host_empty(COUNT, "i4", device=device)[:], out)
+    queue.copy(fb.host_empty(COUNT, "i4", device=device)[:], out)
     gc.collect()
     pressure = [pinned(device, np.full(COUNT, -1, "i4")) for _ in range(16)]
     gate.open()
@@ -318,9 +318,9 @@ def test_a_download_arrives_when_the_queue_gets_there(device, queue, hold, progr
 )
 def test_nothing_is_copied_to_memory_that_is_not_contiguous(device, queue, refuses, host):
     buffer = device.zeros(10, "i4")
-    with refuses(ps.ArgumentTypeError, TypeError, "not C-contiguous", str(host.strides), "get(out=array)"):
+    with refuses(fb.ArgumentTypeError, TypeError, "not C-contiguous", str(host.strides), "get(out=array)"):
         queue.copy(host, buffer)
-    with refuses(ps.ArgumentTypeError, TypeError, "not C-contiguous", "np.ascontiguousarray"):
+    with refuses(fb.ArgumentTypeError, TypeError, "not C-contiguous", "np.ascontiguousarray"):
         device.graph().add_copy(buffer, host)
 
 
@@ -334,7 +334,7 @@ def frozen():
 @pytest.mark.parametrize("host", [frozen(), bytes(40), memoryview(bytes(40))])
 def test_a_destination_that_is_read_only_is_refused(device, queue, refuses, host):
     buffer = device.zeros(10, "i4")
-    with refuses(ps.ArgumentTypeError, TypeError, "writable", type(host).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "writable", type(host).__name__):
         queue.copy(host, buffer)
     queue.copy(buffer, host)
     assert not buffer.get(queue=queue).any()
@@ -344,14 +344,14 @@ def test_a_destination_that_is_read_only_is_refused(device, queue, refuses, host
 def test_sizes_that_differ_are_refused(device, queue, refuses, size):
     buffer, other, host = device.zeros(10, "i4"), device.zeros(size, "i4"), np.zeros(size, "i4")
     for dst, src in ((buffer, host), (host, buffer), (buffer, other), (other, buffer)):
-        with refuses(ps.InvalidArgumentError, ValueError, "40 bytes", f"{4 * size} bytes"):
+        with refuses(fb.InvalidArgumentError, ValueError, "40 bytes", f"{4 * size} bytes"):
             queue.copy(dst, src)
 
 
 @pytest.mark.parametrize(("dst", "src"), [((0, 5), (0, 5)), ((0, 5), (4, 9)), ((4, 9), (0, 5)), ((2, 3), (2, 3))])
 def test_overlap_is_refused(device, queue, refuses, dst, src):
     buffer = device.zeros(10, "i4")
-    with refuses(ps.InvalidArgumentError, ValueError, "overlap"):
+    with refuses(fb.InvalidArgumentError, ValueError, "overlap"):
         queue.copy(buffer[slice(*dst)], buffer[slice(*src)])
     queue.copy(buffer[0:5], buffer[5:10])
     queue.finish()
@@ -361,12 +361,12 @@ def test_overlap_is_refused(device, queue, refuses, dst, src):
 def test_what_has_no_memory_is_refused(device, queue, refuses, thing):
     buffer = device.zeros(3, "i4")
     for dst, src in ((buffer, thing), (thing, buffer)):
-        with refuses(ps.ArgumentTypeError, TypeError, "copy", type(thing).__name__):
+        with refuses(fb.ArgumentTypeError, TypeError, "copy", type(thing).__name__):
             queue.copy(dst, src)
 
 
 def test_a_copy_without_a_buffer_is_refused(queue, refuses):
-    with refuses(ps.ArgumentTypeError, TypeError, "Buffer", "ndarray"):
+    with refuses(fb.ArgumentTypeError, TypeError, "Buffer", "ndarray"):
         queue.copy(np.zeros(3), np.zeros(3))
 
 
@@ -375,7 +375,7 @@ def test_references_to_python_objects_are_no_bytes(device, queue, refuses, wrap)
     buffer = device.zeros(1, "u8")
     host = np.array([{}], object)
     for dst, src in ((buffer, host), (host, buffer)):
-        with refuses(ps.ArgumentTypeError, TypeError, "objects"):
+        with refuses(fb.ArgumentTypeError, TypeError, "objects"):
             queue.copy(wrap(dst) if dst is host else dst, wrap(src) if src is host else src)
     assert host[0] == {}
 
@@ -385,6 +385,6 @@ def test_a_closed_queue_copies_nothing(device, make_queue, works):
     queue.close()
     buffer = device.zeros(3)
     for dst, src in ((buffer, np.zeros(3, "f4")), (np.zeros(3, "f4"), buffer), (buffer, device.zeros(3))):
-        with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+        with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
             queue.copy(dst, src)
     works(device.null_queue)

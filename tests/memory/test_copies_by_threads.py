@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = [pytest.mark.threads, pytest.mark.executes]
 
@@ -26,7 +26,7 @@ def test_each_thread_gets_back_what_it_put_there(device, make_queue, kind, wait)
 
     def work(thread):
         there, back = (
-            ps.host_empty(COUNT, "i4", device=device) if kind == "pinned" else np.empty(COUNT, "i4") for _ in range(2)
+            fb.host_empty(COUNT, "i4", device=device) if kind == "pinned" else np.empty(COUNT, "i4") for _ in range(2)
         )
         buffer, second = (device.empty(COUNT, "i4") for _ in range(2))
         down = device.queue() if wait == "other queue" else queue
@@ -68,7 +68,7 @@ def test_an_event_that_others_wait_for_is_recorded_again(device, make_queue, ker
             working = False
 
     def wait():
-        other, back = device.queue(blocking=False), ps.host_empty(1, "i4", device=device)
+        other, back = device.queue(blocking=False), fb.host_empty(1, "i4", device=device)
         while working:
             known = recorded
             other.wait(event)

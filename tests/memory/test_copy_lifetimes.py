@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 COUNT = 1000
 EVERY = 100  # turns
@@ -33,7 +33,7 @@ class Watched(np.ndarray):
 
 
 def copy_and_drop(device, queue, buffer, upward):
-    host = ps.host_empty(COUNT, "i4", device=device)
+    host = fb.host_empty(COUNT, "i4", device=device)
     queue.copy(*((buffer, host[:]) if upward else (host[:], buffer)))
     return weakref.ref(host)
 
@@ -56,7 +56,7 @@ def test_a_copy_keeps_pinned_memory_and_no_array(device, queue, hold, buffer, pi
 def test_pinned_memory_that_two_queues_use_goes_with_the_last(device, make_queue, hold, buffer, pins):
     first, second = make_queue(blocking=False), make_queue(blocking=False)
     gates = [hold(first), hold(second)]
-    host = ps.host_empty(COUNT, "i4", device=device)
+    host = fb.host_empty(COUNT, "i4", device=device)
     first.copy(host, buffer)
     second.copy(buffer, host)
     del host
@@ -84,12 +84,12 @@ def test_pinned_memory_outlives_the_queue_whose_copy_uses_it(device, hold, buffe
 
 
 def test_pinned_memory_outlives_its_device(device, pins_of, numbers):
-    with ps.Device(device.name, private=True) as own:
+    with fb.Device(device.name, private=True) as own:
         pins = pins_of(own)
-        host = ps.host_empty(COUNT, "i4", device=own)
+        host = fb.host_empty(COUNT, "i4", device=own)
         host[:] = numbers
         own.queue().copy(own.empty(COUNT, "i4"), host)
-        other = ps.host_empty(COUNT, "i4", device=own)
+        other = fb.host_empty(COUNT, "i4", device=own)
         own.queue().copy(other, own.zeros(COUNT, "i4"))
         del other
     gc.collect()
@@ -103,7 +103,7 @@ def test_pinned_memory_outlives_its_device(device, pins_of, numbers):
 @pytest.mark.executes
 @pytest.mark.parametrize("show", [memoryview, lambda host: host[100:].reshape(30, 30), lambda host: host.view("u1")])
 def test_pinned_memory_is_known_whatever_shows_it(device, queue, hold, buffer, numbers, show):
-    host = ps.host_empty(COUNT, "i4", device=device)
+    host = fb.host_empty(COUNT, "i4", device=device)
     host[:] = numbers
     shown = show(host)
     nbytes = memoryview(shown).nbytes
@@ -117,7 +117,7 @@ def test_pinned_memory_is_known_whatever_shows_it(device, queue, hold, buffer, n
 @pytest.mark.executes
 def test_memory_beside_pinned_memory_is_not_taken_for_it(device, queue, hold, buffer, numbers):
     """Also where the pinned memory was before."""
-    pinned = ps.host_empty(COUNT, "i4", device=device)
+    pinned = fb.host_empty(COUNT, "i4", device=device)
     address = pinned.ctypes.data
     around = [np.empty(COUNT, "i4") for _ in range(100)]
     around.sort(key=lambda host: abs(host.ctypes.data - address))
@@ -159,7 +159,7 @@ def test_arrays_go_while_another_queue_is_held(device, make_queue, hold, buffer)
 
 
 def fresh_pin(device, buffer):
-    return buffer, ps.host_empty(COUNT, "i4", device=device)
+    return buffer, fb.host_empty(COUNT, "i4", device=device)
 
 
 def fresh_source(device, buffer):

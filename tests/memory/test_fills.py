@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
@@ -103,15 +103,15 @@ def test_parts_that_drivers_cannot_fill_are_refused_in_graphs(device, queue, ref
     part, size = of_bytes(memory, start, 2, dtype), np.dtype(dtype).itemsize
     words = "fill", f"{size} bytes", f"byte {start}"
     graph = device.graph()
-    with refuses(ps.InvalidArgumentError, ValueError, *words):
+    with refuses(fb.InvalidArgumentError, ValueError, *words):
         graph.add_fill(part, value)
     node = graph.add_fill(memory, 3)
     executable = graph.instantiate()
-    with refuses(ps.InvalidArgumentError, ValueError, *words):
+    with refuses(fb.InvalidArgumentError, ValueError, *words):
         executable.set_fill(node, part, value)
     with queue.capture() as captured:
         queue.fill(memory, 4)
-        with refused(ps.InvalidArgumentError, ValueError, *words):
+        with refused(fb.InvalidArgumentError, ValueError, *words):
             queue.fill(part, value)
     assert len(captured) == 1
     captured.launch(queue)
@@ -160,7 +160,7 @@ def test_it_comes_in_order(device, queue, hold, program):
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused(device, queue, refuses, dtype, value):
     buffer = device.zeros(5, dtype)
-    with refuses(ps.InvalidArgumentError, ValueError, "fill"):
+    with refuses(fb.InvalidArgumentError, ValueError, "fill"):
         queue.fill(buffer, value)
 
 
@@ -169,7 +169,7 @@ def test_values_that_do_not_fit_are_refused(device, queue, refuses, dtype, value
 def test_a_refused_fill_writes_nothing(device, queue, dtype, value):
     buffer = device.array(np.full(5, -1 if dtype != "u1" else 255).astype(dtype))
     before = buffer.get().tobytes()
-    with refused(ps.InvalidArgumentError, ValueError, "fill"):
+    with refused(fb.InvalidArgumentError, ValueError, "fill"):
         queue.fill(buffer, value)
     assert any(before)
     assert buffer.get(queue=queue).tobytes() == before
@@ -177,7 +177,7 @@ def test_a_refused_fill_writes_nothing(device, queue, dtype, value):
 
 @pytest.mark.parametrize("thing", [None, 5, np.zeros(3), "buffer"])
 def test_what_is_no_buffer_is_refused(queue, refuses, thing):
-    with refuses(ps.ArgumentTypeError, TypeError, "Buffer", type(thing).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "Buffer", type(thing).__name__):
         queue.fill(thing, 0)
 
 
@@ -185,8 +185,8 @@ def test_a_closed_buffer_and_a_closed_queue_are_refused(device, queue, make_queu
     buffer = device.zeros(3)
     closed = make_queue()
     closed.close()
-    with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+    with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
         closed.fill(buffer, 1)
     buffer.close()
-    with refuses(ps.ClosedError, RuntimeError, "buf", "closed"):
+    with refuses(fb.ClosedError, RuntimeError, "buf", "closed"):
         queue.fill(buffer, 1)

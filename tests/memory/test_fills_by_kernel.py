@@ -8,7 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.opencl import device as opencl_device
 from tests.helpers.observer import observe
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.needs("OpenCL")
 @pytest.fixture
 def of_addresses(device, monkeypatch):
     monkeypatch.setattr(opencl_device, "is_a_cpu", lambda native: False)
-    with ps.Device(device.name, private=True) as opened:
+    with fb.Device(device.name, private=True) as opened:
         if opened._context.driver.has_memory_objects:
             pytest.skip("the device has no addresses")
         yield opened
@@ -70,9 +70,9 @@ def test_in_a_graph(of_addresses):
 def test_a_device_ends_while_the_next_one_of_its_context_fills(device, monkeypatch):
     monkeypatch.setattr(opencl_device, "is_a_cpu", lambda native: False)
     context = cl.Context([device.info.native])
-    with ps.Device.adopt(context) as first:
+    with fb.Device.adopt(context) as first:
         first.array([1, 2]).fill(5)
-    with ps.Device.adopt(context) as second:
+    with fb.Device.adopt(context) as second:
         assert second is not first
         buffer = second.empty(3, "u2")
         for value in (8, 9):
@@ -179,12 +179,12 @@ def test_a_device_closes_while_others_fill(device, monkeypatch, turn):
     def run(work, opened):
         try:
             work(opened, opened.queue())
-        except (ps.ClosedError, ps.CaptureError):
+        except (fb.ClosedError, fb.CaptureError):
             pass
         except BaseException as error:
             errors.append(error)
 
-    with ps.Device(device.name, private=True) as opened:
+    with fb.Device(device.name, private=True) as opened:
         threads = [threading.Thread(target=run, args=(work, opened)) for work in (fill, capture, replay)]
         for thread in threads:
             thread.start()

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observe, watch
 
@@ -37,7 +37,7 @@ def nothing_forbidden(watched):
 
 @pytest.fixture
 def device(watched):
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         if not device.driver.has_addresses:
             pytest.skip("no addresses")
         yield device

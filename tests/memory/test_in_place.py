@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 pytestmark = pytest.mark.executes
@@ -74,7 +74,7 @@ def test_a_held_use_is_waited_for(device, make_queue, hold, program, in_place):
 
 @pytest.mark.parametrize("how", ["closed", "dropped", "device closed"])
 def test_the_memory_lives_as_long_as_the_array(device, in_place, how):
-    own = ps.Device(device.name)
+    own = fb.Device(device.name)
     buffer = own.array(VALUES)
     view = np.from_dlpack(buffer)
     if how == "closed":
@@ -104,7 +104,7 @@ def test_the_memory_counts_as_changing_while_the_array_lives(device, queue, prog
     kernel = device.program(
         "kernel void k(global const int *n, global int *room, global int *to) { for (int i = 0; i < n[0]; i++) "
         "room[i] = i; to[0] = room[n[0] - 1]; }")["k"]  # fmt: skip
-    kernel.scratch("room", ps.MaxOver("n") * 4)
+    kernel.scratch("room", fb.MaxOver("n") * 4)
     n, to = device.array(np.array([10], "i4")), device.zeros(1, "i4")
     view = np.from_dlpack(n)
     for size in (10, 1000, 100_000):
@@ -123,7 +123,7 @@ def test_many_exports(device, in_place):
 def test_shared_memory_is_handed_out(device, queue, program):
     try:
         buffer = device.zeros(COUNT, "i4", "shared")
-    except ps.NotSupportedError:
+    except fb.NotSupportedError:
         pytest.skip("the device has no shared memory")
     queue.launch(program["fill"], COUNT, 1, buffer, 3)
     assert (np.from_dlpack(buffer) == 3).all()
@@ -148,7 +148,7 @@ def test_asarray_without_a_copy(device, in_place):
     buffer = device.array(VALUES)
     np.asarray(buffer, copy=False)[3] = 77
     assert buffer.item(3) == 77
-    with refused(ps.InvalidArgumentError, ValueError, "copy=False"):
+    with refused(fb.InvalidArgumentError, ValueError, "copy=False"):
         np.asarray(buffer, "f8", copy=False)
 
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_handed_out(device, queue, in_place):
         np.from_dlpack(device.empty(4, [("a", "i4"), ("b", "f4")]))
     buffer = device.empty(4)
     buffer.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         np.from_dlpack(buffer)
 
 
@@ -176,9 +176,9 @@ def test_memory_of_a_device_that_the_host_cannot_read(device, hold, queue):
 def test_no_wait_in_a_capture_or_on_the_host_thread(device, queue, in_place):
     buffer = device.zeros(4)
     queue.host(lambda: np.from_dlpack(buffer))
-    with pytest.raises(ps.Error, match="host function"):
+    with pytest.raises(fb.Error, match="host function"):
         queue.finish()
-    with pytest.raises(ps.CaptureError), queue.capture():
+    with pytest.raises(fb.CaptureError), queue.capture():
         np.from_dlpack(buffer)
 
 
@@ -250,7 +250,7 @@ def test_the_owner_lives_until_the_work_is_done(device, queue, hold, program, ta
 
 
 def test_element_types_are_checked(device, queue, program, takes_host, refuses):
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 0", "int32", ".view"):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "int32", ".view"):
         queue.launch(program["fill"], 1, 1, DLPack(np.zeros(4, "f8")), 1)
 
 
@@ -258,10 +258,10 @@ def test_what_as_buffer_refuses(device, takes_host):
     frozen = VALUES.copy()
     frozen.flags.writeable = False
     for wrong, word in ((frozen, "read-only"), (VALUES[::2], "np.ascontiguousarray"), (np.array([None]), "Python")):
-        with refused(ps.InvalidArgumentError, ValueError, "as_buffer", word):
+        with refused(fb.InvalidArgumentError, ValueError, "as_buffer", word):
             device.as_buffer(wrong)
     for wrong in (3, None, "text", [1, 2]):
-        with refused(ps.ArgumentTypeError, TypeError, "as_buffer", type(wrong).__name__, "Device.array"):
+        with refused(fb.ArgumentTypeError, TypeError, "as_buffer", type(wrong).__name__, "Device.array"):
             device.as_buffer(wrong)
 
 
@@ -270,14 +270,14 @@ def test_memory_on_another_device_is_refused(device, takes_host):
         def __dlpack_device__(self):
             return (2, 0)
 
-    with refused(ps.ArgumentTypeError, TypeError, "Elsewhere", "another device"):
+    with refused(fb.ArgumentTypeError, TypeError, "Elsewhere", "another device"):
         device.as_buffer(Elsewhere(VALUES))
 
 
 def test_devices_that_do_not_reach_the_host(device):
     if device.driver.takes_host:
         pytest.skip("it does")
-    with refused(ps.Error, Exception, "as_buffer", "Device.array"):
+    with refused(fb.Error, Exception, "as_buffer", "Device.array"):
         device.as_buffer(VALUES.copy())
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.memory.slabs import size_class
 from tests.helpers.refusals import refused
 
@@ -118,7 +118,7 @@ def test_each_user_of_the_same_memory_sees_its_own(device, queue, hold, fill, po
     for value in range(20):
         buffer = queue.alloc(N, "i4")
         queue.launch(fill, N // 10, 10, buffer, value)
-        outs.append(ps.host_empty(N, "i4", device=device))  # a copy to pageable memory may wait for the queue
+        outs.append(fb.host_empty(N, "i4", device=device))  # a copy to pageable memory may wait for the queue
         queue.copy(outs[-1], buffer)
         queue.free(buffer)
     gate.open()
@@ -166,7 +166,7 @@ def read_behind_a_gate(queue, hold, fill, gated=None):
     queue.launch(fill, N // 10, 10, buffer, 1)
     queue.finish()
     gate = hold(queue)
-    out = ps.host_empty(N, "i4", device=queue.device)  # a copy to pageable memory may wait for the queue
+    out = fb.host_empty(N, "i4", device=queue.device)  # a copy to pageable memory may wait for the queue
     queue.copy(out, buffer)
     return buffer, out, gate
 
@@ -447,7 +447,7 @@ def test_a_view_keeps_the_memory(queue, pool):
     address = view.address
     assert queue.alloc(N, "i4").address != address - 40
     queue.free(view)
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         view.get()
 
 
@@ -520,7 +520,7 @@ def test_idle_memory_is_given_up_before_an_allocation_fails(device, queue, pool)
     def allocate(nbytes, usm_type="device"):
         if pool.reserved:
             failed.append(nbytes)
-            raise ps.OutOfMemoryError("for the test")
+            raise fb.OutOfMemoryError("for the test")
         return real(nbytes, usm_type)
 
     with mock.patch.object(device.driver, "allocate", allocate):
@@ -534,7 +534,7 @@ def test_a_failed_allocation_changes_nothing(device, queue, pool, refuses):
     buffer = queue.alloc(N)
     before = pool.reserved
     for elements in (1 << 50, 1 << 62, 1 << 70):
-        with refuses(ps.OutOfMemoryError, MemoryError, device.name):
+        with refuses(fb.OutOfMemoryError, MemoryError, device.name):
             queue.alloc(elements)
     assert (pool.used, pool.reserved) == (size_class(4 * N), before)
     queue.free(buffer)
@@ -548,7 +548,7 @@ def test_freeing_twice_is_refused(queue, pool, refuses):
     view = buffer[1:3]
     queue.free(buffer)
     for freed in (buffer, view):
-        with refuses(ps.ClosedError, RuntimeError, "freed"):
+        with refuses(fb.ClosedError, RuntimeError, "freed"):
             queue.free(freed)
     assert pool.used == 0
 
@@ -569,24 +569,24 @@ def test_using_freed_memory_is_refused(queue, program, pool, refuses):
         lambda: buffer[1:],
         lambda: buffer.address,
     ):
-        with refuses(ps.ClosedError, RuntimeError, "closed"):
+        with refuses(fb.ClosedError, RuntimeError, "closed"):
             use()
     assert not again.closed
 
 
 def test_freeing_what_is_not_from_alloc_is_refused(device, queue, refuses):
     buffer = device.empty(10)
-    with refuses(ps.InvalidArgumentError, ValueError, "alloc", "close()"):
+    with refuses(fb.InvalidArgumentError, ValueError, "alloc", "close()"):
         queue.free(buffer)
     assert not buffer.closed
     for wrong in (None, 5, np.zeros(3)):
-        with refuses(ps.ArgumentTypeError, TypeError, "Buffer", type(wrong).__name__):
+        with refuses(fb.ArgumentTypeError, TypeError, "Buffer", type(wrong).__name__):
             queue.free(wrong)
 
 
 def test_freeing_on_another_device_is_refused(queue, another, refuses):
     buffer = queue.alloc(10)
-    with another.queue() as other, refuses(ps.InvalidArgumentError, ValueError, "belongs to"):
+    with another.queue() as other, refuses(fb.InvalidArgumentError, ValueError, "belongs to"):
         other.free(buffer)
     assert not buffer.closed
 
@@ -595,35 +595,35 @@ def test_a_closed_queue_neither_allocates_nor_frees(device, queue, refuses):
     closed = device.queue()
     buffer = queue.alloc(10)
     closed.close()
-    with refuses(ps.ClosedError, RuntimeError, "closed"):
+    with refuses(fb.ClosedError, RuntimeError, "closed"):
         closed.alloc(10)
-    with refuses(ps.ClosedError, RuntimeError, "closed"):
+    with refuses(fb.ClosedError, RuntimeError, "closed"):
         closed.free(buffer)
     assert not buffer.closed
 
 
 @pytest.mark.parametrize(("shape", "dtype"), [(-1, "f4"), ("x", "f4"), (1, object), (1, "no such type")])
 def test_what_memory_cannot_hold_is_refused(queue, pool, refuses, shape, dtype):
-    with refuses(ps.Error, (TypeError, ValueError)):
+    with refuses(fb.Error, (TypeError, ValueError)):
         queue.alloc(shape, dtype)
     assert pool.used == 0
 
 
 def test_settings_are_checked(pool, refuses):
     for name in ("release_threshold", "used_high", "reserved_high"):
-        with refuses(ps.ArgumentTypeError, TypeError, name):
+        with refuses(fb.ArgumentTypeError, TypeError, name):
             setattr(pool, name, "much")
-        with refuses(ps.InvalidArgumentError, ValueError, name):
+        with refuses(fb.InvalidArgumentError, ValueError, name):
             setattr(pool, name, -1)
     for name in ("used_high", "reserved_high"):
-        with refuses(ps.InvalidArgumentError, ValueError, name):
+        with refuses(fb.InvalidArgumentError, ValueError, name):
             setattr(pool, name, 1)
-    with refuses(ps.ArgumentTypeError, TypeError, "Device.pool"):
-        ps.MemoryPool()
+    with refuses(fb.ArgumentTypeError, TypeError, "Device.pool"):
+        fb.MemoryPool()
 
 
 def test_closing_the_device_gives_everything_back():
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         queue = device.queue()
         device.pool.release_threshold = 1 << 30
         kept = queue.alloc(N)

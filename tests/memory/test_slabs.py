@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from tests.memory.test_pool import LARGE, N, allocations, fill, pool, queues, read_behind_a_gate
 from tests.observers.internals import block_size
 
@@ -447,10 +447,10 @@ def test_an_adopted_queue_gets_nothing_because_of_an_order(device):
     if not device.driver.has_addresses:
         pytest.skip("memory of this device has no addresses")
     context = cl.Context([device.info.native])
-    with ps.Device.adopt(context) as own:
+    with fb.Device.adopt(context) as own:
         own.pool.reuse_allow_internal_dependencies = own.pool.reuse_allow_opportunistic = False
         a = own.queue(blocking=False)
-        b = ps.Device.adopt_queue(cl.CommandQueue(context), blocking=False)
+        b = fb.Device.adopt_queue(cl.CommandQueue(context), blocking=False)
         buffer = a.alloc(N, "i4")
         address = buffer.address
         gate = a._gate()

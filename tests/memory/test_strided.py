@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = pytest.mark.executes
 
@@ -42,8 +42,8 @@ def test_parts_are_set_like_those_of_numpy(device, key):
 def test_contiguous_parts_are_buffers(device):
     buffer = device.array(CUBE)
     for key in (np.s_[2], np.s_[1:3], np.s_[2, 1:3], np.s_[2, 1], np.s_[:, :, :], np.s_[None, 2], np.s_[1, 2, 3]):
-        assert isinstance(buffer[key], ps.Buffer), key
-    assert isinstance(buffer[:, 1], ps.StridedView)
+        assert isinstance(buffer[key], fb.Buffer), key
+    assert isinstance(buffer[:, 1], fb.StridedView)
     assert buffer[:, 1].strides == CUBE[:, 1].strides
 
 
@@ -100,7 +100,7 @@ def test_in_a_capture(device, queue):
     graph.launch(queue)
     assert np.array_equal(second.get(queue=queue), CUBE[:, 2])
     for use in (first[:, 1].get, lambda: first[:, 1].set(3), lambda: first[:, 1].fill(3)):
-        with pytest.raises(ps.CaptureError, match="strided"), queue.capture(), queue:
+        with pytest.raises(fb.CaptureError, match="strided"), queue.capture(), queue:
             use()
 
 
@@ -121,7 +121,7 @@ def test_strided_and_fortran_arrays_are_sources(device, queue):
 
 
 def test_strided_pinned_arrays_are_sources(device, queue, hold):
-    pinned = ps.host_empty((64, 2), "i4", device)
+    pinned = fb.host_empty((64, 2), "i4", device)
     pinned[:] = np.arange(128).reshape(64, 2)
     buffer, expected = device.empty(64, "i4"), pinned[:, 1].copy()
     gate = hold(queue)
@@ -139,7 +139,7 @@ def test_strided_arrays_to_copy_to(device, queue):
         assert np.array_equal(out, CUBE)
     out = np.zeros((5, 12), "i4")[:, ::2]
     assert np.array_equal(buffer[..., 2].get(out=out), CUBE[..., 2])
-    with pytest.raises(ps.ArgumentTypeError, match=r"not C-contiguous .* buffer\.get\(out=array\)"):
+    with pytest.raises(fb.ArgumentTypeError, match=r"not C-contiguous .* buffer\.get\(out=array\)"):
         queue.copy(out, device.empty((5, 6), "i4"))
 
 
@@ -215,18 +215,18 @@ def test_fills_of_strided_parts_with_elements_of_three_bytes(device, queue):
 @pytest.mark.parametrize("key", [[0, 1], np.array([0, 1]), np.s_[0, [1, 2]], "a", 1.0, np.s_["a":"b"], np.s_[..., ...],
                                  np.s_[0, 0, 0, 0], np.s_[:, True]], ids=str)  # fmt: skip
 def test_what_is_no_basic_index(device, refuses, key):
-    with refuses(ps.ArgumentTypeError, TypeError):
+    with refuses(fb.ArgumentTypeError, TypeError):
         device.array(CUBE)[key]
 
 
 @pytest.mark.parametrize("key", [np.s_[5, 0], np.s_[:, 6], np.s_[..., -8]], ids=str)
 def test_indices_out_of_range(device, refuses, key):
-    with refuses(ps.OutOfRangeError, IndexError, "out of bounds"):
+    with refuses(fb.OutOfRangeError, IndexError, "out of bounds"):
         device.array(CUBE)[key]
 
 
 def test_a_launch_with_strided_memory(device, queue, program, refuses):
-    with refuses(ps.InvalidArgumentError, ValueError, "argument 0", "int* values", "strides", ".copy()"):
+    with refuses(fb.InvalidArgumentError, ValueError, "argument 0", "int* values", "strides", ".copy()"):
         queue.launch(program["fill"], 1, 1, device.array(CUBE)[::2], 1)
 
 
@@ -235,7 +235,7 @@ def test_a_launch_with_strided_memory(device, queue, program, refuses):
 )
 def test_copies_that_do_not_fit(device, queue, refuses, to, source):
     buffer, other = device.array(CUBE), device.array(CUBE)
-    with refuses(ps.InvalidArgumentError, ValueError, "copy"):
+    with refuses(fb.InvalidArgumentError, ValueError, "copy"):
         queue.copy(buffer[to], other[source])
 
 
@@ -244,23 +244,23 @@ def test_closed_memory(device, queue):
     part = buffer[:, 1]
     buffer.close()
     for use in (part.get, part.copy, lambda: part.set(1), lambda: part.fill(1), lambda: queue.copy(other, part)):
-        with pytest.raises(ps.ClosedError, match="closed"):
+        with pytest.raises(fb.ClosedError, match="closed"):
             use()
     assert part.closed
 
 
 def test_items_that_are_not_there(device, refuses):
     buffer = device.array(CUBE)
-    with refuses(ps.InvalidArgumentError, ValueError, "210 elements", "index"):
+    with refuses(fb.InvalidArgumentError, ValueError, "210 elements", "index"):
         buffer.item()
-    with refuses(ps.InvalidArgumentError, ValueError, "2 indices"):
+    with refuses(fb.InvalidArgumentError, ValueError, "2 indices"):
         buffer.item(0, 0)
-    with refuses(ps.OutOfRangeError, IndexError, "1000"):
+    with refuses(fb.OutOfRangeError, IndexError, "1000"):
         buffer.item(1000)
 
 
 def test_strided_memory_to_the_host_says_get(device, queue, refuses):
-    with refuses(ps.ArgumentTypeError, TypeError, "view.get(out=array)"):
+    with refuses(fb.ArgumentTypeError, TypeError, "view.get(out=array)"):
         queue.copy(np.zeros((5, 7), "i4"), device.array(CUBE)[:, 1])
 
 
@@ -309,7 +309,7 @@ def test_dlpack_copies_when_asked(device, refuses):
     assert np.array_equal(copied, CUBE[:, 1])
     with pytest.raises(BufferError, match="stream"):
         buffer[:, 1].__dlpack__(stream=1)
-    with refuses(ps.InvalidArgumentError, ValueError, "copy=False"):
+    with refuses(fb.InvalidArgumentError, ValueError, "copy=False"):
         np.asarray(buffer[:, 1], "f8", copy=False)
 
 
@@ -376,6 +376,6 @@ def test_memory_that_is_closed_by_another_thread(device, queue):
             for _ in range(20):
                 buffer[:, 1].copy()
                 buffer.reshape(-1).view("u1")[3:]
-        except ps.ClosedError:
+        except fb.ClosedError:
             pass
         thread.join()

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 torch = pytest.importorskip("torch")
 
@@ -159,7 +159,7 @@ def test_types_both_ways(device, dtype):
 
 def test_bytes_of_a_type_that_numpy_lacks(device, queue, program, refuses):
     tensor = torch.ones(8, dtype=torch.bfloat16)
-    with refuses(ps.ArgumentTypeError, TypeError, "torch.Tensor of torch.bfloat16", ".view(torch.uint8)"):
+    with refuses(fb.ArgumentTypeError, TypeError, "torch.Tensor of torch.bfloat16", ".view(torch.uint8)"):
         device.as_buffer(tensor)
     queue.copy(device.as_buffer(tensor.view(torch.uint8)), np.zeros(8, "u2"))
     queue.finish()
@@ -181,7 +181,7 @@ UNFIT = {
 @pytest.mark.parametrize("what", UNFIT)
 def test_tensors_that_are_refused(device, queue, program, refuses, what):
     make, builtin, word = UNFIT[what]
-    kind = ps.ArgumentTypeError if builtin is TypeError else ps.InvalidArgumentError
+    kind = fb.ArgumentTypeError if builtin is TypeError else fb.InvalidArgumentError
     tensor = make()
     with refuses(kind, builtin, "as_buffer", word):
         device.as_buffer(tensor)
@@ -193,12 +193,12 @@ def test_tensors_that_are_refused(device, queue, program, refuses, what):
 
 def test_what_needs_gradients_is_not_copied_silently(device, refuses):
     tensor = torch.zeros(8, requires_grad=True)
-    with refuses(ps.ArgumentTypeError, TypeError, "array", "detach()"):
+    with refuses(fb.ArgumentTypeError, TypeError, "array", "detach()"):
         device.array(tensor)
-    with refuses(ps.ArgumentTypeError, TypeError, "set", "detach()"):
+    with refuses(fb.ArgumentTypeError, TypeError, "set", "detach()"):
         device.empty(8, "f4").set(tensor)
 
 
 def test_the_type_is_compared(queue, program, refuses):
-    with refuses(ps.ArgumentTypeError, TypeError, "argument 0", "8 bytes"):
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "8 bytes"):
         queue.launch(program["fill"], 1, 1, torch.zeros(8, dtype=torch.float64), 1)

@@ -5,14 +5,14 @@ import gc
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 
 def made(device, usm_type, shape=64, dtype="i4"):
     try:
         return device.empty(shape, dtype, usm_type=usm_type)
-    except ps.NotSupportedError:
+    except fb.NotSupportedError:
         pytest.skip(f"the device has no {usm_type} memory")
 
 
@@ -59,21 +59,21 @@ def test_the_array_keeps_the_memory(device, usm_type):
 def test_memory_of_the_device_is_not_the_hosts(device):
     buffer = device.empty(64)
     assert buffer.usm_type == "device"
-    with refused(ps.NotSupportedError, NotImplementedError, ".get()", "shared"):
+    with refused(fb.NotSupportedError, NotImplementedError, ".get()", "shared"):
         buffer.host  # noqa: B018
 
 
 def test_closed_memory_is_not_looked_at(device):
     buffer = made(device, "shared")
     buffer.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         buffer.host  # noqa: B018
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         buffer.usm_type  # noqa: B018
 
 
 def test_an_unknown_usm_type_is_refused(device):
-    with refused(ps.InvalidArgumentError, ValueError, "'managed'", "shared"):
+    with refused(fb.InvalidArgumentError, ValueError, "'managed'", "shared"):
         device.empty(64, usm_type="managed")
 
 

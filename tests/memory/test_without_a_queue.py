@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 
@@ -82,7 +82,7 @@ def write_bound(queue, kernels, x):
 def write_by_pointers(queue, kernels, x):
     try:
         links = queue.device.array(np.array([x.address], "u8"))
-    except ps.NotSupportedError as error:
+    except fb.NotSupportedError as error:
         pytest.skip(str(error))
     queue.device.finish()
     queue.launch(kernels["chase"], 1, 1, links, TURNS)
@@ -236,18 +236,18 @@ def test_a_read_is_refused_while_a_capture_is_under_way(device, make_queue, hold
     queue = make_queue(blocking=False)
     hold(free)
     free.launch(kernels["late"], 1, 1, x, 1)
-    invalid = pytest.raises(ps.CaptureInvalidatedError)
-    with invalid, queue.capture(), refused(ps.CaptureUnsupportedError, RuntimeError, "captured"):
+    invalid = pytest.raises(fb.CaptureInvalidatedError)
+    with invalid, queue.capture(), refused(fb.CaptureUnsupportedError, RuntimeError, "captured"):
         x.get()
-    invalid = pytest.raises(ps.CaptureInvalidatedError)
-    with invalid, queue.capture(), queue, refused(ps.CaptureUnsupportedError, RuntimeError, "finish"):
+    invalid = pytest.raises(fb.CaptureInvalidatedError)
+    with invalid, queue.capture(), queue, refused(fb.CaptureUnsupportedError, RuntimeError, "finish"):
         x.get()
 
 
 def test_a_read_of_the_null_queue_is_refused_while_a_blocking_queue_is_captured(make_queue, hold, kernels, x, free):
     hold(free)
     free.launch(kernels["late"], 1, 1, x, 1)
-    with pytest.raises(ps.CaptureInvalidatedError), make_queue().capture(), pytest.raises(ps.CaptureImplicitError):
+    with pytest.raises(fb.CaptureInvalidatedError), make_queue().capture(), pytest.raises(fb.CaptureImplicitError):
         x.get()
 
 

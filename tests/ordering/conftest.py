@@ -1,6 +1,6 @@
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe, watch
@@ -24,7 +24,7 @@ def nothing_forbidden(watched):
 
 @pytest.fixture(scope=validation.scope("module"))
 def device(watched):
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         yield device
 
 

@@ -11,7 +11,7 @@ import random
 import threading
 from collections import Counter
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observer_of
 from tests.observers import recordings
@@ -77,7 +77,7 @@ class FailingPlayer(MixedPlayer):
             return
         try:
             super().play_one(*operation)
-        except ps.Error as error:
+        except fb.Error as error:
             self.program.errors.append(error)
             for queue in self.queues:  # one may be forgotten, and no other be made in its place
                 self.program.adopt(queue)
@@ -89,7 +89,7 @@ class FailingPlayer(MixedPlayer):
         """
         self.program.open()
         for _ in range(50):
-            with contextlib.suppress(ps.Error):
+            with contextlib.suppress(fb.Error):
                 self.program.device.finish()
                 return True
         return False
@@ -157,7 +157,7 @@ class FailingBench:
     def wait_for_host_thread(self):
         """Let it give back what it had last: it may have dropped a device, and calls one function after the other."""
         if EXECUTES or self.backend == "cuda":  # what stands in for CUDA's driver calls host functions, too
-            with ps.Device(self.name, private=True) as device:
+            with fb.Device(self.name, private=True) as device:
                 device.null_queue.host(gc.collect)
                 device.finish()
 
@@ -193,7 +193,7 @@ class FailingBench:
             finally:
                 self.driver.forgive()
             for _ in range(2):  # an error may come late, once
-                with contextlib.suppress(ps.Error):
+                with contextlib.suppress(fb.Error):
                     device.finish()
             device.finish()
             self.errors += len(errors)
@@ -216,7 +216,7 @@ def play(device, built, operations):
             for each in own:
                 player.play_one(*each)
             players.append(player)
-        except ps.Error as error:  # the player could not be made
+        except fb.Error as error:  # the player could not be made
             errors.append(error)
         except BaseException as error:
             wrong.append(error)

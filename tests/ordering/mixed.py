@@ -14,7 +14,7 @@ import threading
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import EXECUTES, observe
 
 from .mixed_program import MOST, ROWS, SOURCE, HostMemory, MixedProgram
@@ -49,8 +49,8 @@ class MixedPlayer(Player):
         self.memories, self.pooled, self.graphs, self.results = [], set(), [], []
         device = program.device
         # A copy to pageable memory waits for the queue on some drivers, and a gate may hold that.
-        pageable = np.empty if device.driver.takes_pageable else functools.partial(ps.host_empty, device=device)
-        self.hosts = [HostMemory(pageable(SIZE, "u4")), HostMemory(ps.host_empty(SIZE, "u4", device=device))]
+        pageable = np.empty if device.driver.takes_pageable else functools.partial(fb.host_empty, device=device)
+        self.hosts = [HostMemory(pageable(SIZE, "u4")), HostMemory(fb.host_empty(SIZE, "u4", device=device))]
         self.rows = [self.made(Memory(device.empty(ROWS, "u4"), 0), 40 * i + 3, i) for i in range(2)]
         for i in range(3):
             self.memories.append(self.made(Memory(device.empty(SIZE, "u4"), 0), i, i))
@@ -187,7 +187,7 @@ class MixedPlayer(Player):
         elif what == "step":
             self.repeat(slot, i * 10000 + j * 100 + k)
         elif what == "finish within":
-            with contextlib.suppress(ps.TimeoutError):
+            with contextlib.suppress(fb.TimeoutError):
                 queue.finish(timeout=0)
         elif what != "finish device" or self.alone:
             self.play(what, slot, i, insist)
@@ -211,12 +211,12 @@ class Bench:
     def __init__(self, name=None, watched=False):
         self.watched, self.pairs = watched, 0  # whether the driver's calls are, and the pairs that were judged
         # Private: an observer that answers for null hardware knows nothing of gates from before its watch.
-        self.devices = [ps.Device(name, debug=debug, private=True) for debug in (False, True, False)]
+        self.devices = [fb.Device(name, debug=debug, private=True) for debug in (False, True, False)]
         self.devices[2].pool.growth_limit = 0
         self.built = []
         for device in self.devices:
             program = device.program(SOURCE)
-            program["tally"].scratch("room", 4 * ps.MaxOver("rows"))
+            program["tally"].scratch("room", 4 * fb.MaxOver("rows"))
             self.built.append(program)
             _ = device._moves  # built before a gate is closed: CUDA builds nothing while one is
 

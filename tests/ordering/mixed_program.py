@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 from . import program as simple
 from .happens_before import operations_in
@@ -118,7 +118,7 @@ class MixedProgram(Program):
         def becomes():
             return memory.model * np.uint32(3) + np.uint32(total)
 
-        action = self.launching("gather", memory, ps.by_value(block), becomes=becomes)
+        action = self.launching("gather", memory, fb.by_value(block), becomes=becomes)
 
         def submit(queue):
             block[:] = np.arange(k, k + BLOCK)

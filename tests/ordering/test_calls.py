@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_steady_launches_make_one_call_and_nothing_else(device, kernels, buffer,
 
 
 def test_copies_between_buffers_and_pinned_memory_make_one_call_and_nothing_else(device, buffer, calls):
-    other, host = device.zeros(64, "u4"), ps.host_empty(64, "u4", device=device)
+    other, host = device.zeros(64, "u4"), fb.host_empty(64, "u4", device=device)
     for queue in (device.null_queue, device.queue(), device.queue(blocking=False)):
         for to, source in ((buffer, host), (host, buffer), (buffer, other)):
             queue.copy(to, source)

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import EXECUTES
 
 from .program import holds
@@ -84,7 +84,7 @@ def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer,
     after = (3 + (device.info.backend == "level_zero")) if what == "MARKER" else 0
     first = len(calls)
     calls.fail(name, calls.driver.FAILURE[0], after)
-    with pytest.raises(ps.Error, match=f"{name}.*{calls.driver.FAILURE[1]}"):
+    with pytest.raises(fb.Error, match=f"{name}.*{calls.driver.FAILURE[1]}"):
         null_commands(device, kernels, buffer)[what]()
     assert [call.name for call in calls.log if call.injected] == [name]
     if what == "MARKER":
@@ -106,7 +106,7 @@ def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, ke
         launch(queue, kernels, buffer, 2)
     before = state_of(device.null_queue)
     calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0], failing)
-    with pytest.raises(ps.Error, match=calls.driver.MARKER):
+    with pytest.raises(fb.Error, match=calls.driver.MARKER):
         launch(device.null_queue, kernels, buffer)
     assert state_of(device.null_queue) == before
     launch(busy[1], kernels, buffer, 3)  # one of them goes on meanwhile
@@ -120,7 +120,7 @@ def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, ke
 def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer, calls, busy):
     alive = calls.events_alive()
     calls.fail(calls.driver.FLUSH, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.FLUSH):
+    with pytest.raises(fb.Error, match=calls.driver.FLUSH):
         busy[0].record()
     assert calls.events_alive() == alive
     assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
@@ -136,7 +136,7 @@ def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, ke
     launch(null, kernels, buffer)
     before = state_of(queue)
     calls.fail(name, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=name):
+    with pytest.raises(fb.Error, match=name):
         queue.copy(buffer, bytes(256)) if what == "UPLOAD" else launch(queue, kernels, buffer, 9)
     assert state_of(queue) == before
     first = len(calls)
@@ -163,7 +163,7 @@ def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, b
     ):  # fmt: skip
         before, alive = state_of(queue), calls.events_alive()
         calls.fail(name, calls.driver.FAILURE[0])
-        with pytest.raises(ps.Error, match=name if isinstance(name, str) else "|".join(name)):
+        with pytest.raises(fb.Error, match=name if isinstance(name, str) else "|".join(name)):
             command()
         calls.forgive()
         if command == queue._gate:
@@ -181,12 +181,12 @@ def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
     calls.fail(calls.driver.FINISH, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.FINISH):
+    with pytest.raises(fb.Error, match=calls.driver.FINISH):
         queue.finish()
     assert not queue.empty
     event = queue.record()
     calls.fail(calls.driver.WAIT, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.WAIT):
+    with pytest.raises(fb.Error, match=calls.driver.WAIT):
         event.wait()
     assert not queue.empty
     event.wait()
@@ -199,7 +199,7 @@ def test_a_device_whose_finish_fails_has_waited_for_all_queues(device, kernels, 
     for queue in queues:
         launch(queue, kernels, buffer)
     calls.fail(calls.driver.WAIT, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.WAIT):
+    with pytest.raises(fb.Error, match=calls.driver.WAIT):
         device.finish()
     assert all(queue.empty for queue in queues)
     device.finish()
@@ -213,7 +213,7 @@ def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
     launch(queue, kernels, buffer)
     event = queue.record()
     calls.fail((calls.driver.QUERY, calls.driver.FINISH), calls.driver.FAILURE[0])  # whichever the driver asks by
-    with pytest.raises(ps.Error, match=calls.driver.EVENT_FAILURE):
+    with pytest.raises(fb.Error, match=calls.driver.EVENT_FAILURE):
         {"query": queue.query, "event": event.query, "timeout": lambda: queue.finish(timeout=1)}[ask]()
     calls.forgive()
     assert not queue.empty
@@ -229,7 +229,7 @@ def test_memory_of_a_copy_is_kept_while_nobody_knows_whether_it_is_done(device, 
     """Or the copy would write to memory that the host has freed."""
     queue = device.queue(blocking=False)
     gate = hold(queue)
-    to = ps.host_empty(64, "u4", device=device)
+    to = fb.host_empty(64, "u4", device=device)
     queue.copy(to, buffer)
     del to
     for _ in range(3):
@@ -265,7 +265,7 @@ def test_a_query_that_fails_is_no_failure_of_the_command(device, kernels, buffer
     launch(queue, kernels, buffer)
     event = queue.record()
     calls.fail(calls.driver.QUERY, calls.driver.FAILURE[0])
-    with pytest.raises(ps.DriverError, match=f"{calls.driver.QUERY} failed") as caught:
+    with pytest.raises(fb.DriverError, match=f"{calls.driver.QUERY} failed") as caught:
         event.query()
     assert (caught.value.call, caught.value.name) == (calls.driver.QUERY, calls.driver.FAILURE[1])
     event.wait()
@@ -278,8 +278,8 @@ def test_a_queue_that_a_thread_waits_for_is_not_released(device, calls):
     import pyopencl as cl
 
     context = cl.Context([device.info.native])
-    own = ps.Device.adopt(context)
-    queue = ps.Device.adopt_queue(cl.CommandQueue(context))
+    own = fb.Device.adopt(context)
+    queue = fb.Device.adopt_queue(cl.CommandQueue(context))
     queue.fill(own.empty(64, "u4"), 1)
     handle = calls.handle_of(queue)
 
@@ -310,7 +310,7 @@ def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buff
     buffer.set(1)
     device.finish()
     calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.ARGUMENT + r".*argument 1 \(uint k\)"):
+    with pytest.raises(fb.Error, match=calls.driver.ARGUMENT + r".*argument 1 \(uint k\)"):
         launch(queue, kernels, buffer, 2)
     first = len(calls)
     launch(queue, kernels, buffer, 1)  # what it was before: set again all the same
@@ -322,7 +322,7 @@ def test_arguments_set_before_a_failed_launch_stay_known(device, kernels, buffer
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer, 1)
     calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.LAUNCH):
+    with pytest.raises(fb.Error, match=calls.driver.LAUNCH):
         launch(queue, kernels, buffer, 2)
     first = len(calls)
     launch(queue, kernels, buffer, 2)
@@ -334,7 +334,7 @@ def test_a_bound_launch_that_fails(device, kernels, buffer, calls, busy):
     bound = kernels["advance"].bind(null, 4, 16, buffer, 1)
     before = state_of(null)
     calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=calls.driver.LAUNCH):
+    with pytest.raises(fb.Error, match=calls.driver.LAUNCH):
         bound()
     assert state_of(null) == before
     first = len(calls)
@@ -351,7 +351,7 @@ def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kerne
     before, alive = state_of(queue), calls.events_alive()
     ran = []
     calls.fail(name, calls.driver.FAILURE[0])
-    with pytest.raises(ps.Error, match=name if isinstance(name, str) else "|".join(name)):
+    with pytest.raises(fb.Error, match=name if isinstance(name, str) else "|".join(name)):
         queue.host(lambda: ran.append(1))
     calls.forgive()
     if what == "MARKER":  # that of the point before it
@@ -398,7 +398,7 @@ def test_what_a_failed_call_left_in_a_queue_keeps_it(device, kernels, buffer, ca
         }[command]
         first, handle = len(calls), calls.handle_of(queue)
         calls.fail(name, calls.driver.FAILURE[0], after)
-        with contextlib.suppress(ps.Error):
+        with contextlib.suppress(fb.Error):
             run()
         calls.forgive()
         made = calls.since(first)
@@ -428,7 +428,7 @@ def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
             calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
         try:
             launch(queues[k % 3], kernels, buffers[k % 3], 1)
-        except ps.Error:
+        except fb.Error:
             failed += 1
     assert failed == 6
     device.finish()
@@ -456,5 +456,5 @@ def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, 
     launch(other, kernels, second)
     other.finish()
     assert holds(second, 1, other)
-    with contextlib.suppress(ps.DriverError):  # where nobody has heard of the failure, closing the Device would tell it
+    with contextlib.suppress(fb.DriverError):  # where nobody has heard of the failure, closing the Device would tell it
         held.finish()

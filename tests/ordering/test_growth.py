@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.observers.internals import KeptClock, locked, reductions_of, uses_of
 
 CHUNK = 32  # entries of a clock
@@ -160,7 +160,7 @@ MANY = 1024
 def use(device):
     with device.program(SCRATCH) as program:
         kernel = program["use"]
-        kernel.scratch("stack", ps.MaxOver("rows") + 1)
+        kernel.scratch("stack", fb.MaxOver("rows") + 1)
         yield kernel
 
 
@@ -202,7 +202,7 @@ kernel void use(global const int *rows, global uchar *stack) { stack[0] = (uchar
 @pytest.fixture
 def last(device):
     with device.program(LAST) as program:
-        program["use"].scratch("stack", ps.MaxOver("rows") + 1)
+        program["use"].scratch("stack", fb.MaxOver("rows") + 1)
         yield program
 
 
@@ -215,7 +215,7 @@ def get_result(queue, last, rows):
 
 
 def get_results(queue, last, rows):
-    ps.results(launch(queue, last, rows), launch(queue, last, rows))
+    fb.results(launch(queue, last, rows), launch(queue, last, rows))
 
 
 def await_result(queue, last, rows):

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .program import holds
 
@@ -42,7 +42,7 @@ def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how,
     if "close" in how:
         queue.close()
         queue.close()
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             launch(queue, kernels, buffer)
     if "drop" in how:
         del queue
@@ -190,7 +190,7 @@ def test_ids_of_queues_are_never_used_again(device):
         seen.add(queue.id)
         del queue
         device.finish()
-    with ps.Device(private=True) as other:
+    with fb.Device(private=True) as other:
         assert other.queue().id not in seen
         assert other.null_queue.id not in seen
 
@@ -242,7 +242,7 @@ def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(devi
 
 def test_the_queues_of_a_dropped_device_end_when_their_work_has(device, calls, hold):
     """Another Device that is opened looks after them."""
-    held, dropped = device.queue(blocking=False), ps.Device(private=True)
+    held, dropped = device.queue(blocking=False), fb.Device(private=True)
     gate = hold(held)
     queue = dropped.queue(blocking=False)
     queue.wait(held.record())
@@ -252,7 +252,7 @@ def test_the_queues_of_a_dropped_device_end_when_their_work_has(device, calls, h
     gc.collect()
 
     def ended():
-        with ps.Device(private=True):
+        with fb.Device(private=True):
             return number in [call.object for call in calls.log if call.name == calls.driver.RELEASE_QUEUE]
 
     assert not ended()

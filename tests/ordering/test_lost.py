@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues import context
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, LOST, observe
@@ -20,7 +20,7 @@ def lossy():
     """A Device that can be lost, with a context of its own."""
     if select().backend not in LOST:
         pytest.skip("no code says that this device is lost")
-    return ps.Device(private=True)
+    return fb.Device(private=True)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def lose(device, calls):
 
     def lose(name, command):
         calls.fail(name, code)
-        with pytest.raises(ps.DeviceLostError, match=word) as caught:
+        with pytest.raises(fb.DeviceLostError, match=word) as caught:
             command()
         calls.forgive()
         assert (abs(caught.value.code), caught.value.name) == (abs(code), word)  # negative if a command failed
@@ -79,7 +79,7 @@ def test_each_later_call_says_what_failed_first(device, kernels, calls, lose):
         lambda: device.empty(64, "u4"), lambda: queue.alloc(64, "u4"), lambda: device.program(SOURCE),
         lambda: buffer.get(queue=queue),
     ):  # fmt: skip
-        with pytest.raises(ps.DeviceLostError, match="is lost") as caught:
+        with pytest.raises(fb.DeviceLostError, match="is lost") as caught:
             call()
         assert str(error) in str(caught.value)
     assert not [call for call in calls.since(first) if calls.kind(call) == "command"]
@@ -94,13 +94,13 @@ def test_closing_it_gives_everything_back(watched):
         gate = queue._gate()
         queue.host(lambda: ran.append(1))
         calls.fail(calls.driver.LAUNCH, LOST[device.info.backend][0])
-        with pytest.raises(ps.DeviceLostError):
+        with pytest.raises(fb.DeviceLostError):
             queue.launch(advance, 4, 16, buffer, 1)
         gate.open()
         device.close()  # whoever closes it knows already
         device.close()
         assert device.closed
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             buffer.get()
         assert ran == [1]  # this driver still works
     alive = weakref.ref(device), weakref.ref(queue)
@@ -114,7 +114,7 @@ def test_a_wait_that_finds_it_lost(device, kernels, calls, lose):
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
     event = queue.record()
     error = lose(calls.driver.FINISH, queue.finish)
-    with pytest.raises(ps.DeviceLostError) as caught:
+    with pytest.raises(fb.DeviceLostError) as caught:
         event.query()
     assert str(error) in str(caught.value)
 
@@ -127,7 +127,7 @@ def test_a_query_that_finds_it_lost_waits_for_no_queue(device, kernels, calls, l
     event = queue.record()
     with locked(busy):
         error = lose(calls.driver.QUERY, event.query)
-    with pytest.raises(ps.DeviceLostError) as caught:
+    with pytest.raises(fb.DeviceLostError) as caught:
         queue.launch(kernels["advance"], 4, 16, buffer, 1)
     assert str(error) in str(caught.value)
     error = lose(calls.driver.LAUNCH, lambda: busy.launch(kernels["advance"], 4, 16, buffer, 1))
@@ -148,7 +148,7 @@ def test_closing_is_the_first_to_find_it_lost(watched):
         for name in (calls.driver.MARKER, calls.driver.FINISH, calls.driver.WAIT):
             for _ in range(20):
                 calls.fail(name, code)
-        with pytest.raises(ps.DeviceLostError, match=word):
+        with pytest.raises(fb.DeviceLostError, match=word):
             device.close()
         calls.forgive()
         assert device.closed
@@ -163,20 +163,20 @@ def test_others_go_on_and_a_new_one_has_its_own_context(watched, monkeypatch):
     monkeypatch.setattr(context, "_shared", [])  # or the context that is lost would be that of other tests
     if select().backend not in LOST:
         pytest.skip("no code says that this device is lost")
-    with ps.Device() as other:
+    with fb.Device() as other:
         code, word = LOST[other.info.backend]
-        with ps.Device(other.name) as device, ps.Device(other.name, private=True) as apart:
+        with fb.Device(other.name) as device, fb.Device(other.name, private=True) as apart:
             assert device._context is other._context
             advance, queue, buffer = device.program(SOURCE)["advance"], device.queue(), device.zeros(64, "u4")
             device.finish()
             with observe(device) as calls:
                 calls.fail(calls.driver.LAUNCH, code)
-                with pytest.raises(ps.DeviceLostError, match=word):
+                with pytest.raises(fb.DeviceLostError, match=word):
                     queue.launch(advance, 4, 16, buffer, 1)
             for lost in (device, other):
-                with pytest.raises(ps.DeviceLostError, match="is lost"):
+                with pytest.raises(fb.DeviceLostError, match="is lost"):
                     lost.finish()
-            with ps.Device(other.name) as fresh:
+            with fb.Device(other.name) as fresh:
                 assert fresh._context is not device._context
                 for each in (apart, fresh):
                     mine = each.zeros(64, "u4")
@@ -197,7 +197,7 @@ def test_threads_that_work_when_it_is_lost_all_hear_of_it(device, kernels, calls
                 queue.launch(kernels["advance"], 4, 16, buffer, 1)
                 queue.record().query()
                 queue.finish()
-        except ps.DeviceLostError as error:
+        except fb.DeviceLostError as error:
             told.append(str(error))
 
     threads = [threading.Thread(target=work) for _ in range(3)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.growth import MIB, growth
 
 pytestmark = pytest.mark.needs("no validation layer")  # it remembers every call
@@ -17,7 +17,7 @@ class Program:
     def __init__(self, device, make_queue, kernels):
         self.queue, self.other = make_queue(), make_queue()
         self.buffer, self.second = device.zeros(COUNT, "u4"), device.zeros(COUNT, "u4")
-        self.pinned = ps.host_empty(COUNT, "u4", device=device)
+        self.pinned = fb.host_empty(COUNT, "u4", device=device)
         self.kernel, self.event = kernels["advance"], device.event()
 
     def is_done(self):

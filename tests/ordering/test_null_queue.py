@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.observers.internals import is_listed, locked, nothing_is_listed
 
 from .happens_before import Relation
@@ -238,7 +238,7 @@ def test_a_dropped_wait_on_the_null_queue_is_no_command(checked):
 
 def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kernels):
     """HIP's own tests ask for it: nothing was ever submitted to the null queue of this device."""
-    with ps.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
+    with fb.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
         queue, free = program.queue(), program.queue(blocking=False)
         memory = program.memory()
         program.gate(free)
@@ -246,7 +246,7 @@ def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kern
         program.step(queue, memory, 1)
         assert (program.null.epoch, program.null.empty) == (0, True)
         assert not program.query(program.null)
-        with pytest.raises(ps.TimeoutError):
+        with pytest.raises(fb.TimeoutError):
             program.null.finish(timeout=0.02)
         program.open(gate)
         program.finish(program.null)
@@ -255,7 +255,7 @@ def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kern
 
 
 def test_the_first_finish_of_the_null_queue_speaks_too():
-    with ps.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
+    with fb.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
         queue = program.queue()
         memory = program.memory()
         program.step(queue, memory, 1)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 
 
@@ -36,7 +36,7 @@ def test_it_is_not_nested_and_ends_with_its_block(device, kernels):
 
 
 def test_a_device_opened_meanwhile_is_observed_too(device):
-    with observe(device) as calls, ps.Device(private=True) as other:
+    with observe(device) as calls, fb.Device(private=True) as other:
         fill = calls.name_of("FILL")
         seen = calls.count(fill)
         other.null_queue.fill(other.empty(4, "u4"), 1)
@@ -113,7 +113,7 @@ def test_it_fails_the_call_it_was_told_to(device, kernels):
         for k in range(5):
             try:
                 launch(queue, kernels, buffer)
-            except ps.Error as error:
+            except fb.Error as error:
                 failed.append((k, error.code, error.call, error.name))
         assert failed == [(2, code, calls.driver.LAUNCH, name)]
         assert [call.status for call in calls.log if call.injected] == [code]
@@ -131,7 +131,7 @@ def test_it_fails_allocations(device):
         for name in {call.name for call in calls.log if calls.kind(call) == "allocate"}:
             for _ in range(2):  # the second try is after what was closed is waited for
                 calls.fail(name, calls.driver.OUT_OF_MEMORY)
-            with pytest.raises(ps.OutOfMemoryError, match=name):
+            with pytest.raises(fb.OutOfMemoryError, match=name):
                 device.empty(4)
             calls.forgive()
 

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .happens_before import Relation
 
@@ -43,7 +43,7 @@ def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, ker
     kernel = device.program(
         "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
     )["use"]
-    kernel.scratch("stack", ps.MaxOver("counts") * 4 + 4)
+    kernel.scratch("stack", fb.MaxOver("counts") * 4 + 4)
     device.finish()
     writer.fill(counts, 3)
     if last == "command":
@@ -63,7 +63,7 @@ def test_a_size_waits_for_the_last_of_several_writes_of_a_queue(device, kernels,
     kernel = device.program(
         "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
     )["use"]
-    kernel.scratch("stack", ps.MaxOver("counts") * 4 + 4)
+    kernel.scratch("stack", fb.MaxOver("counts") * 4 + 4)
     writer.fill(counts, 3)
     writer.finish()
     writer.fill(counts, 5)
@@ -184,7 +184,7 @@ def test_a_wait_that_failed_does_not_make_the_other_queues_done(device, kernels,
 
 
 def suppressed(call):
-    with contextlib.suppress(ps.Error):
+    with contextlib.suppress(fb.Error):
         call()
 
 

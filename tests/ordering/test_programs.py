@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 
 from .program import SOURCE, program_on
@@ -156,7 +156,7 @@ def test_random_programs(device, kernels, recordings, program_steps):
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_random_programs_on_a_device_just_made(program_steps):
     """The first command, wait or finish of each queue of a device, the null queue's included."""
-    with ps.Device(private=True) as device, program_on(device, device.program(SOURCE)) as program:
+    with fb.Device(private=True) as device, program_on(device, device.program(SOURCE)) as program:
         player = Player(program)
         for step in program_steps:
             player.play(*step)

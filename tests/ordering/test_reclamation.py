@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.limits import most_held
 from tests.helpers.observer import EXECUTES
 
@@ -196,7 +196,7 @@ def test_a_collection_asks_two_busy_queues_and_the_next_one_others(device, calls
 
 def test_a_close_asks_another_devices_queue_once_however_much_waits_for_it(device, calls, hold):
     """The Devices of one context give back together what is done."""
-    mine, other = (ps.Device(device.name) for _ in range(2))
+    mine, other = (fb.Device(device.name) for _ in range(2))
     with mine, other:
         queue, buffer = mine.queue(blocking=False), mine.empty(64, "u4")
         fill = mine.program("kernel void fill(global uint *x) { x[get_global_id(0)] = 1; }")["fill"]
@@ -241,14 +241,14 @@ def test_queues_that_the_null_queue_never_asks_about_do_not_pile_up(device, call
 def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
     kernel = device.program("kernel void first(global uint* out, constant uint* many) { out[0] = many[0]; }")["first"]
     out, many = device.zeros(1, "u4"), np.zeros(16 << 10, "u4")
-    queue.launch(kernel, 1, 1, out, ps.by_value(many))
+    queue.launch(kernel, 1, 1, out, fb.by_value(many))
     device.finish()
     tracemalloc.start()
     try:
         gate = hold(queue)
         for k in range(100):
             many[0] = k
-            queue.launch(kernel, 1, 1, out, ps.by_value(many))
+            queue.launch(kernel, 1, 1, out, fb.by_value(many))
         held, _ = tracemalloc.get_traced_memory()
         gate.open()
         queue.finish()

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
 
@@ -399,7 +399,7 @@ def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, 
                     seen = submitted[0]
                     try:
                         null.launch(threaded["note"], 1, 1, counter, rows[i], row, 1)
-                    except ps.Error:
+                    except fb.Error:
                         continue
                     break
                 lowest[i].append(seen)
@@ -408,7 +408,7 @@ def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, 
 
     def add_with_failures():
         while running.is_set():
-            with contextlib.suppress(ps.Error):
+            with contextlib.suppress(fb.Error):
                 add()
 
     together(lambda: gather(0), lambda: gather(1), add_with_failures)

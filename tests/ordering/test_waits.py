@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .program import SOURCE, holds
 
@@ -325,7 +325,7 @@ def test_completion_travels_along_clocks(checked):
 @pytest.mark.parametrize("timing", [False, True])
 def test_a_record_that_had_to_wait_passes_on_what_it_waited_for(device, kernels, calls, hold, timing):
     """Its marker is a command of the null queue, with waits of its own."""
-    with ps.Device(timing=True, private=True) as fresh:
+    with fb.Device(timing=True, private=True) as fresh:
         queue, free = fresh.queue(), fresh.queue(blocking=False)
         buffer = fresh.array(np.zeros(64, "u4"))
         fresh.finish()

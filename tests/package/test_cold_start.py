@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs("no validation layer", "the default device")
 CHILD = """
 import json, sys
 import numpy as np
-import forebay as ps
+import forebay as fb
 from forebay.queues.kernels.cache import BinaryCache
 
 calls = {"hit": 0, "miss": 0, "put": 0}
@@ -45,15 +45,15 @@ SIZED = "kernel void sized(global const int *rows, global uchar *stack, int n) {
 def said(attempt):
     try:
         attempt()
-    except ps.Error as error:
+    except fb.Error as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
-with ps.Device(sys.argv[1], debug=EXECUTES) as device:
+with fb.Device(sys.argv[1], debug=EXECUTES) as device:
     part = np.zeros(1, "f4,i4,i8")
     part["f2"] = 1000
     queue, out = device.queue(), device.zeros(64, "i4")
-    given = out, out, out.view("f4"), ps.local(64), 5, np.array([0, 10000, 0], "f4")
+    given = out, out, out.view("f4"), fb.local(64), 5, np.array([0, 10000, 0], "f4")
     seen = {"ids": {}, "said": [], "out": []}
     if sys.argv[2:]:  # another process is to begin at the same time
         print("ready", flush=True)
@@ -76,7 +76,7 @@ with ps.Device(sys.argv[1], debug=EXECUTES) as device:
         if EXECUTES:
             seen["out"].append(int(out.get(queue=queue)[7]))
     sized = device.program(SIZED)["sized"]
-    sized.scratch("stack", ps.MaxOver("rows") + 3)
+    sized.scratch("stack", fb.MaxOver("rows") + 3)
     with queue:
         rows = device.array(np.arange(100, dtype="i4"))
     for turn in range(5):

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import cupy_style, hip, hiprtc
 from forebay.core import errors
 from forebay.queues.interop.names import OtherName
@@ -19,7 +19,7 @@ if not (ROOT / "setup.py").exists():
 
 pytestmark = pytest.mark.needs("no chosen device")
 
-FACES = {"forebay": ps, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc, "forebay.hip": hip}
+FACES = {"forebay": fb, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc, "forebay.hip": hip}
 OURS = ("forebay", "forebay.cupy_style")
 MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver", "RawModule"}
 WAITS = re.compile(r"\b_?(?:finish|finish_within|finish_queue|wait|wait_for_all|wait_on_host|synchronize)\(")
@@ -28,7 +28,7 @@ SAYS = re.compile(r"Return|hip\w*Error|HIPRTC_|`hip\w+`")  # what is returned, o
 
 def own_members(kind):
     """Public attributes of a class, as they stand in it and in the private classes that it derives from."""
-    public = [base for base in kind.__mro__[1:] if base.__name__ in ps.__all__]
+    public = [base for base in kind.__mro__[1:] if base.__name__ in fb.__all__]
     for base in kind.__mro__:
         if base.__module__.startswith("forebay") and base not in public:
             for name, value in vars(base).items():
@@ -69,7 +69,7 @@ def functions():
                 for member, value in own_members(thing):
                     value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
                     yield f"{name}.{member}", value
-    yield "Queue.launch", ps.Queue.launch
+    yield "Queue.launch", fb.Queue.launch
 
 
 FUNCTIONS = {name: function for name, function in functions() if callable(function)}
@@ -172,7 +172,7 @@ def test_what_waits_says_so(name):
 
 @pytest.mark.parametrize("name", sorted(MADE_BY_CALLING))
 def test_what_is_made_by_calling_it_names_its_parameters(name):
-    kind = getattr(ps, name, None) or getattr(cupy_style, name)
+    kind = getattr(fb, name, None) or getattr(cupy_style, name)
     assert re.search(r"Parameters\n *-----|`name`|\(nbytes\)", kind.__doc__)
 
 

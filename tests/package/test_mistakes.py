@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 
 SOURCE = """
@@ -29,38 +29,38 @@ class Setting:
 # What is done; the exception and the built-in that it derives from; what the message must have: the thing, and the way
 # out.
 def use_without_import(module):
-    found = vars(ps).pop(module)  # other tests have imported it
+    found = vars(fb).pop(module)  # other tests have imported it
     try:
-        return getattr(ps, module)
+        return getattr(fb, module)
     finally:
-        setattr(ps, module, found)
+        setattr(fb, module, found)
 
 
 MISTAKES = {
     "a launch of the kernel alone": (
         lambda s: s.queue.launch(s.fill),
-        ps.ArgumentTypeError, TypeError, ("1 given", "queue.launch(program['fill'], grid, block, values, value)")),
+        fb.ArgumentTypeError, TypeError, ("1 given", "queue.launch(program['fill'], grid, block, values, value)")),
     "a launch without grid and block": (
         lambda s: s.queue.launch(s.fill, s.ints, 3),
-        ps.ArgumentTypeError, TypeError, ("'fill'", "2 arguments after grid and block", "int* values, int value")),
+        fb.ArgumentTypeError, TypeError, ("'fill'", "2 arguments after grid and block", "int* values, int value")),
     "the arguments of a launch by name": (
         lambda s: s.queue.launch(kernel=s.fill, grid=1, block=1, args=(s.ints, 3)),
-        ps.ArgumentTypeError, TypeError, ("by name", "kernel, grid, block, args", "queue.launch(kernel, grid, block")),
+        fb.ArgumentTypeError, TypeError, ("by name", "kernel, grid, block, args", "queue.launch(kernel, grid, block")),
     "a kernel called as a function": (
         lambda s: s.fill(s.ints, 3),
-        ps.ArgumentTypeError, TypeError, ("grid and block", "fill[grid, block](...)")),
+        fb.ArgumentTypeError, TypeError, ("grid and block", "fill[grid, block](...)")),
     "a kernel's name instead of the kernel": (
         lambda s: s.queue.launch("fill", 1, 1, s.ints, 3),
-        ps.ArgumentTypeError, TypeError, ("str", "program['name']")),
+        fb.ArgumentTypeError, TypeError, ("str", "program['name']")),
     "a wait for nothing, as in SYCL": (
         lambda s: s.queue.wait(),
-        ps.ArgumentTypeError, TypeError, ("wait()", "an Event or a Queue", "finish()")),
+        fb.ArgumentTypeError, TypeError, ("wait()", "an Event or a Queue", "finish()")),
     "a wait with a timeout": (
         lambda s: s.queue.wait(1.5),
-        ps.ArgumentTypeError, TypeError, ("wait()", "float", "finish(timeout=seconds)")),
+        fb.ArgumentTypeError, TypeError, ("wait()", "float", "finish(timeout=seconds)")),
     "a wait for several events": (
         lambda s: s.queue.wait([s.untimed, s.untimed]),
-        ps.ArgumentTypeError, TypeError, ("wait()", "list", "one call for each")),
+        fb.ArgumentTypeError, TypeError, ("wait()", "list", "one call for each")),
     "a launch on the device": (
         lambda s: s.device.launch(s.fill, 1, 1, s.ints, 3),
         AttributeError, AttributeError, ("Device", "'launch'", "queue().launch(kernel, grid, block, *args)")),
@@ -71,50 +71,50 @@ MISTAKES = {
         lambda s: s.queue.get(s.ints),
         AttributeError, AttributeError, ("Queue", "'get'", "buffer.get(queue=queue)")),
     "a number by value": (
-        lambda s: ps.by_value(5),
-        ps.ArgumentTypeError, TypeError, ("by_value", "int", "numbers and Buffers are passed as they are")),
+        lambda s: fb.by_value(5),
+        fb.ArgumentTypeError, TypeError, ("by_value", "int", "numbers and Buffers are passed as they are")),
     "an array of nothing": (
         lambda s: s.device.array(None),
-        ps.InvalidArgumentError, ValueError, ("dtype('O')", "Python objects")),
+        fb.InvalidArgumentError, ValueError, ("dtype('O')", "Python objects")),
     "timing that is a word": (
         lambda s: s.device.event(timing="yes"),
-        ps.ArgumentTypeError, TypeError, ("event: timing", "bool", "str")),
+        fb.ArgumentTypeError, TypeError, ("event: timing", "bool", "str")),
     "a debug that is a word": (
-        lambda s: ps.Device(s.device.name, debug="yes"),
-        ps.ArgumentTypeError, TypeError, ("Device: debug", "bool", "str")),
+        lambda s: fb.Device(s.device.name, debug="yes"),
+        fb.ArgumentTypeError, TypeError, ("Device: debug", "bool", "str")),
     "a grid that is a float": (
         lambda s: s.queue.launch(s.fill, 64 / 8, 8, s.ints, 3),
-        ps.ArgumentTypeError, TypeError, ("'fill'", "grid", "float", "tuple of 1 to 3 ints")),
+        fb.ArgumentTypeError, TypeError, ("'fill'", "grid", "float", "tuple of 1 to 3 ints")),
     "a block that is too large": (
         lambda s: s.queue.launch(s.fill, 1, 1 << 30, s.ints, 3),
-        ps.InvalidArgumentError, ValueError, ("'fill'", "block", str(1 << 30), "allows")),
+        fb.InvalidArgumentError, ValueError, ("'fill'", "block", str(1 << 30), "allows")),
     "arguments in a tuple, as in CuPy": (
         lambda s: s.queue.launch(s.fill, (1,), (1,), (s.ints, 3)),
-        ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "a tuple, pass *args")),
+        fb.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "a tuple, pass *args")),
     "too few arguments": (
         lambda s: s.queue.launch(s.fill, 1, 1, s.ints),
-        ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "1 given", "int* values, int value")),
+        fb.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "1 given", "int* values, int value")),
     "a float for an integer": (
         lambda s: s.queue.launch(s.fill, 1, 1, s.ints, 1.5),
-        ps.ArgumentTypeError, TypeError, ("argument 1", "int value", "integer", "float")),
+        fb.ArgumentTypeError, TypeError, ("argument 1", "int value", "integer", "float")),
     "float64 for float32": (
         lambda s: s.queue.launch(s.scale, 1, 1, np.zeros(8), 2.0),
-        ps.ArgumentTypeError, TypeError, ("argument 0", "float* values", "float32", ".view")),
+        fb.ArgumentTypeError, TypeError, ("argument 0", "float* values", "float32", ".view")),
     "a list instead of an array": (
         lambda s: s.queue.launch(s.fill, 1, 1, [1, 2, 3], 3),
-        ps.ArgumentTypeError, TypeError, ("argument 0", "list", "Buffer", "array")),
+        fb.ArgumentTypeError, TypeError, ("argument 0", "list", "Buffer", "array")),
     "a strided array": (
         lambda s: s.queue.launch(s.fill, 1, 1, np.zeros((8, 8), "i4")[:, 0], 3),
-        ps.InvalidArgumentError, ValueError, ("argument 0", "not C-contiguous", "np.ascontiguousarray")),
+        fb.InvalidArgumentError, ValueError, ("argument 0", "not C-contiguous", "np.ascontiguousarray")),
     "an empty array": (
         lambda s: s.queue.launch(s.fill, 1, 1, np.zeros(0, "i4"), 3),
-        ps.InvalidArgumentError, ValueError, ("argument 0", "empty (shape (0,))")),
+        fb.InvalidArgumentError, ValueError, ("argument 0", "empty (shape (0,))")),
     "an array of Python objects": (
         lambda s: s.queue.launch(s.fill, 1, 1, np.array([1, None]), 3),
-        ps.InvalidArgumentError, ValueError, ("argument 0", "Python objects")),
+        fb.InvalidArgumentError, ValueError, ("argument 0", "Python objects")),
     "a strided part of a buffer": (
         lambda s: s.queue.launch(s.fill, 1, 1, s.ints[:, 0], 3),
-        ps.InvalidArgumentError, ValueError, ("argument 0", "one after another", ".copy()")),
+        fb.InvalidArgumentError, ValueError, ("argument 0", "one after another", ".copy()")),
     "synchronize, as in CUDA": (
         lambda s: s.queue.synchronize(),
         AttributeError, AttributeError, ("Queue", "'synchronize'", "finish()")),
@@ -137,20 +137,20 @@ MISTAKES = {
         lambda s: s.program.fil,
         AttributeError, AttributeError, ("Program", "'fil'")),
     "zeros of the module, as in NumPy": (
-        lambda s: ps.zeros(8),
+        lambda s: fb.zeros(8),
         AttributeError, AttributeError, ("'zeros'", "Device().array(host)")),
     "a Stream of the module, as in CuPy": (
-        lambda s: ps.Stream(),
+        lambda s: fb.Stream(),
         AttributeError, AttributeError, ("'Stream'", "Device().queue()")),
     "a context, as in pyopencl": (
-        lambda s: ps.create_some_context(),
+        lambda s: fb.create_some_context(),
         AttributeError, AttributeError, ("'create_some_context'", "forebay.Device(words)")),
     "hip without its import": (
         lambda s: use_without_import("hip"),
         AttributeError, AttributeError, ("'hip'", "from forebay import hip")),
     "a copy to another buffer, as if copy were set": (
         lambda s: s.ints.copy(s.floats),
-        ps.ArgumentTypeError, TypeError, ("Queue", "queue.copy(dst, src)")),
+        fb.ArgumentTypeError, TypeError, ("Queue", "queue.copy(dst, src)")),
     "HIP's constants without their enumeration, as in C": (
         lambda s: hip.hipMemcpyHostToDevice,
         AttributeError, AttributeError, ("hip.hipMemcpyKind.hipMemcpyHostToDevice",)),
@@ -162,49 +162,49 @@ MISTAKES = {
         AttributeError, AttributeError, ("Queue", "'graph'", "with queue.capture() as graph:")),
     "a copy to a list": (
         lambda s: s.queue.copy([0.0] * 8, s.floats),
-        ps.ArgumentTypeError, TypeError, ("list", "NumPy array")),
+        fb.ArgumentTypeError, TypeError, ("list", "NumPy array")),
     "the time between records without timing": (
         lambda s: s.untimed - s.untimed,
-        ps.InvalidArgumentError, ValueError, ("without timing", "record(timing=True)")),
+        fb.InvalidArgumentError, ValueError, ("without timing", "record(timing=True)")),
     "no kernels at all": (
         lambda s: s.device.program("void f(global int *x) { x[0] = 1; }")["f"],
-        ps.InvalidArgumentError, ValueError, ("'f'", "it has none", "kernel void")),
+        fb.InvalidArgumentError, ValueError, ("'f'", "it has none", "kernel void")),
     "a kernel that is not there": (
         lambda s: s.program["fil"],
-        ps.InvalidArgumentError, ValueError, ("'fil'", "'fill', 'scale'")),
+        fb.InvalidArgumentError, ValueError, ("'fil'", "'fill', 'scale'")),
     "the name of a file as the source": (
         lambda s: s.device.program("kernels/fill.cl"),
-        ps.InvalidArgumentError, ValueError, ("'kernels/fill.cl'", "name of a file", "read_text()")),
+        fb.InvalidArgumentError, ValueError, ("'kernels/fill.cl'", "name of a file", "read_text()")),
     "a copy of another size": (
         lambda s: s.queue.copy(s.ints, np.zeros(64)),
-        ps.InvalidArgumentError, ValueError, ("512 bytes", "256 bytes")),
+        fb.InvalidArgumentError, ValueError, ("512 bytes", "256 bytes")),
     "a copy from host to host": (
         lambda s: s.queue.copy(np.zeros(4), np.zeros(4)),
-        ps.ArgumentTypeError, TypeError, ("Buffer", "ndarray")),
+        fb.ArgumentTypeError, TypeError, ("Buffer", "ndarray")),
     "a copy to a strided array": (
         lambda s: s.queue.copy(np.zeros((8, 16), "i4")[:, ::2], s.ints),
-        ps.ArgumentTypeError, TypeError, ("not C-contiguous", "get(out=array)")),
+        fb.ArgumentTypeError, TypeError, ("not C-contiguous", "get(out=array)")),
     "a buffer that is closed": (
         lambda s: (s.ints.close(), s.queue.fill(s.ints, 1)),
-        ps.ClosedError, RuntimeError, ("buf is closed",)),
+        fb.ClosedError, RuntimeError, ("buf is closed",)),
     "a buffer in a pickle": (
         lambda s: pickle.dumps(s.ints),
-        ps.ArgumentTypeError, TypeError, ("forebay.Buffer", "not pickled", "get()", "Device.array")),
+        fb.ArgumentTypeError, TypeError, ("forebay.Buffer", "not pickled", "get()", "Device.array")),
     "a queue in a pickle, as a process pool makes it": (
         lambda s: pickle.dumps([s.queue]),
-        ps.ArgumentTypeError, TypeError, ("forebay.Queue", "not pickled", "Device.queue", "other process")),
+        fb.ArgumentTypeError, TypeError, ("forebay.Queue", "not pickled", "Device.queue", "other process")),
     "a device in a pickle": (
         lambda s: pickle.dumps(s.device),
-        ps.ArgumentTypeError, TypeError, ("forebay.Device", "not pickled", "Device(name)")),
+        fb.ArgumentTypeError, TypeError, ("forebay.Device", "not pickled", "Device(name)")),
     "memory of nobody": (
         lambda s: s.device.as_buffer([1, 2, 3]),
-        ps.Error, Exception, ("as_buffer", "Device.array")),
+        fb.Error, Exception, ("as_buffer", "Device.array")),
     "a class called": (
-        lambda s: ps.Queue(s.device),
-        ps.ArgumentTypeError, TypeError, ("Queue", "Device.queue")),
+        lambda s: fb.Queue(s.device),
+        fb.ArgumentTypeError, TypeError, ("Queue", "Device.queue")),
     "a backend that is not there": (
-        lambda s: ps.Device("vulkan"),
-        ps.InvalidArgumentError, ValueError, ("'vulkan'", "level_zero, opencl, cuda, sycl")),
+        lambda s: fb.Device("vulkan"),
+        fb.InvalidArgumentError, ValueError, ("'vulkan'", "level_zero, opencl, cuda, sycl")),
 }  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def test_there_are_twenty_five():
 ])  # fmt: skip
 def test_what_does_not_build_shows_the_line_and_a_caret_below(device, source, line, caret):
     """No number of the compiler stands before line and column, and no line of its own around the messages."""
-    with pytest.raises(ps.BuildError) as caught:
+    with pytest.raises(fb.BuildError) as caught:
         device.program(source)
     first, *log = str(caught.value).splitlines()
     assert device.name in first
@@ -263,9 +263,9 @@ def test_warnings_are_kept_also_when_the_program_comes_from_the_cache(device, tm
 def test_paths_are_not_sources(device, tmp_path):
     path = tmp_path / "fill"
     path.write_text(SOURCE)
-    with pytest.raises(ps.ArgumentTypeError, match=r"read_text\(\)"):
+    with pytest.raises(fb.ArgumentTypeError, match=r"read_text\(\)"):
         device.program(path)
-    with pytest.raises(ps.InvalidArgumentError, match="name of a file"):
+    with pytest.raises(fb.InvalidArgumentError, match="name of a file"):
         device.program(str(path))
     assert list(device.program(path.read_text())) == ["fill", "scale"]
 
@@ -303,6 +303,6 @@ def test_nothing_of_a_process_is_pickled_or_copied_by_accident(device, queue, pr
               program["fill"].bind(queue, 1, 1, buffer, 1)]  # fmt: skip
     for thing in things:
         for how in (pickle.dumps, copy.copy, copy.deepcopy):
-            with pytest.raises(ps.ArgumentTypeError, match=f"forebay.{type(thing).__name__} .*not pickled"):
+            with pytest.raises(fb.ArgumentTypeError, match=f"forebay.{type(thing).__name__} .*not pickled"):
                 how(thing)
-    pickle.loads(pickle.dumps((queue.stats, ps.ClosedError("x"))))
+    pickle.loads(pickle.dumps((queue.stats, fb.ClosedError("x"))))

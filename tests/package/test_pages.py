@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 from forebay.__main__ import commands
 from forebay.queues.interop.names import INSTEAD
@@ -16,11 +16,11 @@ if not (ROOT / "setup.py").exists():
 pytestmark = pytest.mark.needs("no chosen device")
 
 KINDS = {
-    "ps": ps, "forebay": ps, "device": ps.Device, "dev": ps.Device, "queue": ps.Queue, "other_queue": ps.Queue,
-    "buffer": ps.Buffer, "event": ps.Event, "kernel": ps.Kernel, "program": ps.Program, "graph": ps.Graph,
-    "executable": ps.ExecutableGraph, "Device": ps.Device, "Queue": ps.Queue, "Buffer": ps.Buffer, "Event": ps.Event,
-    "MemoryPool": ps.MemoryPool, "Program": ps.Program, "Stats": ps.Stats, "stats": ps.Stats,
-    "device.pool": ps.MemoryPool,
+    "fb": fb, "forebay": fb, "device": fb.Device, "dev": fb.Device, "queue": fb.Queue, "other_queue": fb.Queue,
+    "buffer": fb.Buffer, "event": fb.Event, "kernel": fb.Kernel, "program": fb.Program, "graph": fb.Graph,
+    "executable": fb.ExecutableGraph, "Device": fb.Device, "Queue": fb.Queue, "Buffer": fb.Buffer, "Event": fb.Event,
+    "MemoryPool": fb.MemoryPool, "Program": fb.Program, "Stats": fb.Stats, "stats": fb.Stats,
+    "device.pool": fb.MemoryPool,
 }  # fmt: skip
 NAMED = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, KINDS))})\.([a-z_]\w*)\b(?!\.\w)")
 # Submodules are no attributes of the package until they are imported; files have endings.

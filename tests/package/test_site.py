@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import cupy_style, hip, hiprtc
 from forebay.hip.table import table
 from tests.helpers import browser
@@ -105,7 +105,7 @@ def check_links(site, pages):
 
 def check_names(site, pages):
     anchors = set().union(*(read.anchors for read in pages.values()))
-    faces = {"forebay": ps, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc}
+    faces = {"forebay": fb, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc}
     names = {f"{face}.{name}" for face, module in faces.items() for name in module.__all__}
     assert names - anchors == {"forebay.__version__"}
 

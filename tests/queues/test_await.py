@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = pytest.mark.executes(run=False)  # on null hardware no event is ever reached by itself
 
@@ -166,10 +166,10 @@ def test_closed_queues_and_captures(device, make_queue):
         with queue.capture():
             await queue.record()
 
-    with pytest.raises(ps.CaptureError):
+    with pytest.raises(fb.CaptureError):
         asyncio.run(captured())
     queue.close()
-    with pytest.raises(ps.ClosedError, match="closed"):
+    with pytest.raises(fb.ClosedError, match="closed"):
         asyncio.run(queue.finished())
 
 

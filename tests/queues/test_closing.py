@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.turns import turns
 from tests.observers.internals import sharers_of
@@ -25,7 +25,7 @@ class Uses:
         with self.queue.capture() as graph:
             self.queue.fill(self.buffer, 2)
         self.graph = graph.instantiate()
-        self.other, self.pinned = device.queue(), ps.host_empty(64, "i4", device=device)
+        self.other, self.pinned = device.queue(), fb.host_empty(64, "i4", device=device)
 
     def launch(self):
         self.queue.launch(self.kernel, 1, 64, self.buffer)
@@ -63,7 +63,7 @@ USES = ["launch", "bound", "steps", "mixed", "graphs", "copies", "events"]
 
 def close_meanwhile(device, what):
     """Close a Device like this one while a thread uses it. Returns its queue and what the thread has raised."""
-    other, raised = ps.Device(device.name, private=True), []
+    other, raised = fb.Device(device.name, private=True), []
     uses, under_way = Uses(other), threading.Event()
 
     def work():
@@ -89,7 +89,7 @@ def close_meanwhile(device, what):
 def test_nothing_is_under_way_when_it_is_closed(device, what):
     for _ in turns(TURNS):
         queue, raised = close_meanwhile(device, what)
-        assert [type(error) for error in raised] == [ps.ClosedError]
+        assert [type(error) for error in raised] == [fb.ClosedError]
         assert queue.completed == queue.epoch
 
 
@@ -110,10 +110,10 @@ def test_nothing_of_it_is_left(device, what):
 @pytest.mark.parametrize("dropped", [False, True])
 def test_copies_of_pinned_memory_that_wait_for_a_gate(device, pins_of, dropped):
     """Closing waits for them, whether or not the program still has the memory."""
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     pins, queue = pins_of(other), other.queue()
     buffer = other.zeros(64, "i4")
-    source, result = (ps.host_empty(64, "i4", device=other) for _ in range(2))
+    source, result = (fb.host_empty(64, "i4", device=other) for _ in range(2))
     source[:] = 5
     gate = queue._gate()
     queue.copy(buffer, source)
@@ -132,7 +132,7 @@ def test_copies_of_pinned_memory_that_wait_for_a_gate(device, pins_of, dropped):
     assert pins() == 0 if dropped else result.tolist() == [5] * 64
 
 
-class Watched(ps.Device):
+class Watched(fb.Device):
     """A Device that calls ``meanwhile`` when `close` has waited, and is not closed yet."""
 
     meanwhile = None
@@ -152,12 +152,12 @@ def test_a_command_after_it_has_waited_and_before_it_decides(device, on):
     other.close()
     assert queue.epoch > 0
     assert queue.completed == queue.epoch
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         queue.fill(buffer, 1)
 
 
 def test_a_queue_that_is_made_meanwhile(device, monkeypatch):
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     make, made = other.driver.create_queue, []
 
     def create_queue(*arguments):
@@ -166,7 +166,7 @@ def test_a_queue_that_is_made_meanwhile(device, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(other.driver, "create_queue", create_queue)
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         other.queue()
     assert len(made) == 1
 

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.device import open_devices
 from tests.helpers import kernels
 from tests.helpers.observer import observe
@@ -28,7 +28,7 @@ def opened(device):
     """``opened()``: another Device for the same one. Nothing is given back by the garbage collector."""
     gc.collect()
     gc.disable()
-    yield lambda: ps.Device(device.name, private=True)
+    yield lambda: fb.Device(device.name, private=True)
     gc.enable()
 
 
@@ -63,7 +63,7 @@ def use_memory_of_launches(device):
     counts, queue = device.array(np.full(100, 3, "i4")), device.queue()
     program = device.program(SIZED_BY_DATA)
     work, out = program["work"], np.zeros(100, "i4") if device.driver.takes_pageable else device.zeros(100, "i4")
-    work.scratch("room", ps.MaxOver("counts") * 400)
+    work.scratch("room", fb.MaxOver("counts") * 400)
     queue.launch(work, 10, 10, out, counts)
     queue.launch(program["table"], 1, 1, bytes(5000), device.zeros(1, "i4"))
     queue.launch(program["table"], 1, 1, bytes(64), result="i4").get()

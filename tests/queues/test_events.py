@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 
@@ -142,7 +142,7 @@ def test_an_event_may_be_recorded_again_on_another_queue_after_its_own_was_close
     queue, other = make_queue(), make_queue()
     event = queue.record()
     queue.close()
-    with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+    with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
         queue.record(event)
     with hold(other):
         other.record(event)
@@ -151,7 +151,7 @@ def test_an_event_may_be_recorded_again_on_another_queue_after_its_own_was_close
 
 
 def test_events_of_a_closed_device(device):
-    with ps.Device(device.name, timing=True, private=True) as other:
+    with fb.Device(device.name, timing=True, private=True) as other:
         queue = other.queue()
         event, never = queue.record(timing=True), other.event()
     assert event.done
@@ -202,7 +202,7 @@ def test_time_of_an_event_that_is_not_done_is_refused(timed, hold):
     gate = hold(timed)
     end = timed.record(timing=True)
     for attempt in (lambda: end - start, lambda: start - end, lambda: end.elapsed(start)):
-        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "not done"):
+        with refused(fb.InvalidArgumentError, ValueError, "elapsed", "not done"):
             attempt()
     gate.open()
     end.wait()
@@ -213,12 +213,12 @@ def test_time_of_an_event_without_timing_is_refused(device, timed):
     start, plain, never = timed.record(timing=True), timed.record(), device.event(timing=True)
     timed.finish()
     for attempt in (lambda: plain - start, lambda: start - plain):
-        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "without timing"):
+        with refused(fb.InvalidArgumentError, ValueError, "elapsed", "without timing"):
             attempt()
     for attempt in (lambda: never - start, lambda: start - never):
-        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "never recorded"):
+        with refused(fb.InvalidArgumentError, ValueError, "elapsed", "never recorded"):
             attempt()
-    with refused(ps.ArgumentTypeError, TypeError, "Event", "int"):
+    with refused(fb.ArgumentTypeError, TypeError, "Event", "int"):
         start.elapsed(5)
     with pytest.raises(TypeError):
         start - 5
@@ -227,7 +227,7 @@ def test_time_of_an_event_without_timing_is_refused(device, timed):
 def test_timing_needs_a_queue_made_with_it(device, make_queue, refuses, queue):
     untimed = make_queue(timing=False)
     for attempt in (lambda: untimed.record(timing=True), lambda: untimed.record(device.event(timing=True))):
-        with refuses(ps.InvalidArgumentError, ValueError, "timing", "Device.queue(timing=True)"):
+        with refuses(fb.InvalidArgumentError, ValueError, "timing", "Device.queue(timing=True)"):
             attempt()
     assert not untimed.timing
 
@@ -242,7 +242,7 @@ def test_timing_is_on_where_it_is_free(device, make_queue):
         new.wait()
         assert again.timing
         assert new.timing
-    with ps.Device(device.name, timing=False, private=True) as other:
+    with fb.Device(device.name, timing=False, private=True) as other:
         assert not other.timing
         assert other.null_queue.timing  # which another Device may share
         assert not other.queue().timing
@@ -250,7 +250,7 @@ def test_timing_is_on_where_it_is_free(device, make_queue):
 
 
 def test_timing_of_a_device_is_that_of_its_queues(device):
-    with ps.Device(device.name, timing=True, private=True) as other:
+    with fb.Device(device.name, timing=True, private=True) as other:
         assert other.null_queue.timing
         assert other.queue().timing
         assert other.per_thread_queue.timing
@@ -268,8 +268,8 @@ def test_events_are_compared_by_identity(queue):
 
 
 def test_events_are_made_by_a_queue_or_a_device_only(queue):
-    with refused(ps.ArgumentTypeError, TypeError, "Queue.record"):
-        ps.Event()
+    with refused(fb.ArgumentTypeError, TypeError, "Queue.record"):
+        fb.Event()
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):
             attempt(queue.record())
@@ -277,10 +277,10 @@ def test_events_are_made_by_a_queue_or_a_device_only(queue):
 
 @pytest.mark.parametrize("thing", [5, "event", object()])
 def test_what_is_no_event_is_refused(device, queue, refuses, thing):
-    with refuses(ps.ArgumentTypeError, TypeError, "Event", type(thing).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "Event", type(thing).__name__):
         queue.record(thing)
     for other in (thing, None, device):
-        with refuses(ps.ArgumentTypeError, TypeError, "Event or a Queue", type(other).__name__):
+        with refuses(fb.ArgumentTypeError, TypeError, "Event or a Queue", type(other).__name__):
             queue.wait(other)
 
 

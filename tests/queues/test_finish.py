@@ -3,7 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.processes import python
 from tests.helpers.refusals import refused
 
@@ -16,7 +16,7 @@ def test_a_timeout_that_passes_leaves_the_queue_as_it_was(device, queue, hold, w
     queue.launch(program["fill"], 1, 10, buffer, 4)
     before = queue.epoch
     for timeout in (0, 0.01, np.float32(0.01), -1):
-        with refused(ps.TimeoutError, TimeoutError, "Queue", str(queue.id)):
+        with refused(fb.TimeoutError, TimeoutError, "Queue", str(queue.id)):
             queue.finish(timeout=timeout)
     assert queue.epoch == before
     assert not queue.closed
@@ -38,7 +38,7 @@ def test_a_timeout_of_a_queue_that_is_done_does_not_pass(queue, works):
 @pytest.mark.executes(run=False)
 def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queue, hold):
     gate = hold(queue)
-    with refused(ps.TimeoutError, TimeoutError, "null queue"):
+    with refused(fb.TimeoutError, TimeoutError, "null queue"):
         device.null_queue.finish(timeout=0.01)
     gate.open()
     device.null_queue.finish(timeout=60)
@@ -47,12 +47,12 @@ def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queu
 
 @pytest.mark.parametrize("timeout", ["1", [], object(), 1j])
 def test_a_timeout_of_the_wrong_type_is_refused(queue, refuses, timeout):
-    with refuses(ps.ArgumentTypeError, TypeError, "timeout", type(timeout).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "timeout", type(timeout).__name__):
         queue.finish(timeout=timeout)
 
 
 def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
-    with refuses(ps.InvalidArgumentError, ValueError, "timeout", "nan"):
+    with refuses(fb.InvalidArgumentError, ValueError, "timeout", "nan"):
         queue.finish(timeout=float("nan"))
 
 
@@ -95,8 +95,8 @@ def test_finishing_lets_other_threads_run(queue, hold):
 
 START = """
 import os, signal, threading
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 program = device.program("kernel void fill(global int *a, int v) { a[get_global_id(0)] = v; }")
 queue, buffer = device.queue(), device.zeros(10, "i4")
 device.finish()

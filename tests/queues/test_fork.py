@@ -14,8 +14,8 @@ pytestmark = [
 
 START = """
 import gc, multiprocessing, os, sys, threading
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 program = device.program('''
 kernel void add(global int *a, int v) { a[get_global_id(0)] += v; }
 kernel void spin(global int *a, int n) {
@@ -37,7 +37,7 @@ def refused(*calls):
     for number, call in enumerate(calls):
         try:
             call()
-        except ps.Error as error:
+        except fb.Error as error:
             assert "after a fork" in str(error), error
             assert "spawn" in str(error), error
         else:
@@ -99,12 +99,12 @@ STATES = {
         "gate.open()",
     ),
     "copies of pinned memory in flight": (
-        "there, back = (ps.host_empty(1000, 'i4', device=device) for _ in range(2)); there[:] = 3\n"
+        "there, back = (fb.host_empty(1000, 'i4', device=device) for _ in range(2)); there[:] = 3\n"
         "gate = queue._gate(); queue.copy(buffer, there); queue.copy(back, buffer); del there",
         "gate.open(); queue.finish(); assert back.tolist() == [3] * 1000 or not really",
     ),
     "pinned memory that the child drops": (
-        "pinned = [ps.host_empty(1000, 'i4', device=device)]\n"
+        "pinned = [fb.host_empty(1000, 'i4', device=device)]\n"
         "gate = queue._gate(); queue.copy(pinned[0], buffer)\n"
         "call = in_child; in_child = lambda end: call(lambda: (pinned.clear(), gc.collect(), end()))",
         "gate.open(); queue.finish(); assert pinned[0].tolist() == [1] * 1000 or not really",
@@ -150,7 +150,7 @@ EVERYTHING = """
 from tests.helpers.observer import observe
 import ctypes, weakref
 unused = device.program("kernel void k(global int *a) { a[0] = 1; }")
-part, pinned, lent = buffer[100:200], ps.host_empty(100, "i4", device=device), queue.alloc(400)
+part, pinned, lent = buffer[100:200], fb.host_empty(100, "i4", device=device), queue.alloc(400)
 add[1, 100, queue](part, 0)
 with queue.capture(mode="relaxed") as graph:
     add[10, 100, queue](buffer, 0)
@@ -206,9 +206,9 @@ executable = graph.instantiate()
 late, result = other.record(), queue.launch(program["one"], 1, 1, result="i4")
 def child():
     refused(
-        ps.Device, ps.devices, device.finish, device.queue, device.event, device.graph, lambda: device.null_queue,
+        fb.Device, fb.devices, device.finish, device.queue, device.event, device.graph, lambda: device.null_queue,
         lambda: device.empty(5), lambda: device.program("kernel void k() { }"), lambda: device.current_queue,
-        lambda: ps.host_empty(5, device=device), lambda: device.as_buffer(buffer), lambda: device.zeros(3),
+        lambda: fb.host_empty(5, device=device), lambda: device.as_buffer(buffer), lambda: device.zeros(3),
         queue.finish, queue.query, queue.record, queue._gate, lambda: queue.record(event), null.query, other.finish,
         lambda: queue.finish(timeout=5), lambda: queue.host(print), lambda: queue.wait(event),
         lambda: queue.wait(other), lambda: other.wait(queue), lambda: queue.launch(add, 10, 100, buffer, 1),
@@ -217,7 +217,7 @@ def child():
         lambda: queue.copy(buffer, bytes(4000)), lambda: queue.fill(buffer, 1), lambda: queue.alloc(5),
         lambda: buffer.get(queue=queue), lambda: buffer.set([1] * 1000, queue=queue), lambda: graph.launch(queue),
         lambda: executable.launch(other), queue.begin_capture, event.wait, event.query, late.wait,
-        lambda: event.elapsed(event), result.get, lambda: ps.results(result),
+        lambda: event.elapsed(event), result.get, lambda: fb.results(result),
     )
     assert device.closed and queue.closed
     for thing in (gate, go, executable, graph, buffer, add, program, queue, other, device):
@@ -234,7 +234,7 @@ def test_blocks_that_a_child_leaves(device):
     plays(
         device,
         """
-with ps.Device() as inner, inner.queue() as mine, mine._gate():
+with fb.Device() as inner, inner.queue() as mine, mine._gate():
     mine.fill(inner.empty(10, "i4"), 1)
     in_child(lambda: None)
     sys.stdout.flush()
@@ -246,7 +246,7 @@ works()
 def test_a_child_of_a_child(device):
     plays(
         device,
-        "in_child(lambda: (os.waitpid(os.fork() or sys.exit(8), 0), refused(device.finish, ps.Device)))\nworks()",
+        "in_child(lambda: (os.waitpid(os.fork() or sys.exit(8), 0), refused(device.finish, fb.Device)))\nworks()",
     )
 
 
@@ -257,7 +257,7 @@ def test_multiprocessing(device):
 queue.host(lambda: None)
 add[10, 100, queue](buffer, 1)
 def child():
-    refused(device.finish, ps.Device)
+    refused(device.finish, fb.Device)
     sys.exit(7)
 process = multiprocessing.get_context("fork").Process(target=child)
 process.start()
@@ -290,9 +290,9 @@ works()
 def test_what_was_only_imported_does_not_matter(device):
     code = """
 import os, sys
-import forebay as ps
+import forebay as fb
 def work():
-    with ps.Device() as device:
+    with fb.Device() as device:
         device.queue().fill(device.empty(10, "i4"), 1)
         device.null_queue.finish()
     print("worked", flush=True)
@@ -311,14 +311,14 @@ work()
 def test_a_child_of_a_process_that_looked_for_devices(device):
     code = """
 import os, sys
-import forebay as ps
-ps.devices()
+import forebay as fb
+fb.devices()
 pid = os.fork()
 if not pid:
-    for start in ps.Device, ps.devices:
+    for start in fb.Device, fb.devices:
         try:
             start()
-        except ps.Error as error:
+        except fb.Error as error:
             assert "after a fork" in str(error), error
     print("refused", flush=True)
     sys.exit(7)

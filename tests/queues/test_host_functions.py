@@ -6,13 +6,13 @@ import weakref
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 
 @pytest.mark.executes(run=False)
 def test_it_is_called_when_the_queue_gets_there(device, queue, hold, program):
-    buffer, out = device.zeros(1, "i4"), ps.host_empty(1, "i4", device=device)
+    buffer, out = device.zeros(1, "i4"), fb.host_empty(1, "i4", device=device)
     device.finish()
     seen = []
     gate = hold(queue)
@@ -120,7 +120,7 @@ def test_it_may_not_wait(device, queue, works):
         for wait in (queue.finish, lambda: queue.finish(timeout=1), device.finish, mine.wait):
             try:
                 wait()
-            except ps.Error as error:
+            except fb.Error as error:
                 errors.append(str(error))
 
     queue.host(attempt)
@@ -134,7 +134,7 @@ def test_it_may_not_wait(device, queue, works):
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("how", ["close", "with"])
 def test_it_may_not_close_a_device(device, how):
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     queue, busy, captured = other.queue(blocking=False), other.queue(blocking=False), other.queue(blocking=False)
     captured.begin_capture(mode="relaxed")
     errors = []
@@ -144,7 +144,7 @@ def test_it_may_not_close_a_device(device, how):
             with other:
                 if how == "close":
                     other.close()
-        except ps.Error as error:
+        except fb.Error as error:
             errors.append(str(error))
 
     with busy._gate():
@@ -182,7 +182,7 @@ def unraisable(monkeypatch):
 
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize(
-    "error", [ZeroDivisionError("mine"), ps.Error("mine"), SystemExit("mine"), KeyboardInterrupt("mine")]
+    "error", [ZeroDivisionError("mine"), fb.Error("mine"), SystemExit("mine"), KeyboardInterrupt("mine")]
 )
 @pytest.mark.parametrize(
     "how",
@@ -244,7 +244,7 @@ def test_after_it_raised_the_queue_goes_on(device, queue, program):
 
 @pytest.mark.executes(run=False)
 def test_closing_a_device_raises_it_and_closes(device):
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     other.queue().host(raising(ValueError("mine")))
     with pytest.raises(ValueError, match="mine"):
         other.close()
@@ -254,7 +254,7 @@ def test_closing_a_device_raises_it_and_closes(device):
 
 @pytest.mark.executes(run=False)
 def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     queue, null, errors = other.queue(), other.null_queue, [ValueError(f"number {number}") for number in range(4)]
     function = raising(errors[2])
     for name, error in zip((queue, null, null), (errors[0], errors[1], errors[3]), strict=True):
@@ -278,7 +278,7 @@ def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("told", [False, True])
 def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, told):
-    other, error = ps.Device(device.name, private=True), ZeroDivisionError("mine")
+    other, error = fb.Device(device.name, private=True), ZeroDivisionError("mine")
     alive = weakref.ref(other)
     queue = other.queue()
     queue.host(raising(error))
@@ -298,7 +298,7 @@ def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, tol
 
 @pytest.mark.executes(run=False)
 def test_a_hook_that_fails_itself_hides_nothing_else(device, monkeypatch, capfd):
-    other, given = ps.Device(device.name, private=True), []
+    other, given = fb.Device(device.name, private=True), []
 
     def hook(what):
         given.append(str(what.exc_value))
@@ -355,7 +355,7 @@ def test_its_queue_may_be_closed_or_dropped(device):
 
 @pytest.mark.parametrize("thing", [None, 5, "print", [print]])
 def test_what_cannot_be_called_is_refused(queue, refuses, thing):
-    with refuses(ps.ArgumentTypeError, TypeError, "call", type(thing).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, "call", type(thing).__name__):
         queue.host(thing)
 
 
@@ -363,7 +363,7 @@ def test_a_closed_queue_calls_nothing(device, make_queue, works):
     queue = make_queue()
     queue.close()
     seen = []
-    with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+    with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
         queue.host(lambda: seen.append(1))
     works(device.null_queue)
     assert seen == []

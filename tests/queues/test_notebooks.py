@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 
 def shown(thing):
@@ -102,4 +102,4 @@ def test_an_empty_graph(device):
 @pytest.mark.parametrize("name", ["fill", "add"])
 def test_kernels_are_completed(program, name):
     assert name in program._ipython_key_completions_()
-    assert isinstance(program[name], ps.Kernel)
+    assert isinstance(program[name], fb.Kernel)

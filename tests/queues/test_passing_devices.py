@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues import context
 from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
@@ -32,7 +32,7 @@ def nobody_else(monkeypatch):
 
 @pytest.fixture
 def staying(name):
-    with ps.Device(name) as device:
+    with fb.Device(name) as device:
         yield device
 
 
@@ -51,7 +51,7 @@ def resident():
 
 def pass_by(name, value=1):
     """Open a Device, use it a little, and close it."""
-    with ps.Device(name) as device:
+    with fb.Device(name) as device:
         queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
         queue.fill(buffer, value)
         return device._context
@@ -76,7 +76,7 @@ def test_many_one_after_the_other_beside_one_that_stays(name, staying):
 def test_a_context_goes_with_the_last(name):
     """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
     for _ in turns(20):
-        devices = [ps.Device(name) for _ in range(4)]
+        devices = [fb.Device(name) for _ in range(4)]
         (shared,) = {device._context for device in devices}
         for device in devices:
             assert context._shared == [shared]
@@ -91,9 +91,9 @@ def test_one_inside_a_capture_of_another(name, staying):
     staying.finish()
     with queue.capture() as graph:
         queue.fill(buffer[:8], 3)
-        with ps.Device(name) as device:
+        with fb.Device(name) as device:
             device.queue()
-        dropped = ps.Device(name)
+        dropped = fb.Device(name)
         del dropped
         queue.fill(buffer[8:], 4)
     assert len(graph.nodes) == 2
@@ -118,7 +118,7 @@ def test_one_inside_a_capture_while_the_null_queue_is_at_work(name, staying, blo
     assert not staying.null_queue.empty
     with queue.capture() as graph:
         queue.fill(buffer, 3)
-        with ps.Device(name):
+        with fb.Device(name):
             pass
     assert staying.null_queue.empty
     assert len(graph.nodes) == 1
@@ -129,7 +129,7 @@ def test_one_inside_a_capture_while_the_null_queue_is_at_work(name, staying, blo
 def test_one_that_takes_part_in_a_capture_ends_it_by_closing(name, staying):
     """And leaves the queues of the other as they were."""
     queue, buffer = staying.queue(), staying.zeros(16, "i4")
-    device = ps.Device(name)
+    device = fb.Device(name)
     other = device.queue(blocking=False)
     queue.begin_capture()
     queue.fill(buffer, 1)
@@ -138,7 +138,7 @@ def test_one_that_takes_part_in_a_capture_ends_it_by_closing(name, staying):
     device.close()
     assert other.closed
     assert not queue.capturing
-    with pytest.raises(ps.CaptureError):
+    with pytest.raises(fb.CaptureError):
         queue.end_capture()
     queue.fill(buffer, 3)
     queue.finish()
@@ -163,7 +163,7 @@ def test_one_that_closes_has_its_part_of_a_step_submitted(name, staying, fill):
     queue, buffer = staying.queue(blocking=False), staying.zeros(16, "i4")
     staying.finish()
     for turn in range(4):
-        device = ps.Device(name)
+        device = fb.Device(name)
         other = device.queue(blocking=False)
         with queue.step():
             queue.launch(fill, 1, 16, buffer, turn)
@@ -182,7 +182,7 @@ def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
     def work(number):
         try:
             for turn in range(200):
-                with ps.Device(name) as device:
+                with fb.Device(name) as device:
                     queue, buffer = device.queue(blocking=turn % 2 == 0), device.empty(16, "i4")
                     queue.launch(fill, 1, 16, buffer, number)
                     queue.finish()
@@ -213,7 +213,7 @@ def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
 def test_a_plan_of_one_that_was_closed_is_used_by_another(name, staying, fill, really):
     """A queue of the driver is handed on with its plans, whose arguments belonged to the one that was closed."""
     for turn in range(50):
-        with ps.Device(name) as device:
+        with fb.Device(name) as device:
             queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
             queue.launch(fill, 1, 16, buffer, turn)
             queue.finish()

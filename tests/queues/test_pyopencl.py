@@ -9,7 +9,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 from tests.ordering.happens_before import Relation
@@ -37,13 +37,13 @@ def native(context):
 @pytest.fixture
 def own(context):
     """The Device of pyopencl's context."""
-    with ps.Device.adopt(context) as own:
+    with fb.Device.adopt(context) as own:
         yield own
 
 
 @pytest.fixture
 def queue(native, own):
-    with_it = ps.Device.adopt_queue(native)
+    with_it = fb.Device.adopt_queue(native)
     yield with_it
     with_it.close()
 
@@ -73,9 +73,9 @@ def read(native, memory):
 
 
 def test_a_context_has_one_device(context, own):
-    assert ps.Device.adopt(context) is own
+    assert fb.Device.adopt(context) is own
     assert own.null_queue.native.context == context
-    assert ps.Device.adopt_queue(cl.CommandQueue(context)).device is own
+    assert fb.Device.adopt_queue(cl.CommandQueue(context)).device is own
 
 
 def test_two_threads_get_one_device(context):
@@ -83,7 +83,7 @@ def test_two_threads_get_one_device(context):
 
     def ask():
         barrier.wait()
-        found.append(ps.Device.adopt(context))
+        found.append(fb.Device.adopt(context))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
@@ -94,15 +94,15 @@ def test_two_threads_get_one_device(context):
 
 
 def test_a_closed_device_is_made_anew(context):
-    first = ps.Device.adopt(context)
+    first = fb.Device.adopt(context)
     first.close()
-    with ps.Device.adopt(context) as second:
+    with fb.Device.adopt(context) as second:
         assert second is not first
         assert second.array(VALUES).get()[5] == 5
 
 
 def test_a_pyopencl_device_is_the_one_of_that_name(device):
-    with ps.Device.adopt(device.info.native) as same:
+    with fb.Device.adopt(device.info.native) as same:
         assert same.name == device.name
         assert same.array(VALUES).get()[5] == 5
 
@@ -111,15 +111,15 @@ def test_a_part_of_a_device(device):
     if device.info.kind != "cpu" or device.info.compute_units < 2:
         pytest.skip("it has no parts")
     (part, *_) = device.info.native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
-    with ps.Device.adopt(part) as own:
+    with fb.Device.adopt(part) as own:
         assert own.info.compute_units == 1
         assert own.array(VALUES).get()[5] == 5
-    with ps.Device.adopt(cl.Context([part])) as own:
+    with fb.Device.adopt(cl.Context([part])) as own:
         assert own.array(VALUES).get()[5] == 5
 
 
 def test_private_devices_are_not_found(device):
-    assert ps.Device.adopt_queue(cl.CommandQueue(device.null_queue.native.context)).device is not device
+    assert fb.Device.adopt_queue(cl.CommandQueue(device.null_queue.native.context)).device is not device
 
 
 def test_contexts_of_several_devices(device):
@@ -128,14 +128,14 @@ def test_contexts_of_several_devices(device):
     parts = device.info.native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])[:2]
     if len(cl.Context(parts).devices) != 2:
         pytest.skip("the driver counts the parts as one")
-    with refused(ps.InvalidArgumentError, ValueError, "2 devices", "pyopencl.Context([device])"):
-        ps.Device.adopt(cl.Context(parts))
+    with refused(fb.InvalidArgumentError, ValueError, "2 devices", "pyopencl.Context([device])"):
+        fb.Device.adopt(cl.Context(parts))
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "opencl:cpu"])
 def test_what_is_no_context(wrong):
-    with refused(ps.ArgumentTypeError, TypeError, "adopt needs", "pyopencl.Context", type(wrong).__name__):
-        ps.Device.adopt(wrong)
+    with refused(fb.ArgumentTypeError, TypeError, "adopt needs", "pyopencl.Context", type(wrong).__name__):
+        fb.Device.adopt(wrong)
 
 
 # -- queues
@@ -161,7 +161,7 @@ def test_another_queue_waits_for_what_only_pyopencl_submitted(native, queue, con
     cl.enqueue_copy(native, memory, source, wait_for=[gate])
     other.wait(queue)
     if not queue.device.driver.has_memory_objects:
-        with refused(ps.NotSupportedError, RuntimeError, "another package", "NumPy"):
+        with refused(fb.NotSupportedError, RuntimeError, "another package", "NumPy"):
             other.copy(out, buffer)
         gate.set_status(cl.command_execution_status.COMPLETE)
         return
@@ -229,23 +229,23 @@ def test_closing_does_not_close_pyopencls(native, queue, context):
     queue.close()
     memory = cl_buffer(context)
     assert np.array_equal(read(native, memory), VALUES)
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         queue.finish()
 
 
 def test_many_adoptions(native, own):
     for _ in range(300):
-        ps.Device.adopt_queue(native).record()
+        fb.Device.adopt_queue(native).record()
     own.finish()
 
 
 def test_timing_is_that_of_the_queue(context, own):
     timed = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    queue = ps.Device.adopt_queue(timed)
+    queue = fb.Device.adopt_queue(timed)
     start, end = queue.record(timing=True), queue.record(timing=True)
     end.wait()
     assert end - start >= 0
-    assert not ps.Device.adopt_queue(cl.CommandQueue(context)).timing
+    assert not fb.Device.adopt_queue(cl.CommandQueue(context)).timing
 
 
 def test_queues_out_of_order(context, own):
@@ -254,15 +254,15 @@ def test_queues_out_of_order(context, own):
         native = cl.CommandQueue(context, properties=properties)
     except cl.Error:
         pytest.skip("the device has none")
-    with refused(ps.InvalidArgumentError, ValueError, "out of order", "OUT_OF_ORDER_EXEC_MODE_ENABLE"):
-        ps.Device.adopt_queue(native)
+    with refused(fb.InvalidArgumentError, ValueError, "out of order", "OUT_OF_ORDER_EXEC_MODE_ENABLE"):
+        fb.Device.adopt_queue(native)
 
 
 def test_what_is_no_queue(native, own):
-    with refused(ps.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "int"):
-        ps.Device.adopt_queue(3)
-    with refused(ps.ArgumentTypeError, TypeError, "blocking", "str"):
-        ps.Device.adopt_queue(native, "yes")
+    with refused(fb.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "int"):
+        fb.Device.adopt_queue(3)
+    with refused(fb.ArgumentTypeError, TypeError, "blocking", "str"):
+        fb.Device.adopt_queue(native, "yes")
 
 
 # -- memory of pyopencl
@@ -295,7 +295,7 @@ def test_part_of_an_array_of_pyopencl(native, queue, step):
 
 def test_an_offset_that_no_memory_object_can_have(native, queue):
     array = cl_array.to_device(native, VALUES)
-    with refused(ps.NotSupportedError, NotImplementedError, "byte 4", "multiples"):
+    with refused(fb.NotSupportedError, NotImplementedError, "byte 4", "multiples"):
         queue.device.as_buffer(array[1:])
 
 
@@ -313,7 +313,7 @@ def test_svm_of_pyopencl(native, queue, context, step):
     other = queue.device.as_buffer(cl_buffer(context)).view("u4")
     if queue.device.info.kind != "cpu":
         for pair in ((other, buffer), (buffer, other)):
-            with refused(ps.NotSupportedError, NotImplementedError, "another package", "NumPy"):
+            with refused(fb.NotSupportedError, NotImplementedError, "another package", "NumPy"):
                 queue.copy(*pair)
         return
     queue.copy(other, buffer)  # from memory with an address to memory without
@@ -344,20 +344,20 @@ def test_what_is_written_counts_as_changing(queue, context):
 
 def test_memory_of_another_context(queue, device):
     other = cl.Context([device.info.native])  # a memory object does not keep it on Intel's runtime
-    with refused(ps.InvalidArgumentError, ValueError, "another pyopencl.Context", "Device.adopt"):
+    with refused(fb.InvalidArgumentError, ValueError, "another pyopencl.Context", "Device.adopt"):
         queue.device.as_buffer(cl_buffer(other))
 
 
 def test_arguments_of_another_context_name_the_argument(queue, device, step):
     epoch, other = queue.epoch, cl.Context([device.info.native])
-    with refused(ps.InvalidArgumentError, ValueError, "argument 0", "uint* x", "another pyopencl.Context"):
+    with refused(fb.InvalidArgumentError, ValueError, "argument 0", "uint* x", "another pyopencl.Context"):
         queue.launch(step, 1, 1, cl_buffer(other), 2)
     assert queue.epoch == epoch
 
 
 def test_strided_arrays_of_pyopencl(native, queue):
     array = cl_array.to_device(native, VALUES)
-    with refused(ps.InvalidArgumentError, ValueError, "C-contiguous", "copy()"):
+    with refused(fb.InvalidArgumentError, ValueError, "C-contiguous", "copy()"):
         queue.device.as_buffer(array[::2])
 
 
@@ -367,15 +367,15 @@ def test_images(queue, context):
         image = cl.create_image(context, cl.mem_flags.READ_WRITE, pixels, shape=(8, 8))
     except cl.Error:
         pytest.skip("the device has no images")
-    with refused(ps.InvalidArgumentError, ValueError, "image"):
+    with refused(fb.InvalidArgumentError, ValueError, "image"):
         queue.device.as_buffer(image)
 
 
 def test_bound_launches_and_graphs_say_what_they_take(queue, context, own, step):
     memory = cl_buffer(context)
-    with refused(ps.ArgumentTypeError, TypeError, "as_buffer"):
+    with refused(fb.ArgumentTypeError, TypeError, "as_buffer"):
         step.bind(queue, 1, 1, memory, 2)
-    with refused(ps.ArgumentTypeError, TypeError, "as_buffer"):
+    with refused(fb.ArgumentTypeError, TypeError, "as_buffer"):
         own.graph().add_kernel(step, 1, 1, memory, 2)
 
 
@@ -463,7 +463,7 @@ def test_the_memory_below_goes_with_the_last_memory_object(native, own):
 
 
 def test_the_memory_outlives_the_device(context, native):
-    own = ps.Device.adopt(context)
+    own = fb.Device.adopt(context)
     memory_objects(own)
     array = own.array(VALUES).to_pyopencl(native)
     own.close()
@@ -498,23 +498,23 @@ def test_empty_memory(native, own):
 def test_exports_that_are_refused(device, native, queue, own):
     memory_objects(own)
     buffer = own.array(VALUES)
-    with refused(ps.InvalidArgumentError, ValueError, "to_pyopencl", "would not see"):
+    with refused(fb.InvalidArgumentError, ValueError, "to_pyopencl", "would not see"):
         buffer.to_pyopencl(own.queue())
-    with refused(ps.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "NoneType"):
+    with refused(fb.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "NoneType"):
         buffer.to_pyopencl(None)
-    with refused(ps.InvalidArgumentError, ValueError, "another pyopencl.Context"):
+    with refused(fb.InvalidArgumentError, ValueError, "another pyopencl.Context"):
         device.array(VALUES).to_pyopencl(native)
-    with refused(ps.InvalidArgumentError, ValueError, "Queue.alloc"):
+    with refused(fb.InvalidArgumentError, ValueError, "Queue.alloc"):
         own.queue().alloc(COUNT, "u4").to_pyopencl(native)
     buffer.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         buffer.to_pyopencl(native)
 
 
 def test_an_event_of_pyopencl_says_what_to_wait_for(native, queue, device):
     for waiting in (queue, device.null_queue):
         before = waiting.epoch
-        with refused(ps.ArgumentTypeError, TypeError, "pyopencl.Event", "Device.adopt_queue"):
+        with refused(fb.ArgumentTypeError, TypeError, "pyopencl.Event", "Device.adopt_queue"):
             waiting.wait(cl.enqueue_marker(native))
         assert waiting.epoch == before
 

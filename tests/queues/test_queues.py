@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 
@@ -78,14 +78,14 @@ def test_priorities_are_clamped_to_what_there_is(device, make_queue, works, prio
 )  # fmt: skip
 def test_options_of_the_wrong_type_are_refused(device, refuses, options):
     ((name, value),) = options.items()
-    with refuses(ps.ArgumentTypeError, TypeError, name, type(value).__name__):
+    with refuses(fb.ArgumentTypeError, TypeError, name, type(value).__name__):
         device.queue(**options)
 
 
 def test_queues_are_made_by_a_device_only(queue):
     for arguments in ((), (queue.device,)):
-        with refused(ps.ArgumentTypeError, TypeError, "Device.queue"):
-            ps.Queue(*arguments)
+        with refused(fb.ArgumentTypeError, TypeError, "Device.queue"):
+            fb.Queue(*arguments)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):
             attempt(queue)
@@ -184,9 +184,9 @@ def test_every_thread_has_its_own(device, make_queue):
 def test_leaving_one_that_is_not_current_is_refused(make_queue, refuses):
     first, second = make_queue(), make_queue()
     with first:
-        with refused(ps.Error, Exception, "current"):
+        with refused(fb.Error, Exception, "current"):
             second.__exit__(None, None, None)
-        with refused(ps.Error, Exception, "current"):
+        with refused(fb.Error, Exception, "current"):
             in_thread(lambda: first.__exit__(None, None, None))
 
 
@@ -196,7 +196,7 @@ def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program,
     with queue:
         queue.close()
         for attempt in (lambda: program["fill"][1, 1](buffer, 1), lambda: buffer.get(), lambda: device.zeros(1)):
-            with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+            with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
                 attempt()
     works(device.null_queue)
 
@@ -229,13 +229,13 @@ def test_threads_at_the_same_time_have_different_ones(device):
 
 
 def test_it_is_used_again_when_its_thread_has_ended(device):
-    with ps.Device(device.name, private=True) as other:
+    with fb.Device(device.name, private=True) as other:
         queues = {in_thread(lambda: other.per_thread_queue) for _ in range(20)}
         assert len(queues) == 1
 
 
 def test_one_that_was_closed_is_not_handed_on(device, works):
-    with ps.Device(device.name, private=True) as other:
+    with fb.Device(device.name, private=True) as other:
 
         def close():
             other.per_thread_queue.close()
@@ -300,7 +300,7 @@ def test_a_closed_queue_says_so_whatever_is_asked_of_it(device, make_queue, prog
     queue.close()
     assert queue.closed
     for attempt in uses(queue, device, program):
-        with refuses(ps.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
+        with refuses(fb.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
             attempt()
     assert queue.stats.launches == 1
     assert queue.device is device
@@ -334,7 +334,7 @@ def test_work_of_a_dropped_queue_goes_on(device, program, hold):
 
 
 def test_the_null_queue_lives_as_long_as_its_device(device, refuses):
-    with refuses(ps.InvalidArgumentError, ValueError, "null queue", "Device"):
+    with refuses(fb.InvalidArgumentError, ValueError, "null queue", "Device"):
         device.null_queue.close()
 
 
@@ -354,7 +354,7 @@ def test_many_queues_come_and_go(device):
 
 
 def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
-    with ps.Device(device.name, private=True) as other:
+    with fb.Device(device.name, private=True) as other:
         program = other.program("kernel void one(global int *a) { a[0] = 1; }")
         kernel = program["one"]
         queue, event, buffer = other.queue(), other.event(), other.zeros(3, "i4")
@@ -388,9 +388,9 @@ def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
         queue.query,
         lambda: buffer.get(),
         lambda: buffer.set(1),
-        lambda: ps.host_empty(1, device=other),
+        lambda: fb.host_empty(1, device=other),
     ):
-        with refused(ps.ClosedError, RuntimeError, "closed"):
+        with refused(fb.ClosedError, RuntimeError, "closed"):
             attempt()
     for closable in (queue, buffer, kernel, program, other):
         closable.close()
@@ -400,8 +400,8 @@ def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
 
 @pytest.mark.executes
 def test_closing_a_device_finishes_its_work(device):
-    with ps.Device(device.name, private=True) as other:
-        out = ps.host_empty(10, "i4", device=other)
+    with fb.Device(device.name, private=True) as other:
+        out = fb.host_empty(10, "i4", device=other)
         queue = other.queue()
         buffer = other.array(np.arange(10, dtype="i4"))
         other.finish()
@@ -415,10 +415,10 @@ def test_closing_a_device_finishes_its_work(device):
 def test_a_device_that_was_dropped_is_collected(device):
     def alive():
         gc.collect()
-        return sum(type(thing) is ps.Device for thing in gc.get_objects())
+        return sum(type(thing) is fb.Device for thing in gc.get_objects())
 
     before = alive()
-    other = ps.Device(device.name, private=True)
+    other = fb.Device(device.name, private=True)
     other.zeros(3)
     other.finish()
     assert alive() == before + 1
@@ -428,7 +428,7 @@ def test_a_device_that_was_dropped_is_collected(device):
 
 @pytest.mark.executes
 def test_a_device_is_kept_by_what_was_made_for_it(device):
-    buffer = ps.Device(device.name, private=True).array([1, 2, 3])
+    buffer = fb.Device(device.name, private=True).array([1, 2, 3])
     gc.collect()
     assert buffer.get().tolist() == [1, 2, 3]
     buffer.device.close()
@@ -436,19 +436,19 @@ def test_a_device_is_kept_by_what_was_made_for_it(device):
 
 @pytest.mark.parametrize("words", ["opencl:gpu:77", "toaster", "level_zero:gpu:77"])
 def test_a_device_that_is_not_there(words):
-    with refused(ps.Error, Exception, words.split(":")[-1]):
-        ps.Device(words)
+    with refused(fb.Error, Exception, words.split(":")[-1]):
+        fb.Device(words)
 
 
 def test_a_filter_of_the_wrong_type():
-    with refused(ps.ArgumentTypeError, TypeError, "int"):
-        ps.Device(5)
+    with refused(fb.ArgumentTypeError, TypeError, "int"):
+        fb.Device(5)
 
 
 def test_what_a_device_says_of_itself(device):
     assert device.name == device.info.name
     assert device.name in repr(device)
-    assert device.info in ps.devices()
+    assert device.info in fb.devices()
     assert not device.closed
-    with refused(ps.Error, Exception, "already"):
+    with refused(fb.Error, Exception, "already"):
         device.__init__()

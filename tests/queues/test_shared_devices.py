@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
 
@@ -25,7 +25,7 @@ def nobody_else(monkeypatch):
 @pytest.fixture
 def pair(name):
     """Two Devices of one name."""
-    with ps.Device(name) as first, ps.Device(name) as second:
+    with fb.Device(name) as first, fb.Device(name) as second:
         yield first, second
 
 
@@ -41,15 +41,15 @@ def test_they_share_the_null_queue(pair):
     assert first.null_queue.id == second.null_queue.id
     assert first.null_queue.device is first
     assert second.null_queue.device is second
-    with pytest.raises(ps.InvalidArgumentError, match="close the Device"):
+    with pytest.raises(fb.InvalidArgumentError, match="close the Device"):
         first.null_queue.close()
 
 
 def test_a_private_device_shares_nothing(pair, name):
     first, _ = pair
-    with ps.Device(name, private=True) as apart:
+    with fb.Device(name, private=True) as apart:
         assert apart.null_queue != first.null_queue
-        with pytest.raises(ps.InvalidArgumentError, match="belongs to"):
+        with pytest.raises(fb.InvalidArgumentError, match="belongs to"):
             apart.null_queue.fill(first.zeros(4), 1)
 
 
@@ -124,7 +124,7 @@ def test_closing_one_leaves_the_other(pair):
         lambda: first.null_queue,
         lambda: first.zeros(4),
     ):
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             attempt()
     null.close()  # belongs to both
     second.null_queue.fill(theirs, 3)
@@ -132,7 +132,7 @@ def test_closing_one_leaves_the_other(pair):
     second.finish()
     second.close()
     assert null.closed
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         null.fill(theirs, 1)
 
 
@@ -173,7 +173,7 @@ def test_closing_one_does_not_wait_for_what_the_null_queue_would_wait_for(pair):
 
 
 def test_dropping_one_counts_as_closing(name):
-    first, second = ps.Device(name), ps.Device(name)
+    first, second = fb.Device(name), fb.Device(name)
     queue = second.queue()
     null = second.null_queue
     del first
@@ -186,19 +186,19 @@ def test_dropping_one_counts_as_closing(name):
 
 
 def test_after_the_last_a_new_one_begins_afresh(name):
-    first = ps.Device(name)
+    first = fb.Device(name)
     null = first.null_queue
     first.close()
-    with ps.Device(name) as fresh:
+    with fb.Device(name) as fresh:
         assert fresh.null_queue != null
         fresh.null_queue.fill(fresh.zeros(4), 1)
         fresh.finish()
 
 
 def test_counters_settings_and_errors_belong_to_each(name):
-    with ps.Device(name) as first:
+    with fb.Device(name) as first:
         first.null_queue.fill(first.zeros(4), 1)
-        with ps.Device(name, debug=True) as second:
+        with fb.Device(name, debug=True) as second:
             assert second.debug
             assert not first.debug
             assert second.stats.fills == 0
@@ -238,7 +238,7 @@ def test_threads_that_open_and_close_them(name):
     def work():
         try:
             for _ in range(5):
-                with ps.Device(name) as device:
+                with fb.Device(name) as device:
                     buffer = device.zeros(16, "i4")
                     device.queue().fill(buffer, 1)
                     device.null_queue.fill(buffer, 2)

@@ -11,14 +11,14 @@ pytestmark = pytest.mark.needs("no validation layer")
 START = """
 import gc, sys, threading, time
 import numpy as np
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 program = device.program("kernel void add(global int *a, int v) { a[get_global_id(0)] += v; }")
 add = program["add"]
 queue, other, null = device.queue(), device.queue(blocking=False), device.null_queue
 buffer = device.zeros(1000, "i4")
-pinned = ps.host_empty(1000, "i4", device=device)
-out = np.zeros(1000, "i4") if device.driver.takes_pageable else ps.host_empty(1000, "i4", device=device)
+pinned = fb.host_empty(1000, "i4", device=device)
+out = np.zeros(1000, "i4") if device.driver.takes_pageable else fb.host_empty(1000, "i4", device=device)
 device.finish()
 print("began", flush=True)
 """
@@ -27,7 +27,7 @@ print("began", flush=True)
 ENDINGS = """\
 == nothing
 == device never used
-fresh = ps.Device()
+fresh = fb.Device()
 == work in flight
 for _ in range(500):
     add[10, 100, queue](buffer, 1)
@@ -142,7 +142,7 @@ add[10, 100, queue](buffer, 1)
 queue.close()
 gate.open()
 == two devices
-b = ps.Device()
+b = fb.Device()
 q = b.queue()
 gate = q._gate()
 queue.wait(q)
@@ -157,7 +157,7 @@ def work():
         while True:
             queue.launch(add, 10, 100, buffer, 1)
             queue.finish()
-    except ps.ClosedError:
+    except fb.ClosedError:
         pass
 threading.Thread(target=work, daemon=True).start()
 [0 for _ in iter(lambda: queue.epoch > 50, True)]
@@ -258,8 +258,8 @@ THREADS = {
     "makes kernels": "queue.launch(device.program(source % 0)['add0'], 10, 100, buffer, 1)",
     "launches": "queue.launch(add, 10, 100, buffer, 1)",
     "launches and waits": "queue.launch(add, 10, 100, buffer, 1); queue.finish()",
-    "opens devices": "ps.Device().queue()",
-    "pins memory": "ps.host_empty(1000, 'i4', device=device)",
+    "opens devices": "fb.Device().queue()",
+    "pins memory": "fb.host_empty(1000, 'i4', device=device)",
     "copies": "queue.copy(device.empty(1000, 'i4'), out); queue.finish()",
 }
 
@@ -276,7 +276,7 @@ def work():
         while True:
             {THREADS[what]}
             under_way.release()
-    except ps.ClosedError:
+    except fb.ClosedError:
         pass
 for _ in range(3):
     threading.Thread(target=work, daemon=True).start()
@@ -293,8 +293,8 @@ FULL = """
 import threading
 from tests.observers import levelzero as observer
 observer.watch(emulate=True)
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 queue, other = device.queue(blocking=False), device.queue(blocking=False)
 buffer = device.zeros(1000, "i4")
 device.finish()
@@ -305,7 +305,7 @@ def work():
     try:
         while True:
             %s
-    except ps.ClosedError:
+    except fb.ClosedError:
         pass
 threading.Thread(target=work, daemon=True).start()
 while not observer.blocked():
@@ -338,7 +338,7 @@ import random
 pool = dict(
     device=device, program=program, add=add, queue=queue, other=other, null=null, buffer=buffer, part=buffer[10:20],
     out=out, pinned=pinned, gate=queue._gate(), event=queue.record(), go=add.bind(queue, 10, 100, buffer, 1),
-    host=queue.host(lambda: None), thread=device.per_thread_queue, second=ps.Device(),
+    host=queue.host(lambda: None), thread=device.per_thread_queue, second=fb.Device(),
 )
 pool["launched"] = pool["go"]()
 pool["copied"] = other.copy(pinned, buffer), queue.copy(out, buffer), null.launch(add, 10, 100, buffer, 1)
@@ -360,18 +360,18 @@ def test_importing_and_doing_nothing():
 
 def test_no_driver_at_all(tmp_path):
     code = """
-import forebay as ps
-for device in ps.devices():
+import forebay as fb
+for device in fb.devices():
     assert not device.usable and device.reason and device.advice, device
 try:
-    ps.Device()
-except ps.DeviceNotFoundError as error:
+    fb.Device()
+except fb.DeviceNotFoundError as error:
     assert isinstance(error, LookupError)
     assert "OCL_ICD_VENDORS" in str(error), error
     print("refused")
 try:
-    ps.host_empty(3)
-except ps.InvalidArgumentError as error:
+    fb.host_empty(3)
+except fb.InvalidArgumentError as error:
     assert "Device" in str(error)
     print("refused")
 """

@@ -3,37 +3,37 @@ from dataclasses import FrozenInstanceError, asdict, fields
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observer_of
 
 
 def counted(**changed):
-    return ps.Stats(**changed)
+    return fb.Stats(**changed)
 
 
 # The object
 
 
 def test_subtracting_gives_what_happened_in_between():
-    later, earlier = ps.Stats(launches=5, waits_made=3), ps.Stats(launches=2, copies=0, waits_made=3)
-    assert later - earlier == ps.Stats(launches=3)
-    assert later - later == ps.Stats()
+    later, earlier = fb.Stats(launches=5, waits_made=3), fb.Stats(launches=2, copies=0, waits_made=3)
+    assert later - earlier == fb.Stats(launches=3)
+    assert later - later == fb.Stats()
     with pytest.raises(TypeError):
         later - 1
 
 
 def test_all_elided_waits():
-    assert ps.Stats(waits_elided_completed=2, waits_elided_ordered=3).waits_elided == 5
+    assert fb.Stats(waits_elided_completed=2, waits_elided_ordered=3).waits_elided == 5
 
 
 def test_it_does_not_change():
     with pytest.raises(FrozenInstanceError):
-        ps.Stats().launches = 1
+        fb.Stats().launches = 1
 
 
 def test_it_prints_a_line_for_each():
-    text = str(ps.Stats(launches=1234567))
-    assert len(text.splitlines()) == len(fields(ps.Stats)) + 1
+    text = str(fb.Stats(launches=1234567))
+    assert len(text.splitlines()) == len(fields(fb.Stats)) + 1
     assert "1,234,567" in text
 
 
@@ -78,7 +78,7 @@ def test_launches_and_argument_bytes(device, queue, program, change):
 
 def test_copies(device, queue, change):
     buffer, other = device.zeros(10, "i4"), device.zeros(10, "i4")
-    host, pinned = np.zeros(10, "i4"), ps.host_empty(10, "i4", device=device)
+    host, pinned = np.zeros(10, "i4"), fb.host_empty(10, "i4", device=device)
     assert change(lambda: queue.copy(buffer, other)) == counted(copies=1)
     # memory of the host is kept until the queue is known to have reached the copy's epoch
     assert change(lambda: queue.copy(buffer, host)) == counted(copies=1)
@@ -140,7 +140,7 @@ def test_waits(device, make_queue, hold):
 
 
 def test_host_synchronizations(device, make_queue, hold):
-    with ps.Device(device.name, private=True) as other:
+    with fb.Device(device.name, private=True) as other:
         queues = [other.queue() for _ in range(64)]
         gates = [queue._gate() for queue in queues]
         before = other.stats
@@ -160,7 +160,7 @@ def test_host_synchronizations(device, make_queue, hold):
 
 
 def test_a_device_counts_queues_that_are_gone(device, program):
-    with ps.Device(device.name, private=True) as other:
+    with fb.Device(device.name, private=True) as other:
         kernel = other.program("kernel void nothing(void) { mem_fence(CLK_GLOBAL_MEM_FENCE); }")["nothing"]
         for number in range(5):
             queue = other.queue()

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
@@ -24,7 +24,7 @@ def numbers():
 
 
 def pinned(device, host):
-    result = ps.host_empty(host.shape, host.dtype, device=device)
+    result = fb.host_empty(host.shape, host.dtype, device=device)
     result[...] = host
     return result
 
@@ -43,7 +43,7 @@ def refuses_both(refuses, another, fill_there):
     """``refuses_both(attempt, …)``: it is refused, and both devices go on working."""
 
     def refuses_both(attempt, *words):
-        with refuses(ps.InvalidArgumentError, ValueError, *words):
+        with refuses(fb.InvalidArgumentError, ValueError, *words):
             attempt()
         with another.zeros(10, "i4") as buffer:
             another.null_queue.launch(fill_there, 1, 10, buffer, 1)
@@ -105,7 +105,7 @@ def test_times_of_two_devices_are_not_compared(device, another, make_queue):
     mine.wait()
     theirs.wait()
     for attempt in (lambda: mine - theirs, lambda: theirs.elapsed(mine)):
-        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "two devices"):
+        with refused(fb.InvalidArgumentError, ValueError, "elapsed", "two devices"):
             attempt()
 
 
@@ -117,7 +117,7 @@ def test_a_copy_to_another_device_is_submitted_there(device, another, queue, ref
 def test_a_closed_buffer_of_another_device_is_refused(device, another, queue, refuses):
     there = another.zeros(3)
     there.close()
-    with refuses(ps.ClosedError, RuntimeError, "closed"):
+    with refuses(fb.ClosedError, RuntimeError, "closed"):
         queue.copy(device.zeros(3), there)
 
 
@@ -146,7 +146,7 @@ def test_a_closed_device_leaves_the_other_alone(device, another, queue, works):
     theirs = another.queue()
     event = theirs.record()
     another.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         queue.wait(theirs)
     queue.wait(event)
     works(queue)
@@ -336,9 +336,9 @@ def test_pinned_memory_of_another_device_is_pageable_here(device, another, queue
 @pytest.fixture
 def of_another_driver(device):
     """A device of which the other's driver knows nothing."""
-    for info in ps.devices():
+    for info in fb.devices():
         if info.usable and info.backend != device.info.backend:
-            with ps.Device(info.name, private=True) as other:
+            with fb.Device(info.name, private=True) as other:
                 yield other
             return
 
@@ -348,7 +348,7 @@ def test_no_driver_waits_for_anothers_event(device, of_another_driver, queue, re
     theirs = of_another_driver.queue()
     theirs.fill(of_another_driver.zeros(10), 1)
     for attempt in (lambda: queue.wait(theirs.record()), lambda: queue.wait(theirs)):
-        with refuses(ps.InvalidArgumentError, ValueError, "another driver"):
+        with refuses(fb.InvalidArgumentError, ValueError, "another driver"):
             attempt()
     theirs.finish()
 

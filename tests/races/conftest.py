@@ -1,6 +1,6 @@
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 SOURCE = """
 kernel void scale(global float *y, const float k) { y[get_global_id(0)] *= k; }
@@ -16,7 +16,7 @@ kernel void slots(global const float *x, global float *y, const int first, const
 @pytest.fixture
 def device():
     """Of its own for each test: a race is told once for each pair of lines."""
-    with ps.Device(private=True, check="races") as device:
+    with fb.Device(private=True, check="races") as device:
         yield device
 
 

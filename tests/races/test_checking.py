@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import EXECUTES
 from tests.helpers.processes import python
 
@@ -76,13 +76,13 @@ def test_names_are_those_of_the_function_that_has_both(device, kernels):
 
 
 def test_an_error_instead_of_the_second_command():
-    with ps.Device(private=True, check="races,error") as device:
+    with fb.Device(private=True, check="races,error") as device:
         a, b = device.queue(blocking=False), device.queue(blocking=False)
         x = device.empty(SIZE)
         a.fill(x, 1)
         epoch = b.epoch
         for _ in range(2):
-            with pytest.raises(ps.RaceError, match=r"b\.wait\(a\)") as raised:
+            with pytest.raises(fb.RaceError, match=r"b\.wait\(a\)") as raised:
                 b.fill(x, 2)
             assert raised.value.race is device.races[0]
         assert b.epoch == epoch
@@ -90,10 +90,10 @@ def test_an_error_instead_of_the_second_command():
         b.fill(x, 2)
         host = np.zeros(SIZE, "f4")
         b.copy(host, x)
-        with pytest.raises(ps.RaceError):
+        with pytest.raises(fb.RaceError):
             b.copy(x, host)
         pooled = a.alloc(SIZE)
-        with pytest.raises(ps.RaceError):
+        with pytest.raises(fb.RaceError):
             b.fill(pooled, 1)
         b.finish()
         assert not EXECUTES or (host == 2).all()
@@ -102,15 +102,15 @@ def test_an_error_instead_of_the_second_command():
 def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queues, found):
     a, b, _ = queues
     x = device.empty(SIZE)
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         a.launch(kernels["scale"], *GRID, x, "a number")
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         a.copy(x, device.empty(SIZE - 1))
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         a.copy(x, np.zeros(SIZE - 1, "f4"))
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         a.copy(x, device.empty(SIZE, "i4"))
-    with pytest.raises(ps.Error):
+    with pytest.raises(fb.Error):
         a.fill(x, "a number")
     b.fill(x, 1)
     assert found() == ()
@@ -118,25 +118,25 @@ def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queue
 
 @pytest.mark.parametrize("check", ["race", "errors", "races, error", "1"])
 def test_settings_that_are_none(monkeypatch, check):
-    with pytest.raises(ps.InvalidArgumentError, match="check"):
-        ps.Device(check=check)
+    with pytest.raises(fb.InvalidArgumentError, match="check"):
+        fb.Device(check=check)
     monkeypatch.setenv("FOREBAY_CHECK", check)
-    with pytest.raises(ps.InvalidArgumentError, match="FOREBAY_CHECK"):
-        ps.Device()
-    with pytest.raises(ps.ArgumentTypeError):
-        ps.Device(check=True)
+    with pytest.raises(fb.InvalidArgumentError, match="FOREBAY_CHECK"):
+        fb.Device()
+    with pytest.raises(fb.ArgumentTypeError):
+        fb.Device(check=True)
 
 
 def test_the_environment_decides(monkeypatch):
     monkeypatch.setenv("FOREBAY_CHECK", "races")
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         assert (device.check, device.null_queue.checked) == ("races", True)
-    with ps.Device(private=True, check="") as device:
+    with fb.Device(private=True, check="") as device:
         assert (device.check, device.null_queue.checked) == ("", False)
 
 
 def test_nothing_is_checked_without_being_asked():
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         a, b = device.queue(), device.queue()
         assert not a.checked
         x = device.empty(SIZE)
@@ -146,9 +146,9 @@ def test_nothing_is_checked_without_being_asked():
 
 
 def test_checking_begins_for_queues_that_are_there():
-    with ps.Device() as plain:
+    with fb.Device() as plain:
         a = plain.queue(blocking=False)
-        with ps.Device(check="races") as device:
+        with fb.Device(check="races") as device:
             assert a.checked
             b = device.queue(blocking=False)
             x = device.empty(SIZE)
@@ -233,8 +233,8 @@ def test_what_is_remembered_is_bounded(device, kernels, queues):
 # -- the command line
 
 APP = """
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 a, b = device.queue(blocking=False), device.queue(blocking=False)
 x = device.empty(64)
 a.fill(x, 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 
 SIZE = 64
@@ -74,7 +74,7 @@ def test_declared_parts_are_certain_or_nothing(device, queues, found):
         "kernel void mark(global float *y, const int first, const int count)"
         "{ if (get_global_id(0) < count) y[first + get_global_id(0)] = 1; }"
     )["mark"]
-    kernel.writes("y", slice(ps.Argument("first"), ps.Argument("first") + ps.Argument("count")))
+    kernel.writes("y", slice(fb.Argument("first"), fb.Argument("first") + fb.Argument("count")))
     a, b, _ = queues
     x = device.empty(SIZE)
     before = device.possible_races
@@ -108,16 +108,16 @@ def test_a_pointer_that_is_not_const_can_be_said_to_be_read(device, queues, foun
 
 def test_what_reads_and_writes_refuse(device, kernels):
     kernel = kernels["slots"]
-    with pytest.raises(ps.InvalidArgumentError, match="no parameter 'z'"):
+    with pytest.raises(fb.InvalidArgumentError, match="no parameter 'z'"):
         kernel.reads("z")
-    with pytest.raises(ps.InvalidArgumentError, match="may write through"):
+    with pytest.raises(fb.InvalidArgumentError, match="may write through"):
         kernel.writes("x")
-    with pytest.raises(ps.InvalidArgumentError, match="pointer"):
+    with pytest.raises(fb.InvalidArgumentError, match="pointer"):
         kernel.reads("first")
-    with pytest.raises(ps.ArgumentTypeError, match="slice"):
+    with pytest.raises(fb.ArgumentTypeError, match="slice"):
         kernel.writes("y", 3)
-    with pytest.raises(ps.InvalidArgumentError, match="known by arguments"):
-        kernel.writes("y", slice(ps.MaxOver("x"), None))
+    with pytest.raises(fb.InvalidArgumentError, match="known by arguments"):
+        kernel.writes("y", slice(fb.MaxOver("x"), None))
 
 
 # -- the host's memory
@@ -160,7 +160,7 @@ def test_an_array_in_the_place_of_another_is_another(device, queues, found):
 def test_pinned_memory(device, queues, found):
     a, b, _ = queues
     x, y = device.empty(SIZE), device.empty(SIZE)
-    host = ps.host_empty(SIZE, device=device)
+    host = fb.host_empty(SIZE, device=device)
     a.copy(host, x)
     b.copy(y, host)
     (race,) = found()
@@ -172,7 +172,7 @@ def test_bytes_by_value(device, kernels, queues, found):
     a, b, _ = queues
     host = np.zeros(SIZE, "f4")
     a.copy(host, device.empty(SIZE))
-    b.launch(kernels["take"], *GRID, ps.by_value(host), device.empty(SIZE))
+    b.launch(kernels["take"], *GRID, fb.by_value(host), device.empty(SIZE))
     assert len(found()) == 1
 
 
@@ -239,7 +239,7 @@ def test_a_view_of_shared_memory_is_possible(device, queues, found):
     a, _, _ = queues
     try:
         x = device.empty(SIZE, usm_type="shared")
-    except ps.NotSupportedError:
+    except fb.NotSupportedError:
         pytest.skip("the device has no shared memory")
     before = len(device.possible_races)
     view = x.host

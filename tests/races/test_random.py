@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as ps
+import forebay as fb
 from tests.ordering.program import SOURCE, Program
 from tests.ordering.test_programs import Player, repeats, steps
 
@@ -50,7 +50,7 @@ class LeavingOut(Player):
 def played(player_class, program_steps):
     """Play on a device that has told nothing yet. Returns certain and possible races, and whether there is one."""
     raced = False
-    with ps.Device(private=True, check="races") as device:
+    with fb.Device(private=True, check="races") as device:
         program = Told(device, device.program(SOURCE))
         try:
             player = player_class(program)

@@ -181,7 +181,7 @@ work.LITMUS = tuple(litmus.Litmus(each.chapter, each.name, hang, each.needs_exec
 
 
 def test_a_process_that_ends_while_the_device_is_opened_is_not_tried_again(inside, path, capsys):
-    inside("import forebay.selftest.work as w, os\nw.ps.Device = lambda *_, **__: os._exit(7)")
+    inside("import forebay.selftest.work as w, os\nw.fb.Device = lambda *_, **__: os._exit(7)")
     assert commands.selftest(request(), str(path)) == 1
     found = json.loads(path.read_text())
     assert found["stopped"] == "the device could not be opened"

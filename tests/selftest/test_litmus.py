@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest import kernels, work
 from forebay.selftest.litmus import LITMUS, RACES
 from forebay.selftest.messages import Controlled, Ended, Latency, Opened, Ran, Request
@@ -54,7 +54,7 @@ def test_each_has_a_name_of_its_own():
 def test_a_chapter_holds(bench, chapter, really):
     for test in LITMUS:
         if test.chapter == chapter and (really or not test.needs_execution):
-            with contextlib.suppress(ps.NotSupportedError):
+            with contextlib.suppress(fb.NotSupportedError):
                 bench.run(test.run)
 
 

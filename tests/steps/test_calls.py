@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .conftest import RECORDINGS, SIZE, after, made
 from .test_steps import BETWEEN
@@ -286,7 +286,7 @@ def test_what_is_measured_after_a_collected_write(device, queue, x):
         "kernel void use(global const uint *rows, global uchar *s, global uint *a) { s[0] = 1; a[0] = rows[0]; }"
         "kernel void grow(global uint *rows, uint k) { rows[get_global_id(0)] = k; }"
     )
-    own["use"].scratch("s", ps.MaxOver("rows") + 1)
+    own["use"].scratch("s", fb.MaxOver("rows") + 1)
     rows, step = made(device), queue.step()
     for i in range(5):
         before = queue.stats.reductions

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .conftest import RECORDINGS
 
@@ -67,7 +67,7 @@ def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advanc
     calls.fail(name, calls.driver.FAILURE[0])
     queue.fill(x, 1)
     advance(queue, x, 7)
-    with pytest.raises(ps.DriverError, match=r"UNKNOWN.*kernel 'advance', collected by a step") as raised:
+    with pytest.raises(fb.DriverError, match=r"UNKNOWN.*kernel 'advance', collected by a step") as raised:
         step.__exit__(None, None, None)
     calls.forgive()
     assert name in str(raised.value)
@@ -96,7 +96,7 @@ def test_a_launch_that_fails_in_the_turn_that_gives_the_step_up(calls, queue, ad
     step.__enter__()
     for k in range(3):
         advance(queue, x, 10 + k)
-    with pytest.raises(ps.OutOfMemoryError, match=f"{name}.*kernel 'advance'"):
+    with pytest.raises(fb.OutOfMemoryError, match=f"{name}.*kernel 'advance'"):
         step.__exit__(None, None, None)
     assert queue.stats.steps_given_up == 1
     with step:
@@ -127,7 +127,7 @@ def test_nothing_is_left(watched, closes):
     """Lists, kernels and events are given back with the step, when the device is done with them."""
     gc.collect()
     before = watched.alive()
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         kernel, x = device.program("kernel void f(global int *a, int k) { a[0] = k; }")["f"], device.zeros(4, "i4")
         queue = device.queue()
         step = queue.step()

@@ -6,7 +6,7 @@ import gc
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.clang import find_clang
 from tests.helpers.observer import observe
 
@@ -45,9 +45,9 @@ CHANGES = {
     "the kernel": lambda queue, kernels, x, y, i: queue.launch(
         *((kernels["advance"], 4, 16, x, 3) if i % 2 else (kernels["count"], 4, 16, x))
     ),
-    "local memory": lambda queue, kernels, x, y, i: queue.launch(kernels["inside"], 4, 16, x, ps.local(64 + 64 * i)),
+    "local memory": lambda queue, kernels, x, y, i: queue.launch(kernels["inside"], 4, 16, x, fb.local(64 + 64 * i)),
     "bytes by value": lambda queue, kernels, x, y, i: queue.launch(
-        kernels["combine"], 4, 16, x, ps.by_value(np.full(SIZE, i, "u4")), 1
+        kernels["combine"], 4, 16, x, fb.by_value(np.full(SIZE, i, "u4")), 1
     ),
     "a structure": lambda queue, kernels, x, y, i: queue.launch(
         kernels["take"], 4, 16, x, np.array([i, 2 * i], "u4").tobytes()
@@ -161,7 +161,7 @@ def test_a_graph_in_a_step(device, kernels):
 def test_scratch_in_a_step(device):
     own = device.program("kernel void use(global const uint *rows, global uchar *s, global uint *a, uint k) "
                          "{ s[0] = 1; a[get_global_id(0)] = a[get_global_id(0)] * 3 + rows[0] + k; }")  # fmt: skip
-    own["use"].scratch("s", ps.MaxOver("rows") + 1)
+    own["use"].scratch("s", fb.MaxOver("rows") + 1)
 
     def body(queue, kernels, x, y, i):
         queue.launch(kernels["use"], 4, 16, y, x, i)
@@ -201,11 +201,11 @@ def test_wrong_arguments(queue, kernels, advance, x, really):
         with step:
             advance(queue, x, i)
             for wrong in ((x,), (x, 1, 2), (x, "one"), (3, 3), (x, 1 << 40)):
-                with pytest.raises(ps.Error):
+                with pytest.raises(fb.Error):
                     queue.launch(kernels["advance"], 4, 16, *wrong)
-            with pytest.raises(ps.InvalidArgumentError):
+            with pytest.raises(fb.InvalidArgumentError):
                 queue.launch(kernels["advance"], 4, 1 << 20, x, 3)
-            with pytest.raises(ps.ArgumentTypeError, match="view"):
+            with pytest.raises(fb.ArgumentTypeError, match="view"):
                 queue.launch(kernels["real"], 4, 16, x)
             advance(queue, x, 1)
         expected += [i, 1]
@@ -220,7 +220,7 @@ def test_elements_that_do_not_fit_when_they_change(device, queue, kernels):
     for i in range(TIMES):
         with step:
             queue.launch(kernels["real"], 4, 16, real)
-            refused = pytest.raises(ps.ArgumentTypeError, match=r"'real', argument 0 .*\.view")
+            refused = pytest.raises(fb.ArgumentTypeError, match=r"'real', argument 0 .*\.view")
             with refused if i % 2 else contextlib.nullcontext():
                 queue.launch(kernels["real"], 4, 16, wrong if i % 2 else real)
     queue.finish()
@@ -233,10 +233,10 @@ def test_a_step_in_a_step(device, queue, advance, x):
         with step:
             advance(queue, x, i)
             for inner in (step, same, other):
-                with pytest.raises(ps.StepError), inner:
+                with pytest.raises(fb.StepError), inner:
                     raise AssertionError
             advance(queue, x, 1)
-    with other, pytest.raises(ps.StepError, match="is open in this thread"), step:
+    with other, pytest.raises(fb.StepError, match="is open in this thread"), step:
         raise AssertionError
     with step:
         pass
@@ -248,15 +248,15 @@ def test_a_capture_in_a_step(device, queue, advance, x):
     for i in range(3):
         with step:
             advance(queue, x, i)
-            with pytest.raises(ps.StepError, match="open step"), queue.capture():
+            with pytest.raises(fb.StepError, match="open step"), queue.capture():
                 raise AssertionError
             assert not queue.capturing
             advance(queue, x, 1)
     queue.finish()
-    with step, pytest.raises(ps.StepError, match="cannot join"), other.capture(mode="relaxed"):
+    with step, pytest.raises(fb.StepError, match="cannot join"), other.capture(mode="relaxed"):
         queue.wait(other)
     with queue.capture() as graph:
-        with pytest.raises(ps.CaptureError, match="captured"), step:
+        with pytest.raises(fb.CaptureError, match="captured"), step:
             raise AssertionError
         advance(queue, x, 1)
     assert len(graph.nodes) == 1
@@ -272,16 +272,16 @@ def test_closed(device, queue, advance, x):
     step.close()
     assert step.closed
     assert "closed" in repr(step)
-    with pytest.raises(ps.ClosedError), step:
+    with pytest.raises(fb.ClosedError), step:
         raise AssertionError
     advance(queue, x, 3)
     assert set(x.get()) == {after(range(4))}
     lost = device.queue()
     step = lost.step()
     lost.close()
-    with pytest.raises(ps.ClosedError), step:
+    with pytest.raises(fb.ClosedError), step:
         raise AssertionError
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         lost.step()
 
 
@@ -300,7 +300,7 @@ def test_close_in_the_middle(device, advance, x, what):
         if what == "step":
             advance(queue, x, 8)
         else:
-            with pytest.raises(ps.ClosedError):
+            with pytest.raises(fb.ClosedError):
                 advance(queue, x, 8)
     device.finish()
     expected = [k for i in range(TIMES - 1) for k in (i, 1)] + [7] + [8] * (what == "step")
@@ -308,7 +308,7 @@ def test_close_in_the_middle(device, advance, x, what):
 
 
 def test_the_device_closes_in_the_middle(watched):
-    device = ps.Device(private=True)
+    device = fb.Device(private=True)
     kernel, x = device.program("kernel void f(global int *a) { a[0] = 1; }")["f"], device.zeros(4, "i4")
     queue = device.queue()
     step = queue.step()
@@ -341,8 +341,8 @@ def test_a_kernel_is_closed_meanwhile(device, queue, x):
 
 
 def test_it_is_made_by_its_queue():
-    with pytest.raises(ps.ArgumentTypeError, match=r"Queue\.step"):
-        type(ps.Device(private=True).queue().step())()
+    with pytest.raises(fb.ArgumentTypeError, match=r"Queue\.step"):
+        type(fb.Device(private=True).queue().step())()
 
 
 def test_an_empty_step(queue):

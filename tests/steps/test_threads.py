@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 from .conftest import after, made
 
@@ -212,5 +212,5 @@ def test_an_exception_of_the_interpreter_is_not_an_error_of_the_step(queue):
     step = queue.step()
     with pytest.raises(KeyError), step:
         raise KeyError
-    with pytest.raises(ps.ArgumentTypeError), step:
+    with pytest.raises(fb.ArgumentTypeError), step:
         queue.launch(None, 1, 1)

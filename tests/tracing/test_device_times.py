@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.tracing import device_times
 from forebay.tracing.device_times import Clock, Reference
 from tests.conftest import DEVICES, on_null_hardware
@@ -62,7 +62,7 @@ def end_of(piece):
 
 def test_each_command_ran_once_in_its_queues_order(path, device, program, buffer, really):
     host = np.ones(100, "i4")
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         queue = device.queue(blocking=False)
         assert queue.timing
         for value in range(5):
@@ -86,7 +86,7 @@ def test_each_command_ran_once_in_its_queues_order(path, device, program, buffer
 
 
 def test_what_waits_ran_after_what_it_waited_for(path, device, spin, really):
-    with device.zeros(64, "u4") as x, ps.trace(path, device_times=True):
+    with device.zeros(64, "u4") as x, fb.trace(path, device_times=True):
         a, b = device.queue(blocking=False), device.queue(blocking=False)
         for _ in range(5):
             a.launch(spin, 1, 64, x, 100_000)
@@ -106,7 +106,7 @@ def test_what_waits_ran_after_what_it_waited_for(path, device, spin, really):
 
 def test_the_devices_clock_is_related_to_the_hosts(path, device, program, buffer, hold, really):
     """What is behind a gate runs after that was opened, and before a finish returns."""
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         queue, other = device.queue(blocking=False), device.queue(blocking=False)
         gate = hold(queue)
         queue.launch(program["add"], 10, 10, buffer, 1)
@@ -125,7 +125,7 @@ def test_the_devices_clock_is_related_to_the_hosts(path, device, program, buffer
 
 
 def test_a_graph_and_a_step_have_times(path, device, program, buffer, really):
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         queue = device.queue(blocking=False)
         with queue.capture() as graph:
             for _ in range(3):
@@ -148,7 +148,7 @@ def test_a_graph_and_a_step_have_times(path, device, program, buffer, really):
 
 
 def test_without_asking_there_is_nothing_of_it(path, device, program, buffer):
-    with ps.trace(path):
+    with fb.trace(path):
         queue = device.queue(blocking=False)
         queue.launch(program["add"], 10, 10, buffer, 1)
         queue.finish()
@@ -163,7 +163,7 @@ def test_a_queue_of_before_that_times_nothing_is_counted(path, device, make_queu
     untimed, timed = make_queue(blocking=False, timing=False), make_queue(blocking=False, timing=True)
     for queue in (untimed, timed):
         queue.launch(program["add"], 10, 10, buffer, 1)  # one that has never had work is not looked for
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         for queue in (untimed, timed):
             queue.launch(program["add"], 10, 10, buffer, 1)
             queue.finish()
@@ -187,7 +187,7 @@ def test_threads(path, device, program, really):
             shared.launch(program["add"], 10, 10, buffer, value)
         queue.finish()
 
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         shared = device.queue(blocking=False)
         threads = [threading.Thread(target=run, args=(buffer,)) for buffer in buffers]
         for thread in threads:
@@ -210,7 +210,7 @@ def test_many_references(path, device, program, buffer, really, monkeypatch):
     taken, take = [], device_times.calls.mark_time
     monkeypatch.setattr(device_times, "EVERY", 0.001)
     monkeypatch.setattr(device_times.calls, "mark_time", lambda *given: taken.append(take(*given)) or taken[-1])
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         queue = device.queue(blocking=False)
         turns = 0
         while turns < 20 or (really and len(taken) < 10 * device_times.TRIES):
@@ -224,7 +224,7 @@ def test_many_references(path, device, program, buffer, really, monkeypatch):
 
 
 def test_perfetto_reads_it(path, device, program, buffer, really):
-    with ps.trace(path, device_times=True):
+    with fb.trace(path, device_times=True):
         queues = [device.queue(blocking=False) for _ in range(3)]
         for turn in range(4):
             for producer, waiter in zip(queues, queues[1:] + queues[:1], strict=True):
@@ -244,14 +244,14 @@ def test_perfetto_reads_it(path, device, program, buffer, really):
 
 def test_nothing_is_left_when_it_has_ended(path, device, works, queue):
     table = bytes_of_table(device)
-    method = vars(ps.Device)["queue"]
+    method = vars(fb.Device)["queue"]
     for _ in range(3):
-        with ps.trace(path, device_times=True):
+        with fb.trace(path, device_times=True):
             assert device.queue(timing=False).timing
             works(queue)
             works(device.queue())
         assert bytes_of_table(device) == table
-        assert vars(ps.Device)["queue"] is method
+        assert vars(fb.Device)["queue"] is method
         works(queue)
     for thread in threading.enumerate():
         if thread.name == "forebay device times":
@@ -264,7 +264,7 @@ def test_no_event_is_left(device, program, buffer, path):
 
     def left(**options):
         with observe(device) as calls:
-            with ps.trace(path, **options):
+            with fb.trace(path, **options):
                 queue, waiter = device.queue(blocking=False, timing=True), device.queue(blocking=False)
                 for value in range(50):
                     queue.launch(program["add"], 10, 10, buffer, value)
@@ -283,7 +283,7 @@ def test_no_event_is_left(device, program, buffer, path):
 
 @pytest.mark.needs("OpenCL")
 def test_events_are_given_back_while_it_runs(device, program, buffer, path):
-    with observe(device) as calls, ps.trace(path, device_times=True):
+    with observe(device) as calls, fb.trace(path, device_times=True):
         queue = device.queue(blocking=False)
         for value in range(400):
             queue.launch(program["add"], 10, 10, buffer, value)
@@ -296,14 +296,14 @@ def test_events_are_given_back_while_it_runs(device, program, buffer, path):
 
 @pytest.mark.needs("OpenCL")
 def test_an_event_that_the_driver_refuses_costs_only_the_time(device, program, buffer, path, works, queue):
-    with observe(device) as calls, ps.trace(path, device_times=True):
+    with observe(device) as calls, fb.trace(path, device_times=True):
         timed = device.queue(blocking=False)
         timed.launch(program["add"], 10, 10, buffer, 1)
         for after in (0, 1):  # the one before the command, and the one after it
             calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0], after)
             timed.launch(program["add"], 10, 10, buffer, 1)
         calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
-        with pytest.raises(ps.DriverError):
+        with pytest.raises(fb.DriverError):
             timed.launch(program["add"], 10, 10, buffer, 1)
         timed.launch(program["add"], 10, 10, buffer, 1)
         timed.finish()
@@ -315,7 +315,7 @@ def test_an_event_that_the_driver_refuses_costs_only_the_time(device, program, b
 
 
 def test_what_is_not_done_at_the_end_has_no_time(path, device, program, buffer, hold, works):
-    trace = ps.trace(path, device_times=True)
+    trace = fb.trace(path, device_times=True)
     trace.__enter__()
     queue = device.queue(blocking=False)
     gate = hold(queue)
@@ -328,8 +328,8 @@ def test_what_is_not_done_at_the_end_has_no_time(path, device, program, buffer, 
 
 
 def test_a_device_that_is_closed_and_dropped_goes(path, device):
-    with ps.trace(path, device_times=True):
-        another = ps.Device(device.name, private=True)
+    with fb.trace(path, device_times=True):
+        another = fb.Device(device.name, private=True)
         inner = another.queue()
         inner.launch(another.program("kernel void mine() { }")["mine"], 1, 1)
         inner.finish()
@@ -343,8 +343,8 @@ def test_a_device_that_is_closed_and_dropped_goes(path, device):
 
 @pytest.mark.parametrize("value", [1, "yes", None])
 def test_the_argument_is_a_bool(path, value):
-    with refused(ps.ArgumentTypeError, TypeError, "device_times", type(value).__name__):
-        ps.trace(path, device_times=value)
+    with refused(fb.ArgumentTypeError, TypeError, "device_times", type(value).__name__):
+        fb.trace(path, device_times=value)
 
 
 # -- the command
@@ -353,8 +353,8 @@ def test_the_argument_is_a_bool(path, value):
 @pytest.mark.needs("no validation layer")
 def test_the_command(path):
     source = """
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 program = device.program("kernel void one(global int *a) { a[get_global_id(0)] = 1; }")
 queue, buffer = device.queue(), device.empty(64, "i4")
 for _ in range(3):

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.tracing import habits as h
 from forebay.tracing import watching
 from tests.conftest import DEVICES
@@ -187,9 +187,9 @@ def test_a_program_that_is_built_again(find, device):
             device.program(source)
         device.program(source, "-DOTHER")
         device.program(source + " ")
-        with pytest.raises(ps.BuildError):
+        with pytest.raises(fb.BuildError):
             device.program("no kernel")
-        with pytest.raises(ps.BuildError):
+        with pytest.raises(fb.BuildError):
             device.program("no kernel")
 
     assert find(run) == {h.COMPILED_AGAIN: 2}
@@ -233,7 +233,7 @@ def test_wrong_arguments_are_the_same_errors(find, device, own, buffer):
 def test_the_counters_of_devices_that_are_gone_count(find, device, program):
     def run():
         for _ in range(2):
-            with ps.Device(device.name, private=True) as another:
+            with fb.Device(device.name, private=True) as another:
                 another.queue().launch(another.program("kernel void mine() { }")["mine"], 1, 1)
 
     assert set(find(run)) == {h.COMPILED_AGAIN}
@@ -262,7 +262,7 @@ def test_each_thread_is_judged_for_itself(find, make_queue, program, device):
 
 
 def test_the_report_has_the_line_and_the_cost():
-    stats = ps.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
+    stats = fb.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
     habits = [h.Habit(h.UNCHANGED, "app.py:12", 3, 2_000_000, 4096), h.Habit(h.SERIALIZED, "", 5, waits=7)]
     text = h.report([("opencl:cpu:0", stats)], habits, 0.5)
     assert "1,234,567 launches" in text
@@ -275,8 +275,8 @@ def test_the_report_has_the_line_and_the_cost():
 
 START = """
 import os, sys
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 queue = device.queue()
 queue.launch(device.program("kernel void one() { }")["one"], 1, 1)
 queue.finish(); queue.finish()

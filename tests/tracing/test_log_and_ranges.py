@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from microbench.raw import compile_c
 from tests.conftest import DEVICES
 from tests.helpers.processes import python
 
 PROGRAM = """
-import forebay as ps
-with ps.Device() as device:
+import forebay as fb
+with fb.Device() as device:
     queue = device.queue()
     queue.launch(device.program("kernel void one() { }")["one"], 1, 1)
     queue.finish()
@@ -30,7 +30,7 @@ def run(**environment):
 def test_devices_and_programs_are_logged_under_forebay(device, caplog):
     caplog.set_level(logging.DEBUG, "forebay")
     device.program("kernel void logged() { }")
-    with ps.Device(device.name, private=True):
+    with fb.Device(device.name, private=True):
         pass
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("forebay.")]
     assert any(message.startswith("built a program (logged) for") for message in messages)

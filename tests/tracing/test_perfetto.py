@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.browser import PROGRAM, Browser
 from tests.helpers.processes import python
 from tests.helpers.trace_processor import INTERFACE, TraceProcessor
@@ -44,7 +44,7 @@ def ring(path, device, make_queue, program):
     queues = [make_queue(blocking=False) for _ in range(3)]
     with device.zeros(100, "i4") as buffer:
         before = [queue.stats for queue in queues]
-        with ps.trace(path):
+        with fb.trace(path):
             for turn in range(4):
                 for producer, waiter in zip(queues, queues[1:] + queues[:1], strict=True):
                     producer.launch(program["add"], 10, 10, buffer, turn)

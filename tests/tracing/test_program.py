@@ -20,8 +20,8 @@ ONCE = pytest.mark.needs("the default device")
 
 START = """
 import os, sys
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 program = device.program("kernel void one(global int *a) { a[get_global_id(0)] = 1; }")
 queue, buffer = device.queue(), device.empty(64, "i4")
 queue.launch(program["one"], 1, 64, buffer)
@@ -64,7 +64,7 @@ def test_the_exit_status_is_the_programs_and_the_trace_is_written(path, end, sta
 
 @ONCE
 def test_what_a_program_leaves_open_is_traced(path):
-    done = traced(path, START + "keep = ps.trace('never'); device.finish(); del device; os.chdir('/')")
+    done = traced(path, START + "keep = fb.trace('never'); device.finish(); del device; os.chdir('/')")
     assert done.returncode == 0, done.stderr
     assert Trace(path).launches("one") == 1
 
@@ -99,7 +99,7 @@ def test_each_process_of_a_program_writes_a_file(path):
 
 @ONCE
 def test_another_trace_in_a_traced_program_is_refused(path):
-    done = traced(path, START + f"with ps.trace({str(path) + '2'!r}): pass")
+    done = traced(path, START + f"with fb.trace({str(path) + '2'!r}): pass")
     assert "a trace is running already" in done.stderr
     assert done.returncode == 1
     assert Trace(path).launches("one") == 1

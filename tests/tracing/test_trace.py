@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.core.errors import Error
 from forebay.tracing import calls, watching
 from tests.helpers.observer import observe
@@ -42,7 +42,7 @@ def name_of(queue):
 
 def test_each_launch_is_there_on_its_queue_under_its_kernels_name(path, own, program, buffer):
     first, second = own(), own()
-    with ps.trace(path):
+    with fb.trace(path):
         for value in range(7):
             first.launch(program["add"], 10, 10, buffer, value)
         second.launch(program["fill"], (5, 2), (1, 10), buffer, 1)
@@ -62,7 +62,7 @@ def test_each_launch_is_there_on_its_queue_under_its_kernels_name(path, own, pro
 def test_copies_and_fills_are_there_with_their_bytes(path, device, own, buffer):
     queue = own()
     host = np.ones(100, "i4")
-    with ps.trace(path), device.empty(100, "i4") as other:
+    with fb.trace(path), device.empty(100, "i4") as other:
         queue.copy(buffer, host)
         queue.copy(other, buffer)
         queue.fill(buffer[:50], 3)
@@ -79,7 +79,7 @@ def test_copies_and_fills_are_there_with_their_bytes(path, device, own, buffer):
 def test_as_many_arrows_and_markers_as_the_counters_say(path, own, program, buffer):
     queues = [own() for _ in range(4)]
     before = [queue.stats for queue in queues]
-    with ps.trace(path):
+    with fb.trace(path):
         for turn in range(5):
             for producer, waiter in zip(queues, queues[1:] + queues[:1], strict=True):
                 producer.launch(program["add"], 10, 10, buffer, turn)
@@ -98,7 +98,7 @@ def test_as_many_arrows_and_markers_as_the_counters_say(path, own, program, buff
 
 def test_an_arrow_leads_from_the_producer_to_the_waiter(path, own, program, buffer):
     producer, waiter = own(), own()
-    with ps.trace(path):
+    with fb.trace(path):
         producer.launch(program["fill"], 10, 10, buffer, 1)
         waiter.wait(producer)
         waiter.launch(program["add"], 10, 10, buffer, 1)
@@ -115,7 +115,7 @@ def test_the_null_queue_waits_for_each_blocking_queue(path, device, make_queue, 
     for queue in queues:
         hold(queue)
     device.null_queue.launch(program["add"], 10, 10, buffer, 1)
-    with ps.trace(path):
+    with fb.trace(path):
         for queue in queues:
             queue.launch(program["add"], 10, 10, buffer, 1)
         before = device.null_queue.stats
@@ -129,7 +129,7 @@ def test_the_null_queue_waits_for_each_blocking_queue(path, device, make_queue, 
 def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, buffer, really):
     queue = own()
     before = device.stats
-    with ps.trace(path):
+    with fb.trace(path):
         queue.launch(program["add"], 10, 10, buffer, 1)
         queue.finish()
         queue.launch(program["add"], 10, 10, buffer, 1)
@@ -161,7 +161,7 @@ def test_host_functions_run_on_their_thread(path, queue):
     def here():
         raise KeyError("mine")
 
-    with ps.trace(path):
+    with fb.trace(path):
         queue.host(here)
         with pytest.raises(KeyError, match="mine"):
             queue.finish()
@@ -176,7 +176,7 @@ def test_host_functions_run_on_their_thread(path, queue):
 def test_commands_in_flight_go_up_with_each_and_down_when_they_are_known_done(path, own, program, buffer, hold):
     first, second = own(), own()
     gates = hold(first)
-    with ps.trace(path):
+    with fb.trace(path):
         for _ in range(5):
             first.launch(program["add"], 10, 10, buffer, 1)
         second.wait(first)
@@ -191,7 +191,7 @@ def test_commands_in_flight_go_up_with_each_and_down_when_they_are_known_done(pa
 
 def test_a_handle_that_is_used_again_belongs_to_two_queues(path, device, program, buffer):
     names = []
-    with ps.trace(path):
+    with fb.trace(path):
         for _ in range(5):
             queue = device.queue()
             queue.launch(program["fill"], 10, 10, buffer, 1)
@@ -207,7 +207,7 @@ def test_a_handle_that_is_used_again_belongs_to_two_queues(path, device, program
 
 
 def test_kernels_that_are_made_anew_keep_their_names(path, device, queue, buffer):
-    with ps.trace(path):
+    with fb.trace(path):
         for number in range(5):
             program = device.program(f"kernel void named{number}(global int *a) {{ a[0] = {number}; }}")
             queue.launch(program[f"named{number}"], 1, 1, buffer)
@@ -222,7 +222,7 @@ def test_waits_for_markers_of_before_have_no_arrow(path, own, program, buffer, h
     hold(first)
     first.launch(program["add"], 10, 10, buffer, 1)
     event = first.record()
-    with ps.trace(path):
+    with fb.trace(path):
         second.wait(event)
         second.launch(program["add"], 10, 10, buffer, 1)
     trace = Trace(path)
@@ -233,7 +233,7 @@ def test_waits_for_markers_of_before_have_no_arrow(path, own, program, buffer, h
 
 def test_a_graph_and_a_step(path, device, own, program, buffer):
     queue = own()
-    with ps.trace(path):
+    with fb.trace(path):
         with queue.capture() as graph:
             for _ in range(3):
                 queue.launch(program["add"], 10, 10, buffer, 1)
@@ -272,7 +272,7 @@ def test_threads_on_queues_of_their_own_and_on_one(path, own, program, device):
                 queue.finish()
 
     before = shared.stats
-    with ps.trace(path):
+    with fb.trace(path):
         threads = [
             threading.Thread(target=run, args=each, name=f"worker {i}")
             for i, each in enumerate(zip(queues, buffers, strict=True))
@@ -294,9 +294,9 @@ def test_threads_on_queues_of_their_own_and_on_one(path, own, program, device):
 
 
 def test_a_device_that_is_opened_and_closed_inside(path, device, queue, program, buffer):
-    with ps.trace(path):
+    with fb.trace(path):
         queue.launch(program["fill"], 10, 10, buffer, 1)
-        with ps.Device(device.name, private=True) as another:
+        with fb.Device(device.name, private=True) as another:
             inner = another.queue()
             inner.launch(another.program("kernel void mine() { }")["mine"], 1, 1)
     trace = Trace(path)
@@ -317,9 +317,9 @@ def test_nothing_is_left_when_it_has_ended(path, device, queue, works):
     methods = {(owner, name): vars(owner)[name] for owner, names in watching.WATCHED.items() for name in names}
     table = bytes_of_table(device)
     for _ in range(3):
-        with ps.trace(path):
+        with fb.trace(path):
             assert bytes_of_table(device) != table
-            assert vars(ps.Queue)["finish"] is not methods[ps.Queue, "finish"]
+            assert vars(fb.Queue)["finish"] is not methods[fb.Queue, "finish"]
             works(queue)
         assert bytes_of_table(device) == table
         assert {key: vars(key[0])[key[1]] for key in methods} == methods
@@ -329,8 +329,8 @@ def test_nothing_is_left_when_it_has_ended(path, device, queue, works):
 
 def test_a_second_one_is_refused_and_the_first_goes_on(path, tmp_path, queue, program, buffer):
     other = tmp_path / "other.json"
-    with ps.trace(path) as running:
-        with pytest.raises(Error, match="running already"), ps.trace(other):
+    with fb.trace(path) as running:
+        with pytest.raises(Error, match="running already"), fb.trace(other):
             pass
         with pytest.raises(Error, match="running already"), running:
             pass
@@ -340,7 +340,7 @@ def test_a_second_one_is_refused_and_the_first_goes_on(path, tmp_path, queue, pr
 
 
 def test_a_trace_can_be_run_again_and_replaces_the_file(path, queue, program, buffer):
-    trace = ps.trace(path)
+    trace = fb.trace(path)
     for count in (3, 1):
         with trace:
             for _ in range(count):
@@ -350,18 +350,18 @@ def test_a_trace_can_be_run_again_and_replaces_the_file(path, queue, program, bu
 
 def test_a_file_that_cannot_be_written_is_an_error_before_the_block(tmp_path, device):
     table, ran = bytes_of_table(device), False
-    with pytest.raises(OSError, match="missing"), ps.trace(tmp_path / "missing" / "trace.json"):
+    with pytest.raises(OSError, match="missing"), fb.trace(tmp_path / "missing" / "trace.json"):
         ran = True
     assert not ran
     assert bytes_of_table(device) == table
-    with ps.trace(tmp_path / "trace.json"):
+    with fb.trace(tmp_path / "trace.json"):
         pass
 
 
 @pytest.mark.parametrize("path", [3, None, b"bytes"])
 def test_a_path_is_a_path(path):
-    with refused(ps.ArgumentTypeError, TypeError, "trace", type(path).__name__):
-        ps.trace(path)
+    with refused(fb.ArgumentTypeError, TypeError, "trace", type(path).__name__):
+        fb.trace(path)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ValueError])
@@ -370,7 +370,7 @@ def test_an_exception_leaves_a_file(path, queue, program, buffer, kind):
         queue.launch(program["fill"], 10, 10, buffer, 1)
         raise kind
 
-    with pytest.raises(kind), ps.trace(path):
+    with pytest.raises(kind), fb.trace(path):
         fail()
     assert Trace(path).launches() == 1
 
@@ -380,7 +380,7 @@ def test_a_call_that_is_under_way_when_it_ends_is_left_out(path, device, own, pr
     gate = hold(queue)
     queue.launch(program["fill"], 10, 10, buffer, 1)
     before = device.stats.host_syncs
-    trace = ps.trace(path)
+    trace = fb.trace(path)
     trace.__enter__()
     waiting = threading.Thread(target=queue.finish)
     waiting.start()
@@ -396,10 +396,10 @@ def test_a_call_that_is_under_way_when_it_ends_is_left_out(path, device, own, pr
 
 
 def test_a_refused_launch_is_not_in_it(path, queue, program, buffer):
-    with ps.trace(path):
-        with pytest.raises(ps.Error):
+    with fb.trace(path):
+        with pytest.raises(fb.Error):
             queue.launch(program["fill"], 1, 1 << 30, buffer, 1)
-        with pytest.raises(ps.Error):
+        with pytest.raises(fb.Error):
             queue.launch(program["fill"], 10, 10, buffer)
         queue.launch(program["fill"], 10, 10, buffer, 1)
     assert Trace(path).launches() == 1
@@ -408,21 +408,21 @@ def test_a_refused_launch_is_not_in_it(path, queue, program, buffer):
 def test_a_launch_that_the_driver_refuses_is_not_in_it(path, device, queue, program, buffer):
     queue.launch(program["fill"], 10, 10, buffer, 1)
     queue.finish()
-    with observe(device) as driver_calls, ps.trace(path):
+    with observe(device) as driver_calls, fb.trace(path):
         driver_calls.fail(driver_calls.driver.LAUNCH, driver_calls.driver.FAILURE[0])
-        with pytest.raises(ps.DriverError):
+        with pytest.raises(fb.DriverError):
             queue.launch(program["fill"], 10, 10, buffer, 1)
         queue.launch(program["fill"], 10, 10, buffer, 1)
     assert Trace(path).launches() == 1
 
 
 def test_a_wait_for_the_wrong_thing_is_the_same_error(path, queue):
-    with ps.trace(path):
-        with refused(ps.ArgumentTypeError, TypeError, "Event or a Queue"):
+    with fb.trace(path):
+        with refused(fb.ArgumentTypeError, TypeError, "Event or a Queue"):
             queue.wait(3)
         with pytest.raises(TypeError):
             queue.host()
-        with refused(ps.ArgumentTypeError, TypeError):
+        with refused(fb.ArgumentTypeError, TypeError):
             queue.host(3)
 
 

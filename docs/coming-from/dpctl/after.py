@@ -1,6 +1,6 @@
 """Heat in a rod that is hot at one end."""
 
-import forebay as ps
+import forebay as fb
 import numpy as np
 
 SOURCE = """
@@ -14,7 +14,7 @@ COUNT = 1024
 rod = np.zeros(COUNT, "f4")
 rod[0] = 100
 
-device = ps.Device()
+device = fb.Device()
 queue = device.queue()
 heat = device.program(SOURCE)["heat"]
 old, new = (device.empty(COUNT, "f4") for _ in range(2))

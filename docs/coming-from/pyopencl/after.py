@@ -1,7 +1,7 @@
 """Heat in a rod that is hot at one end."""
 
 import numpy as np
-import forebay as ps
+import forebay as fb
 
 SOURCE = """
 kernel void heat(global float* to, global const float* from, float rate, int last)
@@ -14,7 +14,7 @@ COUNT = 1024
 rod = np.zeros(COUNT, "f4")
 rod[0] = 100
 
-device = ps.Device()
+device = fb.Device()
 queue = device.queue()
 program = device.program(SOURCE)
 heat = program["heat"]

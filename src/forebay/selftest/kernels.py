@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable
 
-import forebay as ps
+import forebay as fb
 
 WIDTH = 16
 """Work-items of a launch, in one group: what is slow must not keep other queues from the device."""
@@ -42,7 +42,7 @@ ROUND_TRIPS = 5  # that fit into it, or more: in that time the next command is s
 FEWEST, MOST = 10_000, 50_000_000  # steps of its loop
 
 
-def build(device: ps.Device) -> tuple[ps.Program, str]:
+def build(device: fb.Device) -> tuple[fb.Program, str]:
     """Build the kernels. Returns the program, and the language that it is in.
 
     Raises
@@ -52,10 +52,10 @@ def build(device: ps.Device) -> tuple[ps.Program, str]:
     """
     try:
         return device.program(IN_OPENCL_C), "OpenCL C"
-    except ps.Error:
+    except fb.Error:
         try:  # Intel's GPUs need a separate compiler for OpenCL C, and clang comes from PyPI
             return device.program(IN_CPP), "C++"
-        except ps.Error:
+        except fb.Error:
             pass
         raise  # that of OpenCL C, which says what to install
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 
 ROUNDS = 40
 CALLS = 50  # of a round; a queue of any driver takes as many without waiting
@@ -32,7 +32,7 @@ class Latency:
     median: float
 
 
-def measure(device: ps.Device, program: ps.Program) -> Iterator[Latency]:
+def measure(device: fb.Device, program: fb.Program) -> Iterator[Latency]:
     """Measure the rows one after the other: kernels that do nothing, copies of 4 bytes. Blocks for about a second.
 
     A wait elsewhere is one of another queue for the event that was recorded, and a launch there. What a round leaves
@@ -43,7 +43,7 @@ def measure(device: ps.Device, program: ps.Program) -> Iterator[Latency]:
         a = closing.enter_context(device.queue(blocking=False))
         b = closing.enter_context(device.queue(blocking=False))
         buffer = closing.enter_context(device.zeros(1, "u4"))
-        pinned: Any = ps.host_empty(1, "u4", device)
+        pinned: Any = fb.host_empty(1, "u4", device)
         pinned[:] = np.uint32(1)
 
         def launch() -> None:
@@ -95,7 +95,7 @@ def measure(device: ps.Device, program: ps.Program) -> Iterator[Latency]:
         step.close()
 
 
-def _measured(device: ps.Device, name: str, call: Callable[[], None]) -> Latency:
+def _measured(device: fb.Device, name: str, call: Callable[[], None]) -> Latency:
     calls = max(1, CALLS // NODES) if str(NODES) in name else CALLS
     taken = []
     for number in range(-2, ROUNDS):  # the first ones warm up

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest.kernels import WIDTH
 
 Array = NDArray[Any]
@@ -61,7 +61,7 @@ class Bench:
         Whether the device runs what it is given. Otherwise no memory is compared.
     """
 
-    def __init__(self, device: ps.Device, program: ps.Program, steps: int, executes: bool = True) -> None:
+    def __init__(self, device: fb.Device, program: fb.Program, steps: int, executes: bool = True) -> None:
         self.device = device
         self.program = program
         self.steps = steps
@@ -90,7 +90,7 @@ class Scene:
     """The queues and memory of one run of a litmus test; see the module."""
 
     def __init__(self, bench: Bench, closing: ExitStack) -> None:
-        self.device: ps.Device = bench.device
+        self.device: fb.Device = bench.device
         self.executes: bool = bench.executes
         self._bench = bench
         self._closing = closing
@@ -101,7 +101,7 @@ class Scene:
 
     # -- what there is
 
-    def queue(self, kind: str = "non-blocking", **options: Any) -> ps.Queue:
+    def queue(self, kind: str = "non-blocking", **options: Any) -> fb.Queue:
         """A queue of one of KINDS, or "per-thread, of another thread"."""
         if kind == "null":
             return self.device.null_queue
@@ -111,7 +111,7 @@ class Scene:
             return self.elsewhere().submit(lambda: self.device.per_thread_queue).result()
         return self._closing.enter_context(_closed(self.device.queue(blocking=kind == "blocking", **options)))
 
-    def queues(self, count: int, kind: str = "non-blocking") -> list[ps.Queue]:
+    def queues(self, count: int, kind: str = "non-blocking") -> list[fb.Queue]:
         """So many of a kind."""
         return [self.queue(kind) for _ in range(count)]
 
@@ -131,13 +131,13 @@ class Scene:
 
     def on_host(self, pinned: bool = False) -> Cell:
         """Memory of the host, pinned or not."""
-        place = ps.host_empty(WIDTH, "u4", self.device) if pinned else np.empty(WIDTH, "u4")
+        place = fb.host_empty(WIDTH, "u4", self.device) if pinned else np.empty(WIDTH, "u4")
         place[:] = np.arange(WIDTH) + 7000
         cell = Cell(f"{'pinned' if pinned else 'host'} memory {len(self._cells)}", place, place.copy())
         self._cells.append(cell)
         return cell
 
-    def of_pool(self, queue: ps.Queue) -> Cell:
+    def of_pool(self, queue: fb.Queue) -> Cell:
         """Memory of the pool, whose contents are not known; it is freed before the end, and not compared then."""
         return Cell("memory of the pool", queue.alloc(WIDTH, "u4"), np.zeros(WIDTH, "u4"))
 
@@ -146,7 +146,7 @@ class Scene:
         contents = np.arange(WIDTH, dtype="u4") + 17
         return Cell("memory to close", self.device.array(contents), contents)
 
-    def kernel(self, name: str) -> ps.Kernel:
+    def kernel(self, name: str) -> fb.Kernel:
         """One of the kernels of `forebay.selftest.kernels`."""
         return self._bench.program[name]
 
@@ -157,15 +157,15 @@ class Scene:
 
     # -- commands
 
-    def quick(self, queue: ps.Queue, to: Cell, source: Cell | None = None) -> None:
+    def quick(self, queue: fb.Queue, to: Cell, source: Cell | None = None) -> None:
         """Launch ``to = 5 to + 3 source + a number of its own``."""
         self._mix(queue, to, source, 0)
 
-    def slow(self, queue: ps.Queue, to: Cell, source: Cell | None = None) -> None:
+    def slow(self, queue: fb.Queue, to: Cell, source: Cell | None = None) -> None:
         """The same, by a kernel that reads and writes late."""
         self._mix(queue, to, source, self._bench.steps)
 
-    def _mix(self, queue: ps.Queue, to: Cell, source: Cell | None, steps: int) -> None:
+    def _mix(self, queue: fb.Queue, to: Cell, source: Cell | None, steps: int) -> None:
         arguments, change = self.mixing(to, source, steps)
         queue.launch(self.kernel("mix"), 1, WIDTH, *arguments)
         self.change(change)
@@ -181,7 +181,7 @@ class Scene:
 
         return arguments, change
 
-    def bound(self, queue: ps.Queue, to: Cell, source: Cell, slow: bool) -> Change:
+    def bound(self, queue: fb.Queue, to: Cell, source: Cell, slow: bool) -> Change:
         """Bind such a launch. Each call of what is returned launches it."""
         arguments, change = self.mixing(to, source, self._bench.steps if slow else 0)
         launch = self.kernel("mix").bind(queue, 1, WIDTH, *arguments)
@@ -192,7 +192,7 @@ class Scene:
 
         return call
 
-    def increase(self, queue: ps.Queue, to: Cell, number: int) -> None:
+    def increase(self, queue: fb.Queue, to: Cell, number: int) -> None:
         """Launch ``to += number``."""
         queue.launch(self.kernel("increase"), 1, WIDTH, to.place, number)
 
@@ -201,7 +201,7 @@ class Scene:
 
         self.change(change)
 
-    def copy(self, queue: ps.Queue, to: Cell, source: Cell) -> None:
+    def copy(self, queue: fb.Queue, to: Cell, source: Cell) -> None:
         """Copy all of `source`, which may be memory of the host."""
         queue.copy(to.place, source.place)
 
@@ -210,14 +210,14 @@ class Scene:
 
         self.change(change)
 
-    def upload(self, queue: ps.Queue, to: Cell) -> None:
+    def upload(self, queue: fb.Queue, to: Cell) -> None:
         """Copy bytes of the host, whose memory is written to as soon as the call has returned."""
         contents: Any = np.arange(WIDTH, dtype="u4") * 11 + next(self._numbers)
         queue.copy(to.place, contents)
         to.model[:] = contents
         contents[:] = 0xDEAD
 
-    def fill(self, queue: ps.Queue, to: Cell) -> None:
+    def fill(self, queue: fb.Queue, to: Cell) -> None:
         """Fill it with a number of its own."""
         number = next(self._numbers)
         queue.fill(to.place, number)
@@ -227,7 +227,7 @@ class Scene:
 
         self.change(change)
 
-    def host(self, queue: ps.Queue, to: Cell) -> None:
+    def host(self, queue: fb.Queue, to: Cell) -> None:
         """Let the host change its own pinned memory when the queue comes there."""
         number = np.uint32(next(self._numbers))
 
@@ -299,7 +299,7 @@ class Scene:
 
 
 @contextmanager
-def _closed(queue: ps.Queue) -> Iterator[ps.Queue]:
+def _closed(queue: fb.Queue) -> Iterator[fb.Queue]:
     """Close a queue at the end; it may be closed before."""
     try:
         yield queue

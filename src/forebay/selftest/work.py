@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest import kernels, latencies, machine
 from forebay.selftest.kernels import WIDTH
 from forebay.selftest.litmus import LITMUS, RACES, Litmus
@@ -38,18 +38,18 @@ def work(request: Request) -> Iterator[Message]:
     faulthandler.dump_traceback_later(2 * request.patience, exit=True)  # compilers take their time
     try:
         try:
-            device = ps.Device(request.device, private=True)
-        except (ps.DeviceNotFoundError, ps.InvalidArgumentError) as error:
+            device = fb.Device(request.device, private=True)
+        except (fb.DeviceNotFoundError, fb.InvalidArgumentError) as error:
             yield Ended(0, str(error), found=False)
             return
-        except (ps.Error, ImportError, OSError) as error:
+        except (fb.Error, ImportError, OSError) as error:
             yield Ended(0, said(error))
             return
         with device:
             try:
                 program, language = kernels.build(device)
                 bench, slow = _bench(device, program, request.calls_only)
-            except (ps.Error, WrongError) as error:
+            except (fb.Error, WrongError) as error:
                 yield Opened(_facts(device), True, 0)
                 yield Ended(0, said(error))
                 return
@@ -94,7 +94,7 @@ def _ran(test: Litmus, number: int, bench: Bench) -> Ran:
         return Ran(str(test), number, absent="this device executes nothing, and would never come to the end")
     try:
         bench.run(test.run)
-    except ps.NotSupportedError as error:
+    except fb.NotSupportedError as error:
         return Ran(str(test), number, absent=said(error))
     except Exception as error:
         return Ran(str(test), number, said(error))
@@ -122,7 +122,7 @@ def _control(bench: Bench) -> Controlled:
     return best
 
 
-def _bench(device: ps.Device, program: ps.Program, calls_only: bool) -> tuple[Bench, float]:
+def _bench(device: fb.Device, program: fb.Program, calls_only: bool) -> tuple[Bench, float]:
     """Find out whether the device executes, and how many steps are slow."""
     with device.queue(blocking=False) as queue, device.zeros(WIDTH, "u4") as x, device.zeros(WIDTH, "u4") as zeros:
         device.finish()
@@ -148,7 +148,7 @@ def said(error: BaseException) -> str:
     return f"{kind}{error}" + (f" ({' < '.join(places[::-1][:4])})" if places and kind else "")
 
 
-def _facts(device: ps.Device) -> dict[str, object]:
+def _facts(device: fb.Device) -> dict[str, object]:
     info = dataclasses.asdict(dataclasses.replace(device.info, native=None))
     driver = device.driver
     return {name: info[name] for name in info if name not in ("native", "usable", "reason", "advice", "index")} | {

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
 from tests.ordering import program
@@ -28,7 +28,7 @@ ON_CUDA = 2  # DLPack's kDLCUDA
 @pytest.fixture(scope="module")
 def device():
     patches = standing_in.begin()
-    with mock.patch.dict(DRIVERS, cuda=Cuda()), ps.Device("cuda", private=True) as device:
+    with mock.patch.dict(DRIVERS, cuda=Cuda()), fb.Device("cuda", private=True) as device:
         yield device
     for patch in patches:
         patch.stop()
@@ -110,7 +110,7 @@ def test_an_array_that_names_no_stream_waits_for_none(device, advance):
     [({"data": (4096, True)}, "read-only"), ({"strides": (8,)}, "C-contiguous"), ({"mask": object()}, "mask")],
 )
 def test_an_array_that_cannot_be_taken_says_why(device, changes, what):
-    with pytest.raises(ps.InvalidArgumentError, match=what):
+    with pytest.raises(fb.InvalidArgumentError, match=what):
         device.as_buffer(Array(device.empty(64, "u4"), **changes))
 
 
@@ -128,14 +128,14 @@ def test_a_stream_is_adopted(device, advance):
 
 @pytest.mark.parametrize("handle", [0, 1, 2])
 def test_default_streams_are_not_adopted(device, handle):
-    with pytest.raises(ps.InvalidArgumentError, match="default stream"):
+    with pytest.raises(fb.InvalidArgumentError, match="default stream"):
         device.adopt_queue(Stream(handle))
 
 
 def test_a_queue_is_a_stream_of_others(device):
     queue = device.queue()
     assert queue.__cuda_stream__() == (0, queue.native)
-    with ps.Device("opencl") as other:
+    with fb.Device("opencl") as other:
         assert not hasattr(other.queue(), "__cuda_stream__")
         assert not hasattr(other.empty(4), "__cuda_array_interface__")
 
@@ -161,7 +161,7 @@ def test_memory_lives_as_long_as_what_was_handed_out(device, by):
 def test_what_is_no_stream_is_refused_and_the_device_goes_on(device):
     buffer = device.empty(4)
     for stream in (0, -2, "1"):
-        with pytest.raises(ps.InvalidArgumentError, match="stream of DLPack"):
+        with pytest.raises(fb.InvalidArgumentError, match="stream of DLPack"):
             buffer.__dlpack__(stream=stream)
     with pytest.raises(BufferError, match=r"\.get\(\)"):
         np.from_dlpack(buffer)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
 from forebay.queues.graphs.lanes import BRANCHES, segments_of
@@ -61,7 +61,7 @@ def meant(known):
 
 @pytest.fixture(scope="module")
 def device(known):
-    with ps.Device("cuda", private=True) as device:
+    with fb.Device("cuda", private=True) as device:
         yield device
 
 
@@ -100,9 +100,9 @@ def in_a_thread(function):
 
 
 def test_it_is_listed_and_selected(device):
-    info = next(info for info in ps.devices() if info.backend == "cuda")
+    info = next(info for info in fb.devices() if info.backend == "cuda")
     assert (info.name, info.description, info.usable) == ("cuda:gpu:0", "Stand-in", True)
-    assert device.name == ps.Device("cuda:gpu:0").name == "cuda:gpu:0"
+    assert device.name == fb.Device("cuda:gpu:0").name == "cuda:gpu:0"
 
 
 def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
@@ -116,7 +116,7 @@ def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
 
 def test_what_it_refuses_is_counted(device, kernels, meant):
     """So the other tests see a wrong call also where forebay says nothing."""
-    with pytest.raises(ps.DriverError, match="cuLaunchKernel failed: CUDA_ERROR_INVALID_VALUE"):
+    with pytest.raises(fb.DriverError, match="cuLaunchKernel failed: CUDA_ERROR_INVALID_VALUE"):
         device.null_queue.launch(kernels["advance"], (1, 1 << 20), 1, device.empty(64, "u4"), 1)
     meant.append("too many groups in y")
 
@@ -134,7 +134,7 @@ def test_nothing_is_done_behind_a_closed_gate(device, kernels):
     assert not event.done
     assert not first.query()
     assert not second.query()
-    with pytest.raises(ps.TimeoutError):
+    with pytest.raises(fb.TimeoutError):
         second.finish(timeout=0)
     assert not ran
     ended = in_a_thread(gate.open)
@@ -165,7 +165,7 @@ def test_time_goes_on_from_one_event_to_the_next(device):
 
 
 def test_another_device_waits_for_an_event(device):
-    with ps.Device("cuda", private=True) as other:
+    with fb.Device("cuda", private=True) as other:
         first, second = device.queue(blocking=False), other.queue(blocking=False)
         gate = first._gate()
         second.wait(first.record())
@@ -207,7 +207,7 @@ def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, ke
     """Its kernels are not built then: that would wait until the gate opens."""
     queue = device.queue(blocking=False)
     gate = queue._gate()
-    with ps.Device("cuda", private=True) as fresh:
+    with fb.Device("cuda", private=True) as fresh:
         x, other = fresh.zeros((8, 8), "u4"), fresh.queue(blocking=False)
         before = other.stats.launches
         x[::2, ::2].fill(7)
@@ -234,12 +234,12 @@ def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
 
 
 def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
-    device = ps.Device("cuda", private=True)
+    device = fb.Device("cuda", private=True)
     device.program(program.SOURCE)
     device.close()
     gc.collect()
     before = standin.there_are()
-    device = ps.Device("cuda", private=True)
+    device = fb.Device("cuda", private=True)
     kernels, queue, buffer = device.program(program.SOURCE), device.queue(), device.zeros(1 << 20, "u4")
     gate = queue._gate()
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
@@ -582,10 +582,10 @@ def test_a_call_that_fails_at_any_place(device, kernels, calls, what):
     def fails(name, after):
         begun = len(calls)
         calls.fail(name, calls.driver.FAILURE[0], after)
-        with contextlib.suppress(ps.Error):
+        with contextlib.suppress(fb.Error):
             operation()
         calls.forgive()
-        with contextlib.suppress(ps.Error):  # what only now is told
+        with contextlib.suppress(fb.Error):  # what only now is told
             device.finish()
         operation()
         device.finish()

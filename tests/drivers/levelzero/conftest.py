@@ -3,7 +3,7 @@ import gc
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.device import open_devices
 from forebay.queues.drivers import selection
 from tests.helpers.observer import observe
@@ -54,13 +54,13 @@ def event_mode(request):
 @pytest.fixture
 def opened(emulated, event_mode, monkeypatch):
     """``opened()``: a device with events made in this mode; it is closed at the end."""
-    info = next(device for device in ps.devices() if device.backend == "level_zero")
+    info = next(device for device in fb.devices() if device.backend == "level_zero")
     native = dataclasses.replace(info.native, counter_based=event_mode)
     monkeypatch.setattr(selection, "select", lambda _=None: dataclasses.replace(info, native=native))
     made = []
 
     def open_device():
-        made.append(ps.Device(private=True))
+        made.append(fb.Device(private=True))
         return made[-1]
 
     def close_all():

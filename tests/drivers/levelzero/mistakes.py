@@ -13,7 +13,7 @@ from ctypes import Structure, byref, c_size_t, c_uint32, c_uint64, c_void_p
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers.spirv import fill_module
 from tests.observers import levelzero as observer
@@ -348,7 +348,7 @@ def test_a_list_waits_for_the_host_with_a_device_scope(raw, watched):
 
 
 def test_a_list_of_another_device_waits_for_a_device_scope(raw, watched):
-    devices = [device.native for device in ps.devices() if device.backend == "level_zero"]
+    devices = [device.native for device in fb.devices() if device.backend == "level_zero"]
     if len(devices) < 2:
         pytest.skip("needs two devices: python -m tests.null_levelzero --devices 2")
     first, event, wide = raw.list(), raw.counter_event(), raw.counter_event(HOST, DEVICE)

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 from forebay.queues.drivers.levelzero import ocloc, programs
@@ -176,9 +176,9 @@ def test_a_program_that_is_wrong_says_where(open_device, compiler):
     with pytest.raises(BuildError, match="undeclared identifier 'missing'") as caught:
         open_device().build(Language.OPENCL_C, SOURCE.replace("= value", "= missing"), ())
     assert "1:7" in caught.value.log
-    with pytest.raises(ps.InvalidArgumentError, match="not SPIR-V"):
+    with pytest.raises(fb.InvalidArgumentError, match="not SPIR-V"):
         open_device().build(Language.SPIRV, b"\x7fELF" + bytes(60), ())
-    with pytest.raises(ps.InvalidArgumentError, match="cut off"):
+    with pytest.raises(fb.InvalidArgumentError, match="cut off"):
         open_device().build(Language.SPIRV, fill_module()[:-40], ())
 
 

@@ -10,7 +10,7 @@ import gc
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.levelzero.loader import result_name
 from tests.helpers.observer import Calls
 from tests.ordering.program import SOURCE
@@ -68,7 +68,7 @@ class Run:
             if self.injected() != injected:
                 self.silent.append(what)
             return result
-        except ps.Error as error:
+        except fb.Error as error:
             self.errors.append((what, error))
         self.check(what, str(self.errors[-1][1]), queues)
         assert [counts_of(queue) for queue in queues] == before or what in WAITING, what
@@ -171,13 +171,13 @@ def play_with_failure(opened, emulated, name, code, after):
             or (name in SILENT and len(run.errors) < 2)
             or (name in ASKED and run.silent == ["launch after an upload"])
         )
-        expected = ps.OutOfMemoryError
+        expected = fb.OutOfMemoryError
         if code == UNKNOWN:
-            expected = ps.DriverError
+            expected = fb.DriverError
         assert all(result_name(code) in str(error) for _, error in run.errors)
-        assert all(isinstance(error, (expected, ps.BuildError)) for _, error in run.errors)
+        assert all(isinstance(error, (expected, fb.BuildError)) for _, error in run.errors)
         calls.fail(name, code)  # closing works all the same
-        with contextlib.suppress(ps.Error):
+        with contextlib.suppress(fb.Error):
             device.close()
         del run, device
         opened.close_all()
@@ -207,7 +207,7 @@ class Lost(Run):
     """The same program, each step of which may find that the device is lost."""
 
     def check(self, what, message, queues):
-        lost = [str(error) for _, error in self.errors if isinstance(error, ps.DeviceLostError)]
+        lost = [str(error) for _, error in self.errors if isinstance(error, fb.DeviceLostError)]
         assert not lost or lost[0] in message, f"{what}: {message}"
 
 
@@ -221,13 +221,13 @@ def test_a_call_that_finds_the_device_lost(left, opened, emulated, name):
             device = opened()
             calls.fail(name, DEVICE_LOST, after)
             run = Lost(calls, name)
-            with contextlib.suppress(ps.Error):
+            with contextlib.suppress(fb.Error):
                 play(run, device)
             injected = any(call.injected for call in calls.log)
             run.errors.clear()  # they keep what the program left, a closed gate too
             del run
             gc.collect()
-            with contextlib.suppress(ps.DeviceLostError):
+            with contextlib.suppress(fb.DeviceLostError):
                 device.close()
             del device
             opened.close_all()
@@ -246,7 +246,7 @@ def test_a_device_that_is_lost_closes_and_leaves_nothing(left, opened, emulated)
     try:
         device = opened()
         kernel, queue = device.program(SOURCE)["advance"], device.queue()
-        buffer, host = device.empty(64, "u4"), ps.host_empty(64, "u4", device=device)
+        buffer, host = device.empty(64, "u4"), fb.host_empty(64, "u4", device=device)
         gate = queue._gate()
         queue.launch(kernel, 4, 16, buffer, 1)
         queue.copy(host, buffer)
@@ -254,7 +254,7 @@ def test_a_device_that_is_lost_closes_and_leaves_nothing(left, opened, emulated)
             if not any(word in name for word in emulated.RELEASING):
                 for _ in range(200):
                     emulated.fail(name, DEVICE_LOST, 0)
-        with pytest.raises(ps.DriverError, match="DEVICE_LOST"):
+        with pytest.raises(fb.DriverError, match="DEVICE_LOST"):
             device.close()
         gate.open()
         del device, kernel, queue, buffer, host, gate

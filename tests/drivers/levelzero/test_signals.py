@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.events.event import wait_for_all
 from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE
@@ -95,7 +95,7 @@ def test_a_signal_handler_may_end_the_close_of_a_device(left, opened, ring, fail
         assert buffer.closed
         assert all(queue.closed for queue in queues)
         device.close()
-        with pytest.raises(ps.ClosedError):
+        with pytest.raises(fb.ClosedError):
             launch(queues[0], kernels, buffer)
     finally:
         for gate in gates:

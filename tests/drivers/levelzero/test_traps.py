@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.events.event import wait_for_all
 from tests.ordering.program import SOURCE, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
@@ -167,7 +167,7 @@ def test_after_a_wait_that_failed_its_list_waits_for_nothing(device, kernels, bu
         calls.fail(calls.driver.QUERY, NOT_READY)
     calls.fail(name, calls.driver.FAILURE[0])
     first = len(calls)
-    with pytest.raises(ps.DriverError, match=name):
+    with pytest.raises(fb.DriverError, match=name):
         wait_for_all(events)
     (barrier,) = (call.object for call in calls.since(first) if calls.kind(call) == "barrier")
     assert [call.object for call in calls.since(first) if calls.kind(call) == "finish"] == [barrier]
@@ -219,7 +219,7 @@ def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
     launch(queue, kernels, buffer)
     for _ in range(10_000):
         calls.fail(calls.driver.QUERY, NOT_READY)
-    with pytest.raises(ps.TimeoutError):
+    with pytest.raises(fb.TimeoutError):
         queue.finish(timeout=0.01)
     calls.forgive()
     queue.finish()
@@ -383,7 +383,7 @@ def test_pageable_memory_is_staged(device, buffer, calls):
         queue.copy(bytearray(nbytes), memory)
         memory[3:77].set(np.zeros(74, "u1"), queue=queue)
         memory[3:77].get(queue=queue)
-    pinned = ps.host_empty(64, "u4", device)
+    pinned = fb.host_empty(64, "u4", device)
     queue.copy(buffer, pinned)
     queue.copy(pinned, buffer)
     queue.fill(buffer, 7)
@@ -462,12 +462,12 @@ def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer,
     for name, after in (("zeCommandListAppendWaitOnEvents", 0), ("zeCommandListAppendSignalEvent", 0)):
         gate = queue._gate()  # so that it is called only after the refusal
         calls.fail(name, calls.driver.FAILURE[0], after)
-        with pytest.raises(ps.Error, match=name):
+        with pytest.raises(fb.Error, match=name):
             queue.host(lambda: ran.append(1))
         gate.open()
         queue.finish()
         calls.fail(name, calls.driver.FAILURE[0], after)
-        with pytest.raises(ps.Error, match=name):
+        with pytest.raises(fb.Error, match=name):
             queue.host(lambda: ran.append(1))
     queue.host(lambda: ran.append(2))
     device.finish()
@@ -527,7 +527,7 @@ def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
         if k % 50 == 40:
             gates.pop().open()
         if k % 25 == 0:
-            with contextlib.suppress(ps.TimeoutError):
+            with contextlib.suppress(fb.TimeoutError):
                 other.finish(timeout=0)
     for gate in gates:
         gate.open()

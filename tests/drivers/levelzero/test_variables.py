@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = pytest.mark.needs("null hardware")
 
@@ -52,7 +52,7 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypa
             program = device.program(SOURCE, device.driver.variable_options)
             assert program.get_global("never_used").nbytes == 12
             for name in ("none", "fill"):
-                with pytest.raises(ps.InvalidArgumentError, match="no variable"):
+                with pytest.raises(fb.InvalidArgumentError, match="no variable"):
                     program.get_global(name)
                 assert program._natives["fill"]._module.variable(name) is None
 

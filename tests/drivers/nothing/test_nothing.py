@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import DRIVERS
 from tests.drivers.nothing.driver import Nothing
 from tests.helpers import processes
@@ -29,7 +29,7 @@ def known():
 
 @pytest.fixture(scope="module")
 def device(known):
-    with ps.Device("nothing", private=True) as device:
+    with fb.Device("nothing", private=True) as device:
         yield device
 
 
@@ -48,10 +48,10 @@ def results_are_not_compared(monkeypatch):
 
 
 def test_it_is_listed_and_selected(device):
-    assert "nothing:custom:0" in [info.name for info in ps.devices()]
+    assert "nothing:custom:0" in [info.name for info in fb.devices()]
     assert device.name == "nothing:custom:0"
-    assert ps.Device("custom:0").name == device.name
-    with pytest.raises(ps.ArgumentTypeError):  # no driver adopts it, and this one adopts nothing
+    assert fb.Device("custom:0").name == device.name
+    with pytest.raises(fb.ArgumentTypeError):  # no driver adopts it, and this one adopts nothing
         device.adopt_queue(object())
 
 
@@ -77,7 +77,7 @@ def test_nothing_is_done_behind_a_closed_gate(device, kernels):
     assert not event.done
     assert not first.query()
     assert not second.query()
-    with pytest.raises(ps.TimeoutError):
+    with pytest.raises(fb.TimeoutError):
         second.finish(timeout=0)
     assert not ran
     opener = threading.Thread(target=gate.open)
@@ -109,7 +109,7 @@ def test_time_goes_on_from_one_event_to_the_next(device):
 
 
 def test_another_device_waits_for_an_event(device):
-    with ps.Device("nothing", private=True) as other:
+    with fb.Device("nothing", private=True) as other:
         first, second = device.queue(blocking=False), other.queue(blocking=False)
         gate = first._gate()
         second.wait(first.record())
@@ -121,7 +121,7 @@ def test_another_device_waits_for_an_event(device):
 
 @pytest.mark.parametrize("source", ["kernel int f() {}", "kernel void f(int *a) {}", "kernel void f(Unknown a) {}"])
 def test_what_it_cannot_read_does_not_build(device, source):
-    with pytest.raises(ps.BuildError):
+    with pytest.raises(fb.BuildError):
         device.program(source)
 
 

@@ -2,7 +2,7 @@ import dpctl
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.queues.drivers.selection import devices
 
 SOURCE = """
@@ -39,7 +39,7 @@ def sycl_queue(native):
 @pytest.fixture
 def queue(sycl_queue):
     """The same queue, adopted; its device is closed when the test ends."""
-    queue = ps.Device.adopt_queue(sycl_queue)
+    queue = fb.Device.adopt_queue(sycl_queue)
     yield queue
     queue.device.close()
 

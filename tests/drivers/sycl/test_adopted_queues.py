@@ -9,7 +9,7 @@ import dpctl.memory as dpctl_memory
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.processes import output_of, python
 from tests.helpers.refusals import refused
@@ -176,7 +176,7 @@ def test_memory_is_not_freed_under_the_work_of_a_queue_that_is_held(queue, devic
 
 
 def test_a_queue_that_does_not_block_takes_no_part(sycl_queue, native):
-    queue = ps.Device.adopt_queue(sycl_queue, blocking=False)
+    queue = fb.Device.adopt_queue(sycl_queue, blocking=False)
     with queue.device as device:
         buffer = device.array(VALUES)
         device.finish()
@@ -213,14 +213,14 @@ def test_closing_it_does_not_end_the_ordering_of_what_it_got(sycl_queue, queue, 
     device.null_queue.finish()
     assert np.array_equal(host, VALUES)
     assert device.stats.waits_made - before <= 1  # none if it was done by then
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         queue.launch(step, 1, 1, buffer, 1)
     sycl_queue.memcpy(memory, REVERSED.view("u1"), 4 * COUNT)  # dpctl's queue is not closed
     assert np.array_equal(contents(memory), REVERSED)
 
 
 def test_losing_it_leaves_dpctls_queue_and_lets_go_of_forebays(sycl_queue, queue, device, step):
-    other = ps.Device.adopt_queue(dpctl.SyclQueue(sycl_queue.sycl_context, sycl_queue.sycl_device, property="in_order"))
+    other = fb.Device.adopt_queue(dpctl.SyclQueue(sycl_queue.sycl_context, sycl_queue.sycl_device, property="in_order"))
     before = device.stats.fills  # the device may be one that was open already
     other.fill(device.empty(COUNT, "u4"), 1)
     del other
@@ -233,19 +233,19 @@ def test_losing_it_leaves_dpctls_queue_and_lets_go_of_forebays(sycl_queue, queue
 
 FINDING = """
 import dpctl
-import forebay as ps
+import forebay as fb
 
-with ps.Device("sycl") as device:
+with fb.Device("sycl") as device:
     queue = dpctl.SyclQueue(device.driver.context, device.driver.native, property="in_order")
-    assert ps.Device.adopt_queue(queue).device is device
-with ps.Device.adopt_queue(queue).device as other:
+    assert fb.Device.adopt_queue(queue).device is device
+with fb.Device.adopt_queue(queue).device as other:
     assert other is not device
 """
 
 
 def test_two_queues_of_one_context_share_a_device(sycl_queue, queue, native):
-    again = ps.Device.adopt_queue(sycl_queue)
-    other = ps.Device.adopt_queue(dpctl.SyclQueue(sycl_queue.sycl_context, native, property="in_order"))
+    again = fb.Device.adopt_queue(sycl_queue)
+    other = fb.Device.adopt_queue(dpctl.SyclQueue(sycl_queue.sycl_context, native, property="in_order"))
     assert again.device is queue.device
     assert other.device is queue.device
     assert again != queue
@@ -265,7 +265,7 @@ def test_threads_that_adopt_at_once_get_one_device(native):
     def adopt():
         mine = dpctl.SyclQueue(context, native, property="in_order")
         start.wait()
-        queues.append(ps.Device.adopt_queue(mine))
+        queues.append(fb.Device.adopt_queue(mine))
 
     threads = [threading.Thread(target=adopt) for _ in range(6)]
     for thread in threads:
@@ -297,7 +297,7 @@ def test_two_threads_submit_to_it(sycl_queue, queue, device):
 
 def test_a_timed_queue_gives_times(native):
     theirs = dpctl.SyclQueue(native, property=("in_order", "enable_profiling"))
-    queue = ps.Device.adopt_queue(theirs)
+    queue = fb.Device.adopt_queue(theirs)
     with queue.device as device:
         assert queue.timing
         begin = queue.record(timing=True)
@@ -311,7 +311,7 @@ def test_a_timed_queue_gives_times(native):
 
 
 def test_host_functions_are_refused(queue):
-    with refused(ps.NotSupportedError, NotImplementedError, "cannot be held"):
+    with refused(fb.NotSupportedError, NotImplementedError, "cannot be held"):
         queue.host(lambda: None)
     queue.finish()
 
@@ -321,7 +321,7 @@ def test_it_cannot_wait_for_what_is_held(queue, device):
     gate = own._gate()
     own.fill(buffer, 3)
     queue.wait(own)
-    with refused(ps.NotSupportedError, NotImplementedError, "behind a gate"):
+    with refused(fb.NotSupportedError, NotImplementedError, "behind a gate"):
         queue.fill(buffer, 4)
     gate.open()
     queue.fill(buffer[1:], 4)
@@ -330,27 +330,27 @@ def test_it_cannot_wait_for_what_is_held(queue, device):
 
 def test_what_is_no_queue_is_refused(native):
     for wrong in (None, 3, "sycl:cpu", native):
-        with refused(ps.Error, TypeError, "dpctl.SyclQueue", type(wrong).__name__):
-            ps.Device.adopt_queue(wrong)
+        with refused(fb.Error, TypeError, "dpctl.SyclQueue", type(wrong).__name__):
+            fb.Device.adopt_queue(wrong)
 
 
 def test_a_queue_out_of_order_is_refused(native):
-    with refused(ps.InvalidArgumentError, ValueError, "out of order", "property='in_order'"):
-        ps.Device.adopt_queue(dpctl.SyclQueue(native))
+    with refused(fb.InvalidArgumentError, ValueError, "out of order", "property='in_order'"):
+        fb.Device.adopt_queue(dpctl.SyclQueue(native))
 
 
 def test_blocking_is_a_bool(sycl_queue):
-    with refused(ps.Error, TypeError, "blocking is a bool"):
-        ps.Device.adopt_queue(sycl_queue, blocking="yes")
+    with refused(fb.Error, TypeError, "blocking is a bool"):
+        fb.Device.adopt_queue(sycl_queue, blocking="yes")
 
 
 def test_without_dpctl_it_says_what_to_install():
-    program = "import sys; sys.modules['dpctl'] = None\nimport forebay as ps\nps.Device('sycl:cpu')"
+    program = "import sys; sys.modules['dpctl'] = None\nimport forebay as fb\nps.Device('sycl:cpu')"
     done = python("-c", program)
     assert done.returncode
     assert "pip install 'forebay[sycl]'" in done.stderr
 
 
 def test_without_dpctl_the_other_drivers_work():
-    program = "import sys; sys.modules['dpctl'] = None\nimport forebay as ps\nprint([d.backend for d in ps.devices()])"
+    program = "import sys; sys.modules['dpctl'] = None\nimport forebay as fb\nprint([d.backend for d in fb.devices()])"
     assert "sycl" not in python("-c", program).stdout

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 from .conftest import steps
@@ -93,16 +93,16 @@ def test_a_row_is_taken_and_a_column_is_refused(arrays, array, queue, step):
     expected = VALUES.reshape(16, 64).copy()
     expected[3] = steps(expected[3], 1)
     assert np.array_equal(contents(arrays, table), expected)
-    with refused(ps.InvalidArgumentError, ValueError, "not C-contiguous", "(16,)"):
+    with refused(fb.InvalidArgumentError, ValueError, "not C-contiguous", "(16,)"):
         queue.launch(step, 1, 16, table[:, 3], 1)
-    with refused(ps.InvalidArgumentError, ValueError, "not C-contiguous"):
+    with refused(fb.InvalidArgumentError, ValueError, "not C-contiguous"):
         queue.launch(step, 1, 64, array[::-1], 1)
     queue.finish()
     assert np.array_equal(contents(arrays, table), expected)
 
 
 def test_the_type_is_compared(arrays, sycl_queue, queue, step):
-    with refused(ps.ArgumentTypeError, TypeError, "uint* a", "8 bytes"):
+    with refused(fb.ArgumentTypeError, TypeError, "uint* a", "8 bytes"):
         queue.launch(step, 1, 64, arrays.zeros(64, dtype="f8", sycl_queue=sycl_queue), 1)
 
 

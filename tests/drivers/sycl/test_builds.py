@@ -5,12 +5,12 @@ from tests.drivers.levelzero.children import output_under_driver
 CODE = """
 import faulthandler
 faulthandler.enable()  # with it the compiler catches no fault of its own
-import forebay as ps
+import forebay as fb
 from tests.helpers import spirv
-device = ps.Device("sycl:gpu:0")
+device = fb.Device("sycl:gpu:0")
 try:
     device.program(spirv.deadly_module())
-except ps.BuildError as error:
+except fb.BuildError as error:
     print("BuildError", "ended its process" in error.log)
 print(list(device.program(spirv.fill_module("after"))))
 """

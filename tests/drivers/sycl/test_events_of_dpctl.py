@@ -9,7 +9,7 @@ import dpctl.memory as dpctl_memory
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
@@ -119,15 +119,15 @@ def test_in_a_step(queue, device, step, shared, own):
 def test_a_captured_queue_does_not_wait_for_it(queue, device, step, shared, own):
     own.begin_capture()
     event = long_work(queue, device, step, shared)
-    with pytest.raises(ps.CaptureIsolationError, match="SyclEvent"):
+    with pytest.raises(fb.CaptureIsolationError, match="SyclEvent"):
         own.wait(event)
-    with pytest.raises(ps.CaptureError):
+    with pytest.raises(fb.CaptureError):
         own.end_capture()
 
 
 def test_a_closed_queue_does_not_wait(sycl_queue, device, own):
     own.close()
-    with pytest.raises(ps.ClosedError):
+    with pytest.raises(fb.ClosedError):
         own.wait(sycl_queue.submit_barrier())
 
 
@@ -153,11 +153,11 @@ def test_many_waits_leave_nothing(sycl_queue, device, step, own):
 @pytest.mark.parametrize("thing", [None, 5, "event", object()])
 def test_other_things_are_refused(own, thing):
     words = ("wait() needs an Event or a Queue to come after, not", type(thing).__name__)
-    with refused(ps.ArgumentTypeError, TypeError, *words):
+    with refused(fb.ArgumentTypeError, TypeError, *words):
         own.wait(thing)
 
 
 def test_queues_of_other_drivers_refuse_it(sycl_queue):
     words = ("dpctl.SyclEvent", "opencl:cpu:0 waits for no such event")
-    with ps.Device("opencl:cpu", private=True) as device, refused(ps.ArgumentTypeError, TypeError, *words):
+    with fb.Device("opencl:cpu", private=True) as device, refused(fb.ArgumentTypeError, TypeError, *words):
         device.queue().wait(sycl_queue.submit_barrier())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
@@ -32,7 +32,7 @@ def test_a_launch_that_cannot_be_kept_is_none(device, add, call):
         bound[0]()
         before = own.epoch
         calls.fail(call, -1)
-        with refused(ps.OutOfMemoryError, MemoryError, "hold", "gate"):
+        with refused(fb.OutOfMemoryError, MemoryError, "hold", "gate"):
             bound[1]()
         assert own.epoch == before
         bound[2]()
@@ -54,7 +54,7 @@ def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
     other.fill(spare, 5)
     gate.open(failed=True)
     for queue in (own, other):
-        with refused(ps.Error, RuntimeError, "behind a gate that failed"):
+        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
             queue.finish()
     own.fill(buffer, 7)
     other.fill(spare, 8)

@@ -8,7 +8,7 @@ import dpctl.memory as dpctl_memory
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from tests.helpers.refusals import refused
 
 from .conftest import steps
@@ -119,14 +119,14 @@ def test_dpctl_tensor_takes_it_without_a_copy(queue, device):
     array.sycl_queue.wait()
     assert buffer.get(queue=queue)[0] == 12345
     assert np.array_equal(device.as_buffer(array).get(queue=queue), buffer.get(queue=queue))
-    with refused(ps.InvalidArgumentError, ValueError, "C-contiguous"):
+    with refused(fb.InvalidArgumentError, ValueError, "C-contiguous"):
         device.as_buffer(array[::2])
 
 
 def test_a_closed_buffer_is_none(device):
     buffer = device.array(VALUES)
     buffer.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         buffer.__sycl_usm_array_interface__  # noqa: B018
 
 
@@ -135,18 +135,18 @@ def test_a_closed_buffer_is_none(device):
 
 def test_memory_of_other_drivers_is_none_to_dpctl():
     try:
-        other = ps.Device("opencl")
-    except ps.DeviceNotFoundError:
+        other = fb.Device("opencl")
+    except fb.DeviceNotFoundError:
         pytest.skip("there is no OpenCL device")
     with other:
         assert not hasattr(other.empty(4), "__sycl_usm_array_interface__")
-        with refused(ps.Error, TypeError, "as_buffer", "Device.array"):
+        with refused(fb.Error, TypeError, "as_buffer", "Device.array"):
             other.as_buffer("text")
 
 
 @pytest.mark.parametrize("wrong", [None, 3, VALUES, b"bytes"], ids=lambda wrong: type(wrong).__name__)
 def test_what_has_no_usm_memory(device, wrong):
-    with refused(ps.Error, TypeError, "USM", type(wrong).__name__):
+    with refused(fb.Error, TypeError, "USM", type(wrong).__name__):
         device.as_buffer(wrong)
 
 
@@ -154,23 +154,23 @@ def test_what_has_no_usm_memory(device, wrong):
     "changes", [{"data": None}, {"typestr": "?!"}, {"shape": None}, {"shape": ("x",)}, {"data": (1, 2, 3)}], ids=str
 )
 def test_what_is_no_interface(device, memory, changes):
-    with refused(ps.Error, TypeError, "is not one"):
+    with refused(fb.Error, TypeError, "is not one"):
         device.as_buffer(Array(memory, **changes))
 
 
 def test_read_only(device, memory):
-    with refused(ps.InvalidArgumentError, ValueError, "read-only"):
+    with refused(fb.InvalidArgumentError, ValueError, "read-only"):
         device.as_buffer(Array(memory, data=(memory._pointer, True)))
 
 
 @pytest.mark.parametrize("strides", [(2,), (-1,), (0,)], ids=str)
 def test_strided(device, memory, strides):
-    with refused(ps.InvalidArgumentError, ValueError, "C-contiguous"):
+    with refused(fb.InvalidArgumentError, ValueError, "C-contiguous"):
         device.as_buffer(Array(memory, shape=(COUNT // 2,), strides=strides))
 
 
 def test_memory_that_no_context_knows(device, memory):
-    with refused(ps.InvalidArgumentError, ValueError, "another SYCL context"):
+    with refused(fb.InvalidArgumentError, ValueError, "another SYCL context"):
         device.as_buffer(Array(memory, data=(VALUES.ctypes.data, False)))
 
 
@@ -181,16 +181,16 @@ def test_another_context(device, native):
         pytest.skip("the device has no parts, and each whole device has one context in dpctl")
     other = dpctl.SyclQueue(dpctl.SyclContext(part), part, property="in_order")
     memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=other)
-    with refused(ps.InvalidArgumentError, ValueError, "another SYCL context"):
+    with refused(fb.InvalidArgumentError, ValueError, "another SYCL context"):
         device.as_buffer(memory)
-    queue = ps.Device.adopt_queue(other)
+    queue = fb.Device.adopt_queue(other)
     assert queue.device is not device
     with queue.device:
         assert queue.device.as_buffer(memory).nbytes == 4 * COUNT
 
 
 def test_a_closed_device(sycl_queue, memory):
-    device = ps.Device.adopt_queue(sycl_queue).device
+    device = fb.Device.adopt_queue(sycl_queue).device
     device.close()
-    with refused(ps.ClosedError, RuntimeError, "closed"):
+    with refused(fb.ClosedError, RuntimeError, "closed"):
         device.as_buffer(memory)

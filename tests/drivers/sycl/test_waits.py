@@ -2,7 +2,7 @@
 
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay.events.event import wait_for_all
 from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE
@@ -29,7 +29,7 @@ def test_a_wait_that_has_thrown_has_waited_for_nothing(device, calls, what):
     }[what]  # fmt: skip
     for _ in range(3):  # a device finishes each queue when it cannot finish all at once
         calls.driver.throw_in_wait()
-    with pytest.raises(ps.DriverError, match="DPCTLEvent_Wait"):
+    with pytest.raises(fb.DriverError, match="DPCTLEvent_Wait"):
         wait()
     assert not queues[0].empty
     calls.forgive()

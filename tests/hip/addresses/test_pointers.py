@@ -3,7 +3,7 @@ import ctypes
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip
 
 from ..conftest import ok
@@ -117,7 +117,7 @@ def test_buffers_of_forebay_are_pointers(device):
     out = np.zeros(100, "i4")
     ok(hip.hipMemcpy(out, buffer, 400, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
     ok(hip.hipMemcpy(out, buffer, 400, hip.hipMemcpyKind.hipMemcpyDefault))
-    assert isinstance(buffer, ps.Buffer)
+    assert isinstance(buffer, fb.Buffer)
 
 
 def test_types_have_the_names_that_annotations_use(device):

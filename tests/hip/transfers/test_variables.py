@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 from forebay import hip, hiprtc
 from forebay.core.driver import Language
 from forebay.hiprtc.code import pack_code
@@ -284,9 +284,9 @@ def test_a_driver_that_does_not_tell_says_so(device, monkeypatch):
     if device.driver.variable_options is not None and device.info.backend != "sycl":
 
         def refuse(program, name):
-            raise ps.NotSupportedError(f"variable {name!r}")
+            raise fb.NotSupportedError(f"variable {name!r}")
 
-        monkeypatch.setattr(ps.Program, "get_global", refuse)
+        monkeypatch.setattr(fb.Program, "get_global", refuse)
     module = ok(hip.hipModuleLoadData(compiled(constant)))
     assert code(hip.hipModuleGetGlobal(module, b"by")) == E.hipErrorNotSupported
     assert "variable 'by" in str(hip.last_exception())

@@ -176,8 +176,8 @@ def test_printing(compiled, tmp_path):
     """In a process of its own, whose output is read when it has ended."""
     program = tmp_path / "printing.py"
     program.write_text("""
-import forebay as ps
-device = ps.Device()
+import forebay as fb
+device = fb.Device()
 program = device.program('''
     #include <cassert>
     extern "C" __global__ void say(int n, float x) {

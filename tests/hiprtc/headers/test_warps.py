@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import forebay as ps
+import forebay as fb
 
 pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
@@ -165,7 +165,7 @@ def test_a_kernel_that_gets_no_warps_is_refused(device, queue):
     for _ in range(2):  # built, and from the cache
         with device.program(LOOP) as program:
             if "cpu" in device.info.kind:
-                with pytest.raises(ps.NotSupportedError, match=r"kernel 'loop': it has warps.*-O3"):
+                with pytest.raises(fb.NotSupportedError, match=r"kernel 'loop': it has warps.*-O3"):
                     program["loop"]
             out = device.zeros(32, "u4")
             queue.launch(program["other"], 1, 32, out)

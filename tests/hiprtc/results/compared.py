@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.clang import Clang, find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -169,7 +169,7 @@ def initial(program: HostProgram, index: int, data: np.ndarray) -> np.ndarray:
 
 
 def on_device(
-    queue: ps.Queue, program: ps.Program, kernel: KernelInfo, launch: Launch, symbols: list[str]
+    queue: fb.Queue, program: fb.Program, kernel: KernelInfo, launch: Launch, symbols: list[str]
 ) -> list[np.ndarray]:
     """Return what a launch leaves in its buffers and in the variables."""
     device = queue.device
@@ -186,10 +186,10 @@ def on_device(
             )
         else:
             arguments.append(device.array(argument.view("u1").ravel()))
-    local = [ps.local(launch.shared)] if kernel.dynamic_shared else []
+    local = [fb.local(launch.shared)] if kernel.dynamic_shared else []
     queue.launch(program[kernel.symbol], launch.grid, launch.block, *arguments, *local)
     queue.finish()
-    left = [each.get() for each in arguments if isinstance(each, ps.Buffer)]
+    left = [each.get() for each in arguments if isinstance(each, fb.Buffer)]
     return left + [program.get_global(symbols[i]).view("u1").get() for i in launch.variables]
 
 
@@ -210,7 +210,7 @@ def main() -> None:
             say(name, "no host", str(error))
         return
     found = [compared.references(host, index) for index in range(len(compared.kernels))]
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         queue = device.queue()
         symbols = [each.symbol for each in compared.variables]
         for (name, _, kernel), (references, why) in zip(compared.kernels, found, strict=True):
@@ -222,7 +222,7 @@ def main() -> None:
             for launch, reference in references:
                 try:
                     left = on_device(queue, program, kernel, launch, symbols)
-                except ps.Error as error:
+                except fb.Error as error:
                     states.append(("refused", str(error)[:300], reference.flags))
                 else:
                     states.append((*reference.difference(left), reference.flags))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import click
 import numpy as np
 
-import forebay as ps
+import forebay as fb
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -245,7 +245,7 @@ def generated(seed: int) -> Generated:
 
 
 def differences(
-    kernels: Sequence[Generated], queue: ps.Queue, options: Sequence[str] = ()
+    kernels: Sequence[Generated], queue: fb.Queue, options: Sequence[str] = ()
 ) -> list[tuple[Generated, str]]:
     """Return the kernels that leave something else on the device than on the host, and what.
 
@@ -321,7 +321,7 @@ def shortened(kernel: Generated, is_wrong: Callable[[Generated], bool]) -> Gener
 def main(seeds: tuple[int, int], together: int, shorten: int, option: tuple[str, ...]) -> None:
     """Run the kernels of these seeds, and print those that differ."""
     wrong = 0
-    with ps.Device(private=True) as device:
+    with fb.Device(private=True) as device:
         queue = device.queue()
 
         def how(*kernels: Generated) -> list[tuple[Generated, str]]:
@@ -330,7 +330,7 @@ def main(seeds: tuple[int, int], together: int, shorten: int, option: tuple[str,
             except HostError as error:
                 print(f"from {kernels[0].name}: {error}", flush=True)
                 return []
-            except ps.Error as error:
+            except fb.Error as error:
                 if len(kernels) > 1:
                     return [each for kernel in kernels for each in how(kernel)]
                 return [(kernels[0], str(error)[:2000])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest.kernels import WIDTH
 from forebay.selftest.litmus.chapter import Chapter
 from forebay.selftest.scene import Cell, Change, Scene
@@ -10,7 +10,7 @@ from forebay.selftest.scene import Cell, Change, Scene
 chapter: Chapter = Chapter("graphs")
 
 
-def _forked(scene: Scene, cells: list[Cell]) -> tuple[ps.Graph, list[Change]]:
+def _forked(scene: Scene, cells: list[Cell]) -> tuple[fb.Graph, list[Change]]:
     """A graph that forks to another queue and joins it."""
     a, b = scene.queues(2)
     x, y, z = cells

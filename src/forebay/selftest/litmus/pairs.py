@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest.litmus.chapter import Litmus
 from forebay.selftest.scene import KINDS, Scene
 
@@ -19,7 +19,7 @@ def _orders_by_itself(first: str, second: str) -> bool:
     )
 
 
-def _access(scene: Scene, access: str, first: ps.Queue, second: ps.Queue, way: str) -> None:
+def _access(scene: Scene, access: str, first: fb.Queue, second: fb.Queue, way: str) -> None:
     """A slow command on one queue and a quick one on another, which need the same memory."""
     x, y = scene.cells(2)
     if access == "read, then write":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import forebay as ps
+import forebay as fb
 from forebay.selftest.litmus.chapter import Chapter
 from forebay.selftest.scene import Cell, Scene
 
@@ -19,7 +19,7 @@ def queues_of_their_own(scene: Scene) -> None:
     queues = scene.queues(THREADS)
     total, *cells = scene.cells(1 + THREADS)
 
-    def run(queue: ps.Queue, cell: Cell) -> None:
+    def run(queue: fb.Queue, cell: Cell) -> None:
         scene.slow(queue, cell)
         for _ in range(20):
             scene.quick(queue, cell)
@@ -58,7 +58,7 @@ def handed_from_thread_to_thread(scene: Scene) -> None:
     event = scene.device.event()
     for queue in queues:
 
-        def run(queue: ps.Queue = queue) -> None:
+        def run(queue: fb.Queue = queue) -> None:
             queue.wait(event)
             scene.quick(queue, x)
             scene.slow(queue, x)
