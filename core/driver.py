@@ -263,6 +263,11 @@ class Natives(dict[str, DriverKernel]):
         name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
     log
         What the compiler said about the program, as users read it; empty for nothing.
+    accesses
+        ``accesses(name)`` returns for each parameter of a kernel what its compiled code shows to be done with the
+        memory that it points to: "reads", "atomics" for what only atomic operations change, "writes", or "" for what
+        cannot be followed. Empty where there is no code to look into. It takes milliseconds; the checker of races
+        asks.
     """
 
     def __init__(
@@ -270,10 +275,12 @@ class Natives(dict[str, DriverKernel]):
         kernels: Mapping[str, DriverKernel],
         variable: Callable[[str], DriverMemory | None] = lambda name: None,
         log: str = "",
+        accesses: Callable[[str], Sequence[str]] = lambda name: (),
     ) -> None:
         super().__init__(kernels)
         self.variable = variable
         self.log = log
+        self.accesses = accesses
 
 
 class Adopted(NamedTuple):

@@ -71,7 +71,7 @@ from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import ArrayLike, DTypeLike
@@ -110,7 +110,8 @@ cdef class Device:
         where that costs nothing (Level Zero), and off where each command costs more for it (OpenCL: 5 to 9 % of the
         driver's call; SYCL). The null queue always takes them, because it is shared.
     debug : bool
-        Whether each launch waits for the kernel, and raises `OutOfBoundsError` when the kernel wrote behind the memory
+        Whether each launch waits for the kernel, so that faults of order cannot show (`check` finds those; a warning
+        in `logging` says so), and raises `OutOfBoundsError` when the kernel wrote behind the memory
         of a Buffer that was made by `empty`, `zeros` or `array` of this Device, or behind its scratch
         (`ScratchOverflowError`). A launch of a graph looks at scratch only, a bound launch at nothing. What a kernel
         reads, and what it writes within the memory of the Buffer that a view is part of, is not found.
@@ -192,6 +193,10 @@ cdef class Device:
             self._open(context_of(filter, private), timing)
         if checks:
             self._check_races(raises)
+        if debug and not self.check:
+            log.warning(
+                "Device(debug=True) waits for each launch, so faults of order cannot show with it: they are found by "
+                'Device(check="races")')
         self.debug = debug
         self.private = private
 
@@ -784,8 +789,10 @@ cdef class Device:
             self._moving = Moves(self)
         return self._moving
 
-    def _make_kernel(self, native: DriverKernel, identities: Identities) -> Kernel:
-        return new_kernel(self, self.state, native, identities)
+    def _make_kernel(
+        self, native: DriverKernel, identities: Identities, accesses: Callable[[str], Sequence[str]]
+    ) -> Kernel:
+        return new_kernel(self, self.state, native, identities, accesses)
 
     # -- sync and life
 

@@ -14,7 +14,7 @@
 
 namespace races {
 
-enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8 };
+enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16 };
 enum Overlap { APART, MAYBE, SHARED };
 
 constexpr size_t MOST_USES = 128;  // of one piece of memory; what is older is forgotten
@@ -108,7 +108,8 @@ inline Overlap overlap(const Use& one, const Use& other) {
 // Whether the two surely meet, if nothing orders them.
 inline bool is_certain(const Use& first, const Use& second) {
     bool chosen = first.choice && second.choice && first.choice != second.choice;
-    return !chosen && !((first.flags | second.flags) & DOUBTFUL) && overlap(first, second) == SHARED;
+    bool atomic = first.flags & second.flags & ATOMIC;
+    return !chosen && !atomic && !((first.flags | second.flags) & DOUBTFUL) && overlap(first, second) == SHARED;
 }
 
 class Engine {
@@ -289,7 +290,7 @@ class Engine {
         return later.queue == earlier.queue && later.lo <= earlier.lo && earlier.hi <= later.hi
             && (!later.pitch || (later.pitch == earlier.pitch && later.width == earlier.width && later.lo == earlier.lo))
             && (!later.choice || later.choice == earlier.choice) && (later.flags & WRITES) >= (earlier.flags & WRITES)
-            && strength(later) >= strength(earlier);
+            && (later.flags & ATOMIC) <= (earlier.flags & ATOMIC) && strength(later) >= strength(earlier);
     }
 
     static int strength(const Use& use) {

@@ -12,6 +12,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         NOT_CONST  # which is known of nothing but a pointer that is not const
         DOUBTFUL  # nobody knows whether there is such a use
         DECLARED  # by `Kernel.reads` or `Kernel.writes`
+        ATOMIC  # by atomic operations only
 
     cdef enum Overlap:
         APART

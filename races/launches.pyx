@@ -1,6 +1,7 @@
 """What launches read and write: the bytes of their buffers, by what is known of the kernel.
 
-A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise. All bytes
+A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise or the
+compiled code shows that nothing writes through it. All bytes
 of a buffer count as used. But a kernel that has fewer work-items than elements may choose a part by an integer that it
 is given, and then another launch may choose another part.
 """
@@ -20,12 +21,13 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport named, use_of, what_of
-from forebay.races.engine cimport DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
+from forebay.races.engine cimport ATOMIC, DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
 
 if TYPE_CHECKING:
     from forebay.queues.memory.strided import StridedView
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
+cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
 cdef dict announced = {}  # by thread: the uses of its next launch, which forebay itself makes
 
 
@@ -117,6 +119,22 @@ cdef int add_declared(
     return 0
 
 
+cdef bytes seen_in_code(Kernel kernel):
+    """Return flags for each parameter: what is known of a pointer that is not const."""
+    cdef list flags = []
+    shown = kernel.accesses(kernel.name)
+    for i in range(kernel.count):
+        access = shown[i] if len(shown) == kernel.count else ""
+        if access == "reads":
+            flags.append(0)
+        elif access == "atomics" or (not access and ATOMIC_TYPE in kernel.parameters[i].type_name):
+            flags.append(WRITES | NOT_CONST | ATOMIC)
+        else:
+            flags.append(WRITES | (0 if access else NOT_CONST))
+    kernel.seen = bytes(flags)
+    return kernel.seen
+
+
 cdef int add_launch(
     Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, vector[Use]& uses
 ) except -1:
@@ -125,6 +143,7 @@ cdef int add_launch(
     cdef uint8_t flags
     cdef Py_ssize_t i
     cdef Use use
+    cdef bytes seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
     if announced and take_announced(uses):
         return 0
     for i in range(kernel.count):
@@ -139,7 +158,7 @@ cdef int add_launch(
         if kernel.parts is not None and i in kernel.parts:
             add_declared(kernel, i, kernel.parts[i], buffer, itemsize, packed, uses)
             continue
-        flags = WRITES | NOT_CONST if kernel.layout[i].writes else 0
+        flags = <uint8_t> seen[i] if kernel.layout[i].writes else 0
         use = use_of(
             buffer.allocation.uses, buffer.start, buffer.nbytes, flags, what_of(kernel.id, <uint32_t> i, kernel))
         use.choice = choice_of(kernel, packed, geometry, buffer.nbytes // itemsize)

@@ -14,7 +14,7 @@ from forebay.core.kinds import AnyQueue
 
 log: logging.Logger = logging.getLogger("forebay.races")
 
-WRITES, NOT_CONST, DOUBTFUL, DECLARED = 1, 2, 4, 8  # as the engine has them
+WRITES, NOT_CONST, DOUBTFUL, DECLARED, ATOMIC = 1, 2, 4, 8, 16  # as the engine has them
 Line = tuple[str, int, str]
 
 
@@ -257,6 +257,8 @@ def reasons(told: Told) -> Iterator[str]:
             "both kernels may choose a part by a number that they are given: pass a slice, or call "
             "kernel.writes(name, part)"
         )
+    if told.first_flags & told.second_flags & ATOMIC:
+        yield "both kernels change it by atomic operations only, whose order may not matter"
     if (told.first_flags | told.second_flags) & DOUBTFUL:
         yield "not all is known: which bytes pointers in memory or strides lead to, or whom a wait for a value is for"
 

@@ -66,8 +66,8 @@ cdef int forget_ended() except -1:
     return 0
 
 
-cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities):
-    """Make a Kernel. ``native`` is a `DriverKernel`; ``identities`` are those of its program."""
+cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses):
+    """Make a Kernel. ``native`` is a `DriverKernel`; ``identities`` and ``accesses`` are those of its program."""
     cdef Kernel kernel = Kernel.__new__(Kernel)
     cdef Parameter* layout
     cdef Py_ssize_t i
@@ -79,6 +79,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     kernel.name = native.name
     kernel.parameters = tuple(native.parameters)
     kernel.identities = identities
+    kernel.accesses = accesses
     kernel.content_id = identities.of(native.name)
     kernel.id = next(_ids)
     kernel.count = len(kernel.parameters)

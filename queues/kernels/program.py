@@ -171,7 +171,7 @@ class Program:
             there = ", ".join(map(repr, self._natives)) or "none: a kernel begins with `kernel void`"
             raise InvalidArgumentError(f"the program has no kernel {name!r}; it has {there}")
         if name not in self._kernels:
-            self._kernels[name] = self._make_kernel(self._natives[name], self._identities)
+            self._kernels[name] = self._make_kernel(self._natives[name], self._identities, self._natives.accesses)
         return self._kernels[name]
 
     def get_global(self, name: str) -> Buffer:

@@ -22,7 +22,8 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
 )
-from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers
+from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers, warn_of_grid
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
@@ -419,6 +420,7 @@ cdef int launch_with_guards(
 ) except -1:
     """Launch, wait for the kernel, and raise OutOfBoundsError if it wrote behind a buffer."""
     try:
+        warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
         guards = guard_buffers(queue, state, kernel, arguments)
         views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
     except BaseException:
@@ -438,6 +440,7 @@ cdef int launch_guarded(
             new_guard(queue.device, kernel, memory, declared, nbytes)
             for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
         fill_guards(queue, guards)
+        warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
         behind = guard_buffers(queue, state, kernel, arguments)
     except BaseException:
         release_views(views)

@@ -47,7 +47,7 @@ class IntelCpuProgram(Natives):
         vectors: bool,
         refused: Collection[str],
     ) -> None:
-        super().__init__(natives, natives.variable, natives.log)
+        super().__init__(natives, natives.variable, natives.log, natives.accesses)
         self._module = module
         self._vectors = vectors
         self.options = options

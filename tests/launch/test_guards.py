@@ -191,3 +191,52 @@ def test_other_devices_have_no_guards(device, program):
     queue.launch(program["fill"], 1, 1, buffer, 1)
     assert (queue.stats - before).fills == 0
     assert (queue.stats - before).host_syncs == 0
+
+
+WIDE = "kernel void each(global int *x, int n) { if (get_global_id(0) < n) x[get_global_id(0)] = 1; }"
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+def test_a_grid_in_work_items_is_told_before_it_runs(debugging, caplog, scratch):
+    source = WIDE.replace("int n)", "int n, global int *room)") if scratch else WIDE
+    kernel, queue, x = debugging.program(source)["each"], debugging.queue(), debugging.zeros(1024, "i4")
+    if scratch:
+        kernel.scratch("room", 1024)
+    caplog.clear()
+    for _ in range(2):
+        queue.launch(kernel, 1024, 64, x, 1024)
+    (record,) = caplog.records
+    assert record.name == "forebay.launch"
+    for words in ("'each'", "1024 groups of 64", "65536 in all", "1024 elements", "16 are enough"):
+        assert words in record.getMessage()
+    caplog.clear()
+    queue.launch(kernel, 16, 64, x, 1024)  # as many as there are elements
+    queue.launch(kernel, 17, 60, x, 1024)  # the last block is not full
+    queue.launch(kernel, 1025, 1, x, 1024)
+    assert caplog.records == []
+
+
+def test_a_block_for_each_element_runs(debugging, caplog):
+    source = "kernel void each(global int *x) { if (get_local_id(0) == 0) x[get_group_id(0)] = get_group_id(0); }"
+    x = debugging.zeros(64, "i4")
+    caplog.clear()
+    debugging.queue().launch(debugging.program(source)["each"], 64, 32, x)
+    assert len(caplog.records) == 1
+    assert x.get().tolist() == list(range(64))
+
+
+def test_what_forebay_launches_itself_is_no_matter(debugging, caplog):
+    x = debugging.array(np.arange(12, dtype="i4").reshape(3, 4))
+    caplog.clear()
+    y = debugging.zeros((4, 3), "i4")
+    debugging.null_queue.copy(y[:3, 0], x[2, :3])
+    assert y.get()[:3, 0].tolist() == [8, 9, 10]
+    assert caplog.records == []
+
+
+def test_it_says_that_order_cannot_show(device, caplog):
+    with fb.Device(device.name, debug=True, private=True):
+        assert "faults of order cannot show" in caplog.records[-1].getMessage()
+    caplog.clear()
+    with fb.Device(device.name, debug=True, private=True, check="races"), fb.Device(device.name, private=True):
+        assert caplog.records == []

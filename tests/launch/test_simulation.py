@@ -56,7 +56,7 @@ def simulate(device, program, *, remember):
         """The one that remembers, or one that nothing was ever launched with."""
         if remember:
             return program[name]
-        fresh = program._make_kernel(program._natives[name], program._identities)
+        fresh = program._make_kernel(program._natives[name], program._identities, program._natives.accesses)
         if name == "accelerate":
             scratch(fresh)
         return fresh

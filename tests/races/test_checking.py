@@ -40,7 +40,8 @@ def test_what_a_race_says(device, kernels, caplog):
     assert told.missing == "b.wait(a)"
     assert told.where == f"before {told.second.place}"
     assert (told.begin, told.end) == (0, SIZE * 4)
-    assert "is not const" in told.basis[0]
+    if not kernels._natives.accesses("scale"):  # or the compiled code shows the write
+        assert "is not const" in told.basis[0]
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert record.name == "forebay.races"
     assert record.getMessage() == str(told)

@@ -89,14 +89,18 @@ def test_declared_parts_are_certain_or_nothing(device, queues, found):
 
 def test_a_pointer_that_is_not_const_can_be_said_to_be_read(device, queues, found):
     source = "kernel void peek(global float *x, global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }"
-    kernel = device.program(source)["peek"]
+    program = device.program(source)
+    kernel = program["peek"]
     a, b, _ = queues
     x = device.empty(SIZE)
     a.launch(kernel, *GRID, x, device.empty(SIZE))
     b.launch(kernel, *GRID, x, device.empty(SIZE))
-    (race,) = found()
-    (reason,) = race.basis
-    assert 'kernel.reads("x")' in reason
+    if program._natives.accesses("peek"):  # the compiled code shows it
+        assert found() == ()
+    else:
+        (race,) = found()
+        (reason,) = race.basis
+        assert 'kernel.reads("x")' in reason
 
     kernel = device.program(source + " ")["peek"]
     kernel.reads("x")

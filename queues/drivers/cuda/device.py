@@ -225,7 +225,7 @@ class CudaDevice(DriverDevice):
         def variable(name: str) -> Any:
             return program.variable(image.variables[name]) if name in image.variables else None
 
-        return Natives(kernels, variable, image.log)
+        return Natives(kernels, variable, image.log, image.accesses)
 
     def moves(self) -> Natives:
         """As `DriverDevice.moves`."""

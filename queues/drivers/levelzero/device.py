@@ -19,6 +19,7 @@ from forebay.queues.drivers.staging import StagingPool
 from forebay.queues.kernels import build_process
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv import declarations
+from forebay.spirv.access import accesses_of
 
 # A list surely takes this many commands before an append blocks. Null hardware never blocks. A real device's ring of
 # commands holds more than this; nobody has measured how much more.
@@ -172,10 +173,11 @@ class LevelZeroDevice(DriverDevice):
         NotSupportedError
             If the source is OpenCL C and Intel's offline compiler is not installed.
         """
-        module, kernels, variables = compiled(self.handle, self.info, source, options)
+        module, code, kernels, variables = compiled(self.handle, self.info, source, options)
         return Natives(
             {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()},
             lambda name: module.variable(name) if name in variables else None,
+            accesses=partial(accesses_of, code),
         )
 
     # -- errors

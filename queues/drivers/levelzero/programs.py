@@ -23,8 +23,8 @@ WORKER = "forebay.queues.drivers.levelzero.build_worker"
 
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
-) -> tuple[ZeProgram, dict[str, list[declarations.Declared]], set[str]]:
-    """The module, the parameters of its kernels by name, and the names of its variables.
+) -> tuple[ZeProgram, bytes, dict[str, list[declarations.Declared]], set[str]]:
+    """The module, its SPIR-V, the parameters of its kernels by name, and the names of its variables.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def compiled(
         except ValueError as error:
             raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
     variables = declarations.variables_of(code)
-    return _module(cache, handle, info, code, options, bool(variables)), kernels, variables
+    return _module(cache, handle, info, code, options, bool(variables)), code, kernels, variables
 
 
 def _device_key(info: DeviceInfo) -> str:

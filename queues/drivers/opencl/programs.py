@@ -22,6 +22,7 @@ from forebay.queues.kernels.build_process import BuildProcessError, CompilerEnde
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv import declarations
+from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.block_shapes import let_blocks_be_flat
 from forebay.spirv.intel_cpu.early_returns import let_threads_return
 from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
@@ -320,7 +321,7 @@ class Builder:
     def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
         if names is None:
             names = names_in(program)
-        return Natives(
+        natives = Natives(
             {
                 name: OpenCLKernel(
                     self._native,
@@ -334,6 +335,9 @@ class Builder:
             },
             partial(variables.find, self._info, program),
         )
+        if isinstance(self._source, bytes):
+            natives.accesses = partial(accesses_of, self._source)
+        return natives
 
     def _compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
         """The program, and whether the driver reports the parameters of its kernels.

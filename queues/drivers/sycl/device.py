@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from forebay.queues.drivers.sycl.objects import (
 from forebay.queues.drivers.sycl.usm import INTERFACE, SyclUsm
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv import declarations
+from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
 
 # A queue certainly takes this many commands before a submission blocks. The CPU runtime keeps a list of any length:
@@ -254,6 +256,8 @@ class SyclDevice(DriverDevice):
         bundle = Bundle(self.handle, source, " ".join(options))
         kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
         natives = Natives(kernels, self._no_variable)
+        if isinstance(source, bytes):
+            natives.accesses = partial(accesses_of, source)
         return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
 
     def _parameter(self, kernel: str, index: int, declared: declarations.Declared) -> Parameter:

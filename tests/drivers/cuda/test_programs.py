@@ -63,7 +63,7 @@ def test_a_cubin_with_its_types(code, info):
 
 def test_a_cubin_without_them(code, info):
     """The sizes are known, from the machine code."""
-    cubin, _, _ = without_facts(code)
+    cubin, *_ = without_facts(code)
     image = build_image(info, Language.CUBIN, cubin, ())
     kernels = {each.name: each for each in image.kernels}
     assert [(each.kind, each.nbytes) for each in kernels["_Z5scalePKfPdi6float4c"].parameters] == [
@@ -75,7 +75,7 @@ def test_a_cubin_without_them(code, info):
 
 @pytest.mark.parametrize("kept", [0.999, 0.5, 0.1])
 def test_a_cubin_that_is_cut_short(code, info, kept):
-    cubin, _, _ = without_facts(code)
+    cubin, *_ = without_facts(code)
     with pytest.raises(InvalidArgumentError):
         build_image(info, Language.CUBIN, cubin[: int(len(cubin) * kept)], ())
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.queues.kernels.signatures import KernelInfo, VariableSignature, kernels_from, variables_from
 
 __all__ = ["parameters_in", "with_facts", "without_facts"]
 
-MAGIC = b"forebay facts 1\n"
+MAGIC = b"forebay facts 2\n"
 END = struct.Struct(f"<Q{len(MAGIC)}s")  # bytes of the facts, which come before; the magic
 
 # ELF64: the header, and a header of a section.
@@ -29,13 +29,20 @@ PARAMETER_VALUE = struct.Struct("<IHHI")  # …, ordinal, offset, flags with the
 INFO = ".nv.info."
 
 
-def with_facts(cubin: bytes, kernels: Sequence[KernelInfo], variables: Sequence[VariableSignature]) -> bytes:
-    """Return a cubin with what is known of its kernels and variables."""
-    facts = json.dumps([kernels, variables], separators=(",", ":")).encode()
+def with_facts(
+    cubin: bytes,
+    kernels: Sequence[KernelInfo],
+    variables: Sequence[VariableSignature],
+    accesses: Mapping[str, Sequence[str]],
+) -> bytes:
+    """Return a cubin with what is known of its kernels and variables, and what the kernels' PTX shows, by symbol."""
+    facts = json.dumps([kernels, variables, accesses], separators=(",", ":")).encode()
     return cubin + facts + END.pack(len(facts), MAGIC)
 
 
-def without_facts(code: bytes) -> tuple[bytes, tuple[KernelInfo, ...] | None, tuple[VariableSignature, ...]]:
+def without_facts(
+    code: bytes,
+) -> tuple[bytes, tuple[KernelInfo, ...] | None, tuple[VariableSignature, ...], dict[str, list[str]]]:
     """Return the cubin itself, and what is known of it; None for the kernels of a cubin that has no facts.
 
     Raises
@@ -44,12 +51,12 @@ def without_facts(code: bytes) -> tuple[bytes, tuple[KernelInfo, ...] | None, tu
         If they are damaged.
     """
     if len(code) < END.size or not code.endswith(MAGIC):
-        return code, None, ()
+        return code, None, (), {}
     nbytes, _ = END.unpack_from(code, len(code) - END.size)
     start = len(code) - END.size - nbytes
     try:
-        kernels, variables = json.loads(code[start : len(code) - END.size])
-        return code[:start], kernels_from(kernels), variables_from(variables)
+        kernels, variables, accesses = json.loads(code[start : len(code) - END.size])
+        return code[:start], kernels_from(kernels), variables_from(variables), dict(accesses)
     except (ValueError, TypeError, IndexError):
         raise InvalidArgumentError("program: what follows this cubin is damaged") from None
 

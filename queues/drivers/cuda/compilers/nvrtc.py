@@ -23,6 +23,7 @@ from forebay.core.errors import BuildError, DriverError, NotInstalledError
 from forebay.queues.drivers.cuda.compilers.cubin import with_facts
 from forebay.queues.drivers.cuda.compilers.debug_info import read_signatures
 from forebay.queues.drivers.cuda.compilers.ptx import PtxModule, read_ptx
+from forebay.queues.drivers.cuda.compilers.ptx_access import accesses_of
 from forebay.queues.kernels.signatures import (
     CppProgram,
     KernelSignature,
@@ -279,7 +280,9 @@ def _described(outcome: Outcome, told: Signatures, log: str) -> CppProgram:
         )
         for each in kernels
     )
-    return CppProgram(with_facts(outcome.cubin, infos, variables), infos, variables, dict(outcome.lowered), log)
+    accesses = {each.symbol: accesses_of(outcome.ptx, each.symbol) for each in kernels}
+    cubin = with_facts(outcome.cubin, infos, variables, accesses)
+    return CppProgram(cubin, infos, variables, dict(outcome.lowered), log)
 
 
 def _kernels(module: PtxModule, told: Signatures) -> list[KernelSignature]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
@@ -14,6 +15,7 @@ from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler
 from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx, compile_opencl
 from forebay.queues.drivers.cuda.compilers.opencl_ptx import for_cuda
 from forebay.queues.drivers.cuda.compilers.ptx import PtxEntry, PtxModule, PtxParameter, read_ptx
+from forebay.queues.drivers.cuda.compilers.ptx_access import accesses_of
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import UNTYPED, read_parameter
 from forebay.queues.kernels.signatures import KernelInfo
@@ -86,6 +88,8 @@ class Image:
     variables: dict[str, str] = field(default_factory=dict)
     """The symbol of each variable, by its name."""
     log: str = ""
+    accesses: Callable[[str], Sequence[str]] = lambda name: ()
+    """As that of `Natives`."""
 
 
 def build_image(info: DeviceInfo, language: Language, source: str | bytes, options: Sequence[str]) -> Image:
@@ -149,10 +153,16 @@ def cpp_compiler(info: DeviceInfo) -> NvrtcCompiler:
 
 
 def _of_cubin(code: bytes) -> Image:
-    cubin, kernels, variables = without_facts(code)
+    cubin, kernels, variables, accesses = without_facts(code)
     if kernels is not None:
         names = {each.symbol: each.symbol for each in variables} | {each.name: each.symbol for each in variables}
-        return Image(cubin, [_described(each) for each in kernels], names)
+        symbols = {each.symbol: each.mangled for each in kernels}
+        return Image(
+            cubin,
+            [_described(each) for each in kernels],
+            names,
+            accesses=lambda name: accesses.get(symbols.get(name, ""), ()),
+        )
     found = [
         KernelFacts(
             name, name, [read_parameter(name, i, _nameless(i, nbytes), int) for i, nbytes in enumerate(sizes)],
@@ -198,7 +208,9 @@ def _of_ptx(text: str, named: Mapping[str, Sequence[Declared]] | None = None, lo
     """The image of PTX; `named` has the parameters as a source declares them, by kernel."""
     module = read_ptx(text)
     kernels = [_of_entry(each, (named or {}).get(each.name)) for each in module.entries]
-    return Image(text.rstrip("\0").encode(errors="replace") + b"\0", kernels, _variables(module), log)
+    return Image(
+        text.rstrip("\0").encode(errors="replace") + b"\0", kernels, _variables(module), log, partial(accesses_of, text)
+    )
 
 
 def _variables(module: PtxModule) -> dict[str, str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["NAME", "PtxEntry", "PtxModule", "PtxParameter", "PtxVariable", "read_ptx", "without_comments"]
+__all__ = ["NAME", "PtxEntry", "PtxModule", "PtxParameter", "PtxVariable", "bodies_of", "read_ptx", "without_comments"]
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 NAME = r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)"
@@ -100,6 +100,15 @@ def read_ptx(text: str) -> PtxModule:
         tuple(_entry(match, body, using.get(match[2], 0)) for match, body in functions if match[1] == "entry" and body),
         tuple(variables),
     )
+
+
+def bodies_of(text: str) -> Iterator[tuple[str, list[str], str]]:
+    """Yield each entry: its name, the names of its parameters, and its instructions."""
+    code = without_comments(text)
+    for match in FUNCTION.finditer(code):
+        body = _body(code, match) if match[1] == "entry" else ""
+        if body:
+            yield match[2], [each["name"] for each in PARAMETER.finditer(match[3] or "")], body
 
 
 def without_comments(text: str) -> str:
