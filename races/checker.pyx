@@ -23,7 +23,7 @@ from libcpp.vector cimport vector
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Queue, Use, is_certain
+from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
@@ -283,7 +283,7 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
                 known_lines[each.first.line], known_lines[line],
                 queue_by_id(each.first.queue), each.first.queue, queue,
                 known_lines[each.early.line] if each.early.queue else None,
-                each.first.choice != 0 and each.second.choice != 0, context))
+                may_miss(each.first, each.second), context))
         if each.certain and first is None:
             first = race
     return first
@@ -302,7 +302,7 @@ cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const 
         Told(
             certain, False, known_lines[by], nbytes, (first.lo, first.hi), (second.lo, second.hi),
             known_whats[first.what], known_whats[second.what], first.flags, second.flags,
-            known_lines[line], known_lines[line], None, 0, None, None, first.choice != 0 and second.choice != 0,
+            known_lines[line], known_lines[line], None, 0, None, None, may_miss(first, second),
             <uintptr_t> state.device, missing))
     if certain and engine.contexts[state.device].raises:
         raise RaceError(str(race), race)

@@ -105,11 +105,19 @@ inline Overlap overlap(const Use& one, const Use& other) {
     return apart < one.width || apart + other.width > one.pitch ? SHARED : APART;
 }
 
+// Whether a kernel may have chosen a part by its arguments that the other use does not touch.
+inline bool may_miss(const Use& first, const Use& second) {
+    if (first.choice && second.choice) return first.choice != second.choice;
+    if (!first.choice && !second.choice) return false;
+    const Use& chooser = first.choice ? first : second;
+    const Use& other = first.choice ? second : first;
+    return other.pitch || chooser.lo < other.lo || other.hi < chooser.hi;
+}
+
 // Whether the two surely meet, if nothing orders them.
 inline bool is_certain(const Use& first, const Use& second) {
-    bool chosen = first.choice && second.choice && first.choice != second.choice;
     bool atomic = first.flags & second.flags & ATOMIC;
-    return !chosen && !atomic && !((first.flags | second.flags) & DOUBTFUL) && overlap(first, second) == SHARED;
+    return !may_miss(first, second) && !atomic && !((first.flags | second.flags) & DOUBTFUL) && overlap(first, second) == SHARED;
 }
 
 class Engine {

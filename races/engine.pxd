@@ -43,6 +43,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         Past past
 
     Overlap overlap(const Use& one, const Use& other)
+    cbool may_miss(const Use& first, const Use& second)
     cbool is_certain(const Use& first, const Use& second)
 
     cdef cppclass Conflict:

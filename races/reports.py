@@ -254,8 +254,8 @@ def reasons(told: Told) -> Iterator[str]:
         yield "a host function comes after the first command: it may tell the program by means that are not seen"
     if told.chosen and not told.certain:
         yield (
-            "both kernels may choose a part by a number that they are given: pass a slice, or call "
-            "kernel.writes(name, part)"
+            "a kernel may choose a part by a number that it is given, and the other command may not touch that: pass "
+            "a slice, or call kernel.writes(name, part)"
         )
     if told.first_flags & told.second_flags & ATOMIC:
         yield "both kernels change it by atomic operations only, whose order may not matter"
