@@ -180,7 +180,7 @@ def _missing(runtime: Path) -> DeviceInfo:
             advice = "pip install intel-cmplr-lib-rt, which has the libraries that intel-opencl-rt needs"
         else:
             reason = "OpenCL was used in this process before forebay could show this driver to the loader"
-            advice = "import forebay and call forebay.devices() before anything else uses OpenCL"
+            advice = "import forebay.icd before anything else uses OpenCL"
     try:
         version = importlib.metadata.version("intel-opencl-rt")
     except importlib.metadata.PackageNotFoundError:
