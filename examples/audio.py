@@ -45,7 +45,7 @@ def music() -> Path:
     package = importlib.util.find_spec("pygame")
     if package is None or package.origin is None:
         raise click.UsageError(
-            "no music: pip install 'forebay[audio]', or name a WAV file"
+            "no music: pip install '.[audio]', or name a WAV file"
         )
     return Path(package.origin).parent / "examples" / "data" / "house_lo.wav"
 
