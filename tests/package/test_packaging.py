@@ -268,7 +268,6 @@ def test_without_symbolic_links_the_view_is_a_copy(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="another compiler")
 def test_a_missing_compiler_is_said_plainly(checkout):
     done = python(
         "setup.py", "build_ext", "--inplace", "--force", cwd=checkout, CXX="no-such-compiler", CC="no-such-compiler"
@@ -277,6 +276,23 @@ def test_a_missing_compiler_is_said_plainly(checkout):
     assert "no-such-compiler" in done.stderr
     assert "apt-get install g++" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("system", "missing"), [("win32", "WSL 2"), ("darwin", "Apple's OpenCL"), ("aix", "tried")])
+def test_another_system_is_told_what_is_missing(monkeypatch, system, missing):
+    monkeypatch.chdir(ROOT)
+    rules = runpy.run_path("setup.py")
+    rules["require_linux"]()
+    monkeypatch.setattr(sys, "platform", system)
+    for command in ("dist_info", "bdist_wheel", "build_ext"):  # of which pip runs the first before all others
+        monkeypatch.setattr(sys, "argv", ["setup.py", command])
+        with pytest.raises(SystemExit, match=f"cannot be built on {system}") as error:
+            rules["require_linux"]()
+        assert missing in str(error.value)
+        assert (ROOT / "docs" / "platforms.md").exists()
+        assert "docs/platforms.md" in str(error.value)
+    monkeypatch.setattr(sys, "argv", ["setup.py", "sdist"])
+    rules["require_linux"]()
 
 
 def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.processes import ROOT, output_of
 
 FOLDER = ROOT / "docs" / "coming-from"
-MOVED = ("cupy", "dpctl", "pyopencl")
+MOVED = ("cupy", "dpctl", "pycuda", "pyopencl")
 if not FOLDER.exists():
     pytest.skip("only in a checkout", allow_module_level=True)
 
@@ -77,7 +77,7 @@ def numbers(output):
 
 @pytest.mark.needs("the default device")
 @pytest.mark.executes(reads="output_of")
-@pytest.mark.parametrize("package", ["dpctl", "pyopencl"])
+@pytest.mark.parametrize("package", ["dpctl", "pycuda", "pyopencl"])
 def test_the_program_by_forebay_computes_the_temperatures(package):
     assert np.allclose(numbers(output_of(FOLDER / package / "after.py")), rod(), atol=2e-3)
 
