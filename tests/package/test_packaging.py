@@ -329,3 +329,13 @@ def test_a_wheel_is_built_for_each_python_that_is_named():
     assert project["tool"]["cibuildwheel"]["build"].split() == [f"cp3{minor}-*" for minor in named]
     assert project["project"]["requires-python"] == f">=3.{named[0]}"
     assert runpy.run_path(str(ROOT / "release" / "wheels.py"))["VERSIONS"] == [f"python3.{minor}" for minor in named]
+
+
+def test_the_release_has_one_number():
+    """That of the newest chapter of CHANGELOG. A tag, where there is one, is git's and not a file's."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    number, date = re.search(r"^## \[(\d+\.\d+\.\d+)\] - (\S+)$", changes, re.MULTILINE).groups()
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r'^(?:version|date-released): "?([^"\n]*)', citation, re.MULTILINE) == [number, date]
+    assert f'  version: "{number}"\n' in (ROOT / "release" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'fallback_version = "{number}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
