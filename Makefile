@@ -10,6 +10,9 @@ ROOMS := core spirv sync lifetimes events races queues src
 SOURCES := $(shell find $(ROOMS) -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
 OBSERVERS := tests/observers tests/drivers
 
+# On all cores; what ARGS says comes later, and holds.
+PARALLEL := -n logical --dist worksteal
+
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
 
@@ -19,7 +22,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
-	@echo "make test            run the tests; ARGS='-k name' goes to pytest"
+	@echo "make test            run the tests on all cores; ARGS='-k name' goes to pytest, ARGS='-n 0' takes one core"
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
@@ -35,7 +38,7 @@ demo: $(VENV)/with-cpu,demo $(VENV)/built
 
 test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # ARGS='-n 3' is enough: each process, and each that a test starts, takes 32 of the GPU's channels (docs/cuda.md).
 # Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.
@@ -50,18 +53,18 @@ NULL = env FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(NULL) python -m forebay default
 	@echo "forebay: what the validation layer cannot watch" >&2
-	@$(NULL) python -m pytest --unwatched $(ARGS)
+	@$(NULL) python -m pytest $(PARALLEL) --unwatched $(ARGS)
 	@echo "forebay: the rest under the validation layer, with two devices" >&2
-	@$(NULL) --devices 2 --validate python -m pytest $(ARGS)
+	@$(NULL) --devices 2 --validate python -m pytest $(PARALLEL) $(ARGS)
 	@echo "forebay: many threads at once under it, without the layer's events checker, which crashes then" >&2
-	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest -m threads $(ARGS)
+	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(PARALLEL) -m threads $(ARGS)
 
 # Lists at the end every test that failed in any run, with its seed: make test ARGS=--randomly-seed=…
 N ?= 10
 ON ?=
 
 test-repeat: $(VENV)/with-cpu,test $(VENV)/observers
-	@$(BIN)/python -m tests.repeat $(N) $(if $(filter levelzero,$(ON)),$(NULL) python,$(BIN)/python) -m pytest -n auto $(ARGS)
+	@$(BIN)/python -m tests.repeat $(N) $(if $(filter levelzero,$(ON)),$(NULL) python,$(BIN)/python) -m pytest $(PARALLEL) $(ARGS)
 
 # dpctl needs a compiler's runtime of 0.7 GB, too much for every test environment. `make test` uses dpctl if installed.
 test-sycl:
@@ -69,7 +72,7 @@ test-sycl:
 
 test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
-	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(ARGS)
+	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 bench: $(VENV)/with-cpu,bench $(VENV)/built
 	@$(BIN)/python -m microbench $(ARGS)

@@ -31,13 +31,12 @@ BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
-LINUX = sys.platform.startswith("linux")
+FOR_ANY_SYSTEM = {"sdist", "egg_info"}  # commands that compile nothing
 
 NO_COMPILER = """
 forebay compiles its core and found no C++ compiler (looked for: {name}). It needs one that knows C++17:
     Debian, Ubuntu    apt-get install g++
     Fedora, RHEL      dnf install gcc-c++
-    macOS             xcode-select --install
     conda             conda install -c conda-forge cxx-compiler
 To use another compiler, set the environment variable CXX.
 """
@@ -47,6 +46,20 @@ forebay compiles its core and found no Python.h in {folder}. It needs the header
     Fedora, RHEL      dnf install python3-devel
 A Python from python.org, conda, pyenv or uv has them already.
 """
+NOT_HERE = """
+forebay cannot be built on {system}: it runs on Linux. What is missing here:
+{missing}
+https://github.com/forebay/forebay/blob/main/docs/platforms.md says what works where.
+"""
+MISSING = {
+    "win32": """    the module resource and other parts of POSIX, for the processes that compile kernels
+    anybody who has compiled it by MSVC, or run it: it was never tried
+In WSL 2, forebay runs as on any Linux, on the CPU and on GPUs whose driver supports WSL.""",
+    "darwin": """    a driver: Apple's OpenCL ends at 1.2, without SPIR-V, and there is no Level Zero, CUDA or SYCL
+    anybody who has run it with another driver, such as PoCL: it was never tried
+In a virtual machine or container with Linux, forebay runs on the CPU with PoCL.""",
+}
+OTHER = "    anybody who has tried"
 
 
 PUBLISHED = "https://raw.githubusercontent.com/forebay/forebay/main/"
@@ -86,8 +99,8 @@ def extensions(*folders):
             language="c++",
             include_dirs=["."],
             # before glibc 2.34, dlopen and threads were separate libraries
-            libraries=["dl"] if LINUX else [],
-            extra_link_args=["-pthread"] if LINUX else [],
+            libraries=["dl"],
+            extra_link_args=["-pthread"],
         )
         for source in sources
     ]
@@ -238,7 +251,7 @@ class build_ext(setuptools_build_ext):
             self.build_temp = str(Path("build", "inplace", "objects"))
         super().finalize_options()
         if self.parallel is None:
-            self.parallel = len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
+            self.parallel = len(os.sched_getaffinity(0))
 
     def run(self):
         make_view()
@@ -249,15 +262,10 @@ class build_ext(setuptools_build_ext):
                 shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
 
     def build_extensions(self):
-        if self.compiler.compiler_type == "msvc":
-            flags = ["/std:c++17", "/O2", "/EHsc"]
-        else:
-            self.require_compiler()
-            flags = ["-std=c++17", "-O2", "-fvisibility=hidden"]
-            if LINUX:
-                flags.append("-pthread")
-            if not self.debug:
-                flags.append("-g0")  # many Pythons were built with -g and pass it on, for ten times the size
+        self.require_compiler()
+        flags = ["-std=c++17", "-O2", "-fvisibility=hidden", "-pthread"]
+        if not self.debug:
+            flags.append("-g0")  # many Pythons were built with -g and pass it on, for ten times the size
         for extension in self.extensions:
             extension.extra_compile_args = flags
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
@@ -319,7 +327,14 @@ class build_ext(setuptools_build_ext):
             raise SystemExit(NO_HEADERS.format(folder=folder))
 
 
+def require_linux():
+    """Exit with what is missing on another system, before anything is downloaded or compiled for it."""
+    if not (sys.platform.startswith("linux") or FOR_ANY_SYSTEM & set(sys.argv)):
+        raise SystemExit(NOT_HERE.format(system=sys.platform, missing=MISSING.get(sys.platform, OTHER)))
+
+
 if __name__ == "__main__":
+    require_linux()
     os.chdir(ROOT)
     setup(
         long_description=readme(),

@@ -38,6 +38,7 @@ __all__ = [
     "ScratchOverflowError",
     "StepError",
     "TimeoutError",
+    "how_to_install",
 ]
 
 
@@ -249,3 +250,8 @@ class GraphUpdateError(Error, ValueError):
         super().__init__(message)
         self.reason = reason
         self.node = node
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra, for an error message: from an index, and from a clone."""
+    return f"pip install 'forebay[{extra}]' (in a clone of forebay: '.[{extra}]')"

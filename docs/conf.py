@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.errors import PycodeError
+from sphinx.pycode import ModuleAnalyzer
 
 import forebay
 from forebay.queues.interop.names import OtherName, add
@@ -17,7 +19,13 @@ project = "forebay"
 author = "the authors of forebay"
 version = release = forebay.__version__.partition("+")[0]
 
-extensions = ["hip_functions", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "hip_functions",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
 nitpicky = False
 default_role = "py:obj"  # what docstrings have in single backticks
 highlight_language = "text"
@@ -35,7 +43,7 @@ napoleon_use_rtype = False
 napoleon_use_ivar = False
 
 html_theme = "furo"
-html_title = "forebay"
+html_title = f"forebay {version}"  # on each page, above its contents
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_show_copyright = False
@@ -44,6 +52,8 @@ html_theme_options = {
     "source_branch": "main",
     "source_directory": "docs/",
 }
+
+copybutton_exclude = ".linenos, .gp, .go"
 
 MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver"}
 CONSTRUCTOR = r"^cdef class {}\b(?:(?!^cdef class )[\s\S])*?^    def __init__\(\s*self\b,?([\s\S]*?)\) -> None:"
@@ -93,17 +103,59 @@ def show_colons(app, what, name, thing, options, lines):
     lines[:] = [line.replace("\ufffc", ":") for line in lines]
 
 
+# Members in the pages' order: methods as the source has them, then what makes the object of another, then properties.
+DEFINITION = re.compile(r"^(?:cdef )?class (\w+)|^((?:    @\S+\n)*)    (?:cp)?def (?:\w+ )?([a-z]\w*)\(", re.MULTILINE)
+
+
+def give_orders():
+    """Tell autodoc the order of the members of compiled classes, whose source it cannot read."""
+    for module in {getattr(getattr(forebay, name), "__module__", "") for name in forebay.__all__} - {""}:
+        source = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".pyx")
+        if not source.exists():
+            continue
+        classes, members = {}, []
+        for kind, decorators, name in DEFINITION.findall(source.read_text(encoding="utf-8")):
+            if kind:
+                members = classes.setdefault(kind, [])
+            else:
+                members.append(("@property" in decorators, "@staticmethod" in decorators, len(members), name))
+        lines = [
+            line
+            for kind, members in classes.items()
+            for line in (f"class {kind}:", "    pass", *(f"    def {name}(self): pass" for *_, name in sorted(members)))
+        ]
+        analyzer = ModuleAnalyzer.for_string("\n".join(lines) + "\n", module)
+        try:
+            analyzer.analyze()
+        except PycodeError as error:
+            raise RuntimeError(f"{source}: {error}") from error
+        ModuleAnalyzer.cache["module", module] = analyzer
+
+
+TYPE_FIELD = re.compile(r"\.\. attribute:: (\w+)\n((?:   .*\n|\n)*?)   :type: (.*)\n?")
+
+
+def put_types_first(app, what, name, thing, options, lines):
+    """Show the type of an attribute beside its name, and not as a paragraph."""
+    text = "\n".join(lines) + "\n"
+    lines[:] = TYPE_FIELD.sub(r".. attribute:: \1\n   :type: \3\n\2", text).split("\n")
+
+
 def drop_dashes(app, doctree):
     """Leave out the dash behind exceptions of which nothing is said."""
     for paragraph in doctree.findall(nodes.paragraph):
-        if len(paragraph) and paragraph.astext().endswith(" – "):
-            del paragraph[-1]
+        text = paragraph.astext()
+        if text.endswith(" – "):
+            while paragraph.children and paragraph.astext() != text.removesuffix(" – "):
+                del paragraph[-1]
 
 
 def setup(app):
     """Connect the functions above."""
     app.connect("autodoc-process-docstring", hide_colons, priority=400)  # Napoleon's is 500
     app.connect("autodoc-process-docstring", show_colons, priority=600)
+    app.connect("autodoc-process-docstring", put_types_first, priority=700)
+    give_orders()
     give_signatures()
     app.connect("autodoc-process-signature", hide_signature)
     app.connect("autodoc-skip-member", skip)

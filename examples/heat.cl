@@ -1,6 +1,8 @@
-// One step of the heat equation on rows of a plate: each point moves towards the mean of its four neighbours. The first
-// and last columns keep their temperature.
-kernel void diffuse(global const float *now, global float *next, int width, int first, int rows, float rate)
+// One step of the heat equation on rows of a plate: each point moves towards
+// the mean of its four neighbours. The first and last columns keep their
+// temperature.
+kernel void diffuse(global const float *now, global float *next, int width,
+                    int first, int rows, float rate)
 {
     const int x = get_global_id(0), y = first + get_global_id(1);
     if (x >= width || get_global_id(1) >= rows)
@@ -9,5 +11,6 @@ kernel void diffuse(global const float *now, global float *next, int width, int 
     if (x == 0 || x == width - 1)
         next[at] = now[at];
     else
-        next[at] = now[at] + rate * (now[at - width] + now[at + width] + now[at - 1] + now[at + 1] - 4 * now[at]);
+        next[at] = now[at] + rate * (now[at - width] + now[at + width] +
+                                     now[at - 1] + now[at + 1] - 4 * now[at]);
 }

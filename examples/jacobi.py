@@ -1,12 +1,15 @@
-"""Poisson's equation by Jacobi's method, as HIP programs do it: ``python -m examples.jacobi``.
+"""Poisson's equation by Jacobi's method, as HIP programs do it.
 
-The square is cut into blocks. Each has two streams. One computes the residual of the points inside; the other packs the
-sides of the block meanwhile and copies them to the neighbours. Events order the two: the points at the sides wait for
-what the neighbours have sent. Every step adds up the squares of its residual on the device, and the host looks at them
-now and then only.
+Run it by ``python -m examples.jacobi``.
 
-The kernels are templates in HIP C++, jacobi.hip. Clang compiles them to SPIR-V, NVRTC for CUDA. NumPy computes the same
-steps, and the solution is known.
+The square is cut into blocks. Each has two streams. One computes the residual
+of the points inside; the other packs the sides of the block meanwhile and
+copies them to the neighbours. Events order the two: the points at the sides
+wait for what the neighbours have sent. Every step adds up the squares of its
+residual on the device, and the host looks at them now and then only.
+
+The kernels are templates in HIP C++, jacobi.hip. Clang compiles them to SPIR-V,
+NVRTC for CUDA. NumPy computes the same steps, and the solution is known.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,99 +26,110 @@ import numpy as np
 from forebay import hip, hiprtc
 from forebay.core.errors import NotInstalledError
 
+from .poisson import Array, Mesh, forcing, on_the_host, solution
+
 KERNELS = Path(__file__).with_suffix(".hip")
 GROUP = 128
 SIDES = BELOW, ABOVE, LEFT, RIGHT = range(4)
 OPPOSITE = (ABOVE, BELOW, RIGHT, LEFT)
 TOLERANCES = {"double": 1e-10, "float": 1e-3}
 SPIRV = (0x07230203).to_bytes(4, "little")
-Array = np.ndarray[Any, Any]
 
 
 def check(result: Any) -> Any:
     """Return the outputs; raise if the code is not success."""
     code, *outputs = result
-    if code not in (hip.hipError_t.hipSuccess, hiprtc.hiprtcResult.HIPRTC_SUCCESS):
+    if code not in (
+        hip.hipError_t.hipSuccess,
+        hiprtc.hiprtcResult.HIPRTC_SUCCESS,
+    ):
         raise RuntimeError(f"{code.name}: {hip.last_exception()}")
     return outputs[0] if len(outputs) == 1 else outputs
-
-
-def solution(x: Array, y: Array) -> Array:
-    """What the equation has as its solution on [-1/2, 1/2]²: sines at the edges, and a hill."""
-    x, y = np.pi * x, np.pi * y
-    return (np.cosh(y) * np.cos(x) + np.cosh(x) * np.cos(y)) / np.cosh(np.pi / 2) + np.cos(x) * np.cos(y)
-
-
-def forcing(x: Array, y: Array) -> Array:
-    """The equation's right side, which only the hill has a part in."""
-    return 2 * np.pi**2 * np.cos(np.pi * x) * np.cos(np.pi * y)
-
-
-@dataclass(frozen=True)
-class Mesh:
-    """The points of the square, with those of its edges around them."""
-
-    rows: int
-    columns: int
-
-    @property
-    def dx(self) -> float:
-        """The distance of columns."""
-        return 1 / (self.columns + 1)
-
-    @property
-    def dy(self) -> float:
-        """The distance of rows."""
-        return 1 / (self.rows + 1)
-
-    def sample(self, function: Any) -> Array:
-        """A function at all points."""
-        return function(np.arange(self.columns + 2) * self.dx - 0.5, np.arange(self.rows + 2)[:, None] * self.dy - 0.5)
-
-    def norm(self, squares: Any) -> Any:
-        """What a sum of squares over the points is as a norm of L2."""
-        return np.sqrt(squares * self.dx * self.dy)
-
-    @property
-    def inverse(self) -> float:
-        """Of the diagonal of the matrix."""
-        return 1 / (2 / self.dx**2 + 2 / self.dy**2)
 
 
 class Program:
     """The compiled kernels for one type of numbers."""
 
-    NAMES = ("pack_sides", "inner_residual", "outer_residual", "update", "add_up")
+    NAMES = (
+        "pack_sides",
+        "inner_residual",
+        "outer_residual",
+        "update",
+        "add_up",
+    )
 
     def __init__(self, real: str):
         self.real = ctypes.c_double if real == "double" else ctypes.c_float
-        source = check(hiprtc.hiprtcCreateProgram(KERNELS.read_bytes(), KERNELS.name.encode(), 0, [], []))
+        source = check(
+            hiprtc.hiprtcCreateProgram(
+                KERNELS.read_bytes(), KERNELS.name.encode(), 0, [], []
+            )
+        )
         names = [f"{name}<{real}>".encode() for name in self.NAMES]
         for name in names:
             check(hiprtc.hiprtcAddNameExpression(source, name))
         properties = hip.hipDeviceProp_t()
         check(hip.hipGetDeviceProperties(properties, check(hip.hipGetDevice())))
-        options = [b"--offload-arch=" + properties.gcnArchName, b"-DGROUP=%d" % GROUP]
+        arch = b"--offload-arch=" + properties.gcnArchName
+        options = [arch, b"-DGROUP=%d" % GROUP]
         (result,) = hiprtc.hiprtcCompileProgram(source, len(options), options)
         if result != hiprtc.hiprtcResult.HIPRTC_SUCCESS:
             log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(source)))
             check(hiprtc.hiprtcGetProgramLog(source, log))
-            raise click.ClickException(f"{KERNELS.name} does not compile, or the device has no {real}\n{log.decode()}")
+            raise click.ClickException(
+                f"{KERNELS.name} does not compile, or the device has no "
+                f"{real}\n{log.decode()}"
+            )
         code = bytearray(check(hiprtc.hiprtcGetCodeSize(source)))
         check(hiprtc.hiprtcGetCode(source, code))
-        self.compiler = "compiled by clang" if SPIRV in code else "compiled by NVRTC"
+        self.compiler = (
+            "compiled by clang" if SPIRV in code else "compiled by NVRTC"
+        )
         module = check(hip.hipModuleLoadData(code))
-        lowered = [check(hiprtc.hiprtcGetLoweredName(source, name)) for name in names]
+        lowered = [
+            check(hiprtc.hiprtcGetLoweredName(source, name)) for name in names
+        ]
         self.functions = dict(
-            zip(self.NAMES, [check(hip.hipModuleGetFunction(module, name)) for name in lowered], strict=True)
+            zip(
+                self.NAMES,
+                [
+                    check(hip.hipModuleGetFunction(module, name))
+                    for name in lowered
+                ],
+                strict=True,
+            )
         )
         self.device = properties.gcnArchName.decode()
 
-    def launch(self, name: str, grid: tuple[int, int], block: tuple[int, int], stream: Any, *arguments: Any) -> None:
-        """Launch a kernel; an int argument is an int in C, a float a number of the program's type."""
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int],
+        block: tuple[int, int],
+        stream: Any,
+        *arguments: Any,
+    ) -> None:
+        """Launch a kernel; an int argument is an int in C, a float a number of
+        the program's type.
+        """
         kinds = {int: ctypes.c_int, float: self.real}
-        extra = tuple(kinds[type(each)](each) if type(each) in kinds else each for each in arguments)
-        check(hip.hipModuleLaunchKernel(self.functions[name], *grid, 1, *block, 1, 0, stream, None, extra))
+        extra = tuple(
+            kinds[type(each)](each) if type(each) in kinds else each
+            for each in arguments
+        )
+        check(
+            hip.hipModuleLaunchKernel(
+                self.functions[name],
+                *grid,
+                1,
+                *block,
+                1,
+                0,
+                stream,
+                None,
+                extra,
+            )
+        )
 
 
 def groups(points: int) -> tuple[int, int]:
@@ -127,25 +140,65 @@ def groups(points: int) -> tuple[int, int]:
 class Block:
     """A part of the square on the device."""
 
-    def __init__(self, program: Program, mesh: Mesh, rows: slice, columns: slice, steps: int):
-        self.program, self.mesh, self.rows, self.columns = program, mesh, rows, columns
+    def __init__(
+        self,
+        program: Program,
+        mesh: Mesh,
+        rows: slice,
+        columns: slice,
+        steps: int,
+    ):
+        self.program, self.mesh, self.rows, self.columns = (
+            program,
+            mesh,
+            rows,
+            columns,
+        )
         self.ny, self.nx = rows.stop - rows.start, columns.stop - columns.start
-        self.compute, self.data = (check(hip.hipStreamCreate()) for _ in range(2))
-        self.sent, self.updated, *self.times = (check(hip.hipEventCreate()) for _ in range(6))
+        self.compute, self.data = (
+            check(hip.hipStreamCreate()) for _ in range(2)
+        )
+        self.sent, self.updated, *self.times = (
+            check(hip.hipEventCreate()) for _ in range(6)
+        )
         self.neighbours: dict[int, Block] = {}
         dtype = np.dtype(program.real)
         lengths = (self.nx, self.nx, self.ny, self.ny)
-        self.offsets = [end * dtype.itemsize for end in itertools.accumulate(lengths, initial=0)]
-        below, above = slice(rows.start, rows.start + 1), slice(rows.stop + 1, rows.stop + 2)
-        left, right = slice(columns.start, columns.start + 1), slice(columns.stop + 1, columns.stop + 2)
-        here = slice(rows.start + 1, rows.stop + 1), slice(columns.start + 1, columns.stop + 1)
-        around = [(below, here[1]), (above, here[1]), (here[0], left), (here[0], right)]
+        self.offsets = [
+            end * dtype.itemsize
+            for end in itertools.accumulate(lengths, initial=0)
+        ]
+        below, above = (
+            slice(rows.start, rows.start + 1),
+            slice(rows.stop + 1, rows.stop + 2),
+        )
+        left, right = (
+            slice(columns.start, columns.start + 1),
+            slice(columns.stop + 1, columns.stop + 2),
+        )
+        here = (
+            slice(rows.start + 1, rows.stop + 1),
+            slice(columns.start + 1, columns.stop + 1),
+        )
+        around = [
+            (below, here[1]),
+            (above, here[1]),
+            (here[0], left),
+            (here[0], right),
+        ]
         edges = mesh.sample(solution)
         edges[1:-1, 1:-1] = 0
         self.u = self._copied(np.zeros((self.ny, self.nx), dtype))
         self.f = self._copied(mesh.sample(forcing)[here].astype(dtype))
-        self.halo = self._copied(np.concatenate([edges[side].ravel() for side in around]).astype(dtype))
-        self.sides, self.residual = check(hip.hipMalloc(self.offsets[-1])), self._copied(np.zeros_like(edges, dtype))
+        self.halo = self._copied(
+            np.concatenate([edges[side].ravel() for side in around]).astype(
+                dtype
+            )
+        )
+        self.sides, self.residual = (
+            check(hip.hipMalloc(self.offsets[-1])),
+            self._copied(np.zeros_like(edges, dtype)),
+        )
         self.groups = min(GROUP, groups(self.nx * self.ny)[0])
         self.sums = check(hip.hipMalloc(self.groups * dtype.itemsize))
         self.squares = np.zeros(steps, dtype)
@@ -153,55 +206,128 @@ class Block:
 
     def _copied(self, array: Array) -> Any:
         memory = check(hip.hipMalloc(array.nbytes))
-        check(hip.hipMemcpy(memory, np.ascontiguousarray(array), array.nbytes, hip.hipMemcpyKind.hipMemcpyHostToDevice))
+        check(
+            hip.hipMemcpy(
+                memory,
+                np.ascontiguousarray(array),
+                array.nbytes,
+                hip.hipMemcpyKind.hipMemcpyHostToDevice,
+            )
+        )
         return memory
 
     def send(self) -> None:
-        """Give the neighbours the sides of the last step. Their halo is free once they have done it."""
+        """Give the neighbours the sides of the last step. Their halo is free
+        once they have done it.
+        """
         begin, end = self.times[:2]
         for block in (self, *self.neighbours.values()):
             check(hip.hipStreamWaitEvent(self.data, block.updated, 0))
         check(hip.hipEventRecord(begin, self.data))
         grid = groups(2 * (self.nx + self.ny))
-        self.program.launch("pack_sides", grid, (GROUP, 1), self.data, self.u, self.sides, self.nx, self.ny)
+        self.program.launch(
+            "pack_sides",
+            grid,
+            (GROUP, 1),
+            self.data,
+            self.u,
+            self.sides,
+            self.nx,
+            self.ny,
+        )
         for side, other in self.neighbours.items():
             size = self.offsets[side + 1] - self.offsets[side]
-            to, source = int(other.halo) + other.offsets[OPPOSITE[side]], int(self.sides) + self.offsets[side]
-            check(hip.hipMemcpyAsync(to, source, size, hip.hipMemcpyKind.hipMemcpyDeviceToDevice, self.data))
+            to, source = (
+                int(other.halo) + other.offsets[OPPOSITE[side]],
+                int(self.sides) + self.offsets[side],
+            )
+            check(
+                hip.hipMemcpyAsync(
+                    to,
+                    source,
+                    size,
+                    hip.hipMemcpyKind.hipMemcpyDeviceToDevice,
+                    self.data,
+                )
+            )
         check(hip.hipEventRecord(end, self.data))
         check(hip.hipEventRecord(self.sent, self.data))
 
     def step(self, number: int) -> None:
-        """Do a step, once all have called `send`: the points inside wait for nothing, those at the sides for it."""
+        """Do a step, once all have called `send`: the points inside wait for
+        nothing, those at the sides for it.
+        """
         begin, end = self.times[2:]
         size, distances = (self.nx, self.ny), (self.mesh.dx, self.mesh.dy)
         check(hip.hipEventRecord(begin, self.compute))
         inside = -(-max(self.nx - 2, 1) // 32), -(-max(self.ny - 2, 1) // 4)
         field = (self.f, self.residual, *size, *distances)
-        self.program.launch("inner_residual", inside, (32, 4), self.compute, self.u, *field)
+        self.program.launch(
+            "inner_residual", inside, (32, 4), self.compute, self.u, *field
+        )
         check(hip.hipEventRecord(end, self.compute))
-        for block in (self, *self.neighbours.values()):  # itself, because `update` writes what `pack_sides` reads
+        for block in (
+            self,
+            *self.neighbours.values(),
+        ):  # itself, because `update` writes what `pack_sides` reads
             check(hip.hipStreamWaitEvent(self.compute, block.sent, 0))
         grid = groups(2 * sum(size))
-        self.program.launch("outer_residual", grid, (GROUP, 1), self.compute, self.u, self.halo, *field)
-        arguments = (self.u, self.residual, self.sums, self.nx * self.ny, self.mesh.inverse)
-        self.program.launch("update", (self.groups, 1), (GROUP, 1), self.compute, *arguments)
-        self.program.launch("add_up", (1, 1), (GROUP, 1), self.compute, self.sums, self.groups, self.norms, number)
+        self.program.launch(
+            "outer_residual",
+            grid,
+            (GROUP, 1),
+            self.compute,
+            self.u,
+            self.halo,
+            *field,
+        )
+        arguments = (
+            self.u,
+            self.residual,
+            self.sums,
+            self.nx * self.ny,
+            self.mesh.inverse,
+        )
+        self.program.launch(
+            "update", (self.groups, 1), (GROUP, 1), self.compute, *arguments
+        )
+        self.program.launch(
+            "add_up",
+            (1, 1),
+            (GROUP, 1),
+            self.compute,
+            self.sums,
+            self.groups,
+            self.norms,
+            number,
+        )
         check(hip.hipEventRecord(self.updated, self.compute))
 
     def fetch(self, host: Array, memory: Any) -> None:
-        """Copy from the device, after what the block computes. Does not block."""
+        """Copy from the device, after what the block computes. Does not
+        block.
+        """
         kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
         check(hip.hipMemcpyAsync(host, memory, host.nbytes, kind, self.compute))
 
 
-def cut(mesh: Mesh, across: int, down: int, program: Program, steps: int) -> list[Block]:
+def cut(
+    mesh: Mesh, across: int, down: int, program: Program, steps: int
+) -> list[Block]:
     """Cut the square into blocks, and tell each its neighbours."""
     rows, columns = (
-        [slice(*map(int, ends)) for ends in itertools.pairwise(np.linspace(0, size, parts + 1, dtype=int))]
+        [
+            slice(*map(int, ends))
+            for ends in itertools.pairwise(
+                np.linspace(0, size, parts + 1, dtype=int)
+            )
+        ]
         for size, parts in ((mesh.rows, down), (mesh.columns, across))
     )
-    table = [[Block(program, mesh, row, column, steps) for column in columns] for row in rows]
+    table = [
+        [Block(program, mesh, row, column, steps) for column in columns]
+        for row in rows
+    ]
     for first, second in itertools.pairwise(table):
         for low, high in zip(first, second, strict=True):
             low.neighbours[ABOVE], high.neighbours[BELOW] = high, low
@@ -211,8 +337,12 @@ def cut(mesh: Mesh, across: int, down: int, program: Program, steps: int) -> lis
     return [block for row_of in table for block in row_of]
 
 
-def solve(blocks: list[Block], mesh: Mesh, steps: int, every: int, tolerance: float) -> tuple[Array, float]:
-    """Do steps until the residual is `tolerance` times the first one; return the residuals and milliseconds."""
+def solve(
+    blocks: list[Block], mesh: Mesh, steps: int, every: int, tolerance: float
+) -> tuple[Array, float]:
+    """Do steps until the residual is `tolerance` times the first one; return
+    the residuals and milliseconds.
+    """
     start, stop = (check(hip.hipEventCreate()) for _ in range(2))
     check(hip.hipDeviceSynchronize())
     check(hip.hipEventRecord(start, None))
@@ -228,23 +358,13 @@ def solve(blocks: list[Block], mesh: Mesh, steps: int, every: int, tolerance: fl
             block.fetch(block.squares, block.norms)
         for block in blocks:
             check(hip.hipStreamSynchronize(block.compute))
-        norms = mesh.norm(sum(block.squares[:done].astype("f8") for block in blocks))
-    check(hip.hipEventRecord(stop, None))  # on the null stream, after all others
+        norms = mesh.norm(
+            sum(block.squares[:done].astype("f8") for block in blocks)
+        )
+    # on the null stream, after all others
+    check(hip.hipEventRecord(stop, None))
     check(hip.hipEventSynchronize(stop))
     return norms, check(hip.hipEventElapsedTime(start, stop))
-
-
-def on_the_host(mesh: Mesh, steps: int) -> tuple[Array, Array]:
-    """What NumPy makes of it in double precision: the points, and the residual before each step."""
-    u, f, norms = mesh.sample(solution), mesh.sample(forcing)[1:-1, 1:-1], np.empty(steps)
-    u[1:-1, 1:-1] = 0
-    for number in range(steps):
-        inner = u[1:-1, 1:-1]
-        residual = f + (u[1:-1, :-2] - 2 * inner + u[1:-1, 2:]) / mesh.dx**2
-        residual += (u[:-2, 1:-1] - 2 * inner + u[2:, 1:-1]) / mesh.dy**2
-        norms[number] = mesh.norm(np.sum(residual**2))
-        inner += mesh.inverse * residual
-    return u[1:-1, 1:-1], norms
 
 
 def draw(output: Path, found: Array, norms: Array, expected: Array) -> None:
@@ -254,8 +374,12 @@ def draw(output: Path, found: Array, norms: Array, expected: Array) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
-    image = left.imshow(found, cmap="viridis", origin="lower", extent=(-0.5, 0.5, -0.5, 0.5))
+    figure, (left, right) = pyplot.subplots(
+        1, 2, figsize=(10, 4.4), layout="constrained"
+    )
+    image = left.imshow(
+        found, cmap="viridis", origin="lower", extent=(-0.5, 0.5, -0.5, 0.5)
+    )
     figure.colorbar(image, ax=left)
     left.set(title=f"u after {len(norms)} steps", xlabel="x", ylabel="y")
     right.semilogy(norms, linewidth=3, color="tab:orange", label="forebay")
@@ -266,13 +390,47 @@ def draw(output: Path, found: Array, norms: Array, expected: Array) -> None:
 
 
 @click.command()
-@click.option("--size", default=(48, 48), show_default=True, type=(click.IntRange(min=4), click.IntRange(min=4)))
-@click.option("--grid", default=(2, 2), show_default=True, type=(click.IntRange(min=1), click.IntRange(min=1)))
-@click.option("--steps", default=6000, show_default=True, type=click.IntRange(min=1), help="At most.")
-@click.option("--every", default=500, show_default=True, type=click.IntRange(min=1), help="Steps between two looks.")
-@click.option("--tolerance", default=1e-5, show_default=True, help="Of the residual, relative to the first.")
-@click.option("--real", default="double", show_default=True, type=click.Choice(list(TOLERANCES)))
-@click.option("--output", type=click.Path(path_type=Path), help="Write a picture there.")
+@click.option(
+    "--size",
+    default=(48, 48),
+    show_default=True,
+    type=(click.IntRange(min=4), click.IntRange(min=4)),
+)
+@click.option(
+    "--grid",
+    default=(2, 2),
+    show_default=True,
+    type=(click.IntRange(min=1), click.IntRange(min=1)),
+)
+@click.option(
+    "--steps",
+    default=6000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most.",
+)
+@click.option(
+    "--every",
+    default=500,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Steps between two looks.",
+)
+@click.option(
+    "--tolerance",
+    default=1e-5,
+    show_default=True,
+    help="Of the residual, relative to the first.",
+)
+@click.option(
+    "--real",
+    default="double",
+    show_default=True,
+    type=click.Choice(list(TOLERANCES)),
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write a picture there."
+)
 def main(
     size: tuple[int, int],
     grid: tuple[int, int],
@@ -282,9 +440,15 @@ def main(
     real: str,
     output: Path | None,
 ) -> None:
-    """Solve Poisson's equation on SIZE points across and down, in GRID blocks across and down."""
-    if any(points < 2 * parts for points, parts in zip(size, grid, strict=True)):
-        raise click.BadParameter(f"{size} points are too few for {grid} blocks", param_hint="--grid")
+    """Solve Poisson's equation on SIZE points across and down, in GRID blocks
+    across and down.
+    """
+    if any(
+        points < 2 * parts for points, parts in zip(size, grid, strict=True)
+    ):
+        raise click.BadParameter(
+            f"{size} points are too few for {grid} blocks", param_hint="--grid"
+        )
     try:
         program = Program(real)
     except NotInstalledError as error:
@@ -299,19 +463,35 @@ def main(
         block.fetch(part, block.u)
         check(hip.hipStreamSynchronize(block.compute))
         found[block.rows, block.columns] = part
-    halo, inner = ([check(hip.hipEventElapsedTime(*block.times[at : at + 2])) for block in blocks] for at in (0, 2))
+    halo, inner = (
+        [
+            check(hip.hipEventElapsedTime(*block.times[at : at + 2]))
+            for block in blocks
+        ]
+        for at in (0, 2)
+    )
     expected, curve = on_the_host(mesh, len(norms))
     print(
-        f"{len(norms)} steps of {len(blocks)} blocks in {took:.0f} ms; the residual fell to {norms[-1] / norms[0]:.1e}"
+        f"{len(norms)} steps of {len(blocks)} blocks in {took:.0f} ms; the "
+        f"residual fell to {norms[-1] / norms[0]:.1e}"
     )
-    print(f"in the last step the halos took up to {max(halo):.3f} ms, and beside them the insides {max(inner):.3f} ms")
-    print(f"off by {np.abs(found - mesh.sample(solution)[1:-1, 1:-1]).max():.1e} from the equation's solution")
+    print(
+        f"in the last step the halos took up to {max(halo):.3f} ms, and beside "
+        f"them the insides {max(inner):.3f} ms"
+    )
+    print(
+        f"off by {np.abs(found - mesh.sample(solution)[1:-1, 1:-1]).max():.1e} "
+        "from the equation's solution"
+    )
     if output:
         draw(output, found, norms, curve)
     off = float(np.abs(found - expected).max())
     apart = float(np.abs(norms / curve - 1)[curve > 1e-3 * curve[0]].max())
     wrong = max(off, apart) > TOLERANCES[real]
-    print(f"{'WRONG' if wrong else 'OK'}: off by at most {off:.1e} from NumPy, and the residuals by {apart:.1e}")
+    print(
+        f"{'WRONG' if wrong else 'OK'}: off by at most {off:.1e} from NumPy, "
+        f"and the residuals by {apart:.1e}"
+    )
     sys.exit(wrong)
 
 

@@ -1,8 +1,11 @@
-// Bodies that attract each other: (x, y, z, mass). Each work-group reads the bodies tile by tile into local memory.
-kernel void accelerate(global const float4 *bodies, global float4 *accelerations, int count, float softening,
-                       local float4 *tile)
+// Bodies that attract each other: (x, y, z, mass). Each work-group reads the
+// bodies tile by tile into local memory.
+kernel void accelerate(global const float4 *bodies,
+                       global float4 *accelerations, int count,
+                       float softening, local float4 *tile)
 {
-    const int i = get_global_id(0), lane = get_local_id(0), size = get_local_size(0);
+    const int i = get_global_id(0);
+    const int lane = get_local_id(0), size = get_local_size(0);
     const float4 me = bodies[i];
     float4 sum = 0;
     for (int first = 0; first < count; first += size) {
@@ -18,13 +21,15 @@ kernel void accelerate(global const float4 *bodies, global float4 *accelerations
     accelerations[i] = sum;
 }
 
-kernel void kick(global float4 *velocities, global const float4 *accelerations, float time)
+kernel void kick(global float4 *velocities,
+                 global const float4 *accelerations, float time)
 {
     const int i = get_global_id(0);
     velocities[i].xyz += time * accelerations[i].xyz;
 }
 
-kernel void drift(global float4 *bodies, global const float4 *velocities, float time)
+kernel void drift(global float4 *bodies, global const float4 *velocities,
+                  float time)
 {
     const int i = get_global_id(0);
     bodies[i].xyz += time * velocities[i].xyz;

@@ -1,8 +1,12 @@
-"""Find the edges of a photograph, tile by tile, on several queues at once: ``python -m examples.photo``.
+"""Find the edges of a photograph, tile by tile, on several queues at once.
 
-Each tile goes through upload, blur, edges, histogram and download on one of the queues. The edges at a tile's border
-need what its neighbours have blurred, so a queue waits for events of the others there; the null queue comes after them
-all and adds up their histograms. The result is compared with what SciPy computes on the host.
+Run it by ``python -m examples.photo``.
+
+Each tile goes through upload, blur, edges, histogram and download on one of the
+queues. The edges at a tile's border need what its neighbours have blurred, so a
+queue waits for events of the others there; the null queue comes after them all
+and adds up their histograms. The result is compared with what SciPy computes on
+the host.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ TOLERANCE = 1e-5  # of float32 against float64, for numbers up to about 1
 
 
 def photograph() -> np.ndarray:
-    """Eileen Collins, photographed by NASA (public domain): height × width × 3 bytes. In scikit-image's own package."""
+    """Eileen Collins, photographed by NASA (public domain): height × width × 3
+    bytes. In scikit-image's own package.
+    """
     return skimage.data.astronaut()
 
 
@@ -54,7 +60,9 @@ def cover(width: int, height: int) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class Tile:
-    """A part of the picture: where it is, the queue that works on it, and its memory on both sides."""
+    """A part of the picture: where it is, the queue that works on it, and its
+    memory on both sides.
+    """
 
     index: int
     left: int
@@ -73,9 +81,13 @@ class Tile:
 
 
 class EdgeFinder:
-    """Processes one photograph on a device. Memory and kernels are made once; every `submit` uses them again."""
+    """Processes one photograph on a device. Memory and kernels are made once;
+    every `submit` uses them again.
+    """
 
-    def __init__(self, device: fb.Device, photo: np.ndarray, tiles: int, queues: int):
+    def __init__(
+        self, device: fb.Device, photo: np.ndarray, tiles: int, queues: int
+    ):
         self.device = device
         self.rows, self.columns = photo.shape[:2]
         self.program = device.program(KERNELS.read_text())
@@ -89,8 +101,12 @@ class EdgeFinder:
         device.finish()
 
     def _cut(self, photo: np.ndarray, tiles: int) -> list[list[Tile]]:
-        """Rows of tiles, handed to the queues in turn. The halo beyond the picture repeats its border."""
-        framed = np.pad(photo, [(RADIUS, RADIUS), (RADIUS, RADIUS), (0, 0)], mode="edge")
+        """Rows of tiles, handed to the queues in turn. The halo beyond the
+        picture repeats its border.
+        """
+        framed = np.pad(
+            photo, [(RADIUS, RADIUS), (RADIUS, RADIUS), (0, 0)], mode="edge"
+        )
         tops = np.linspace(0, self.rows, tiles + 1, dtype=int)
         lefts = np.linspace(0, self.columns, tiles + 1, dtype=int)
         grid: list[list[Tile]] = []
@@ -100,7 +116,10 @@ class EdgeFinder:
                 top, left = int(tops[i]), int(lefts[j])
                 height, width = int(tops[i + 1]) - top, int(lefts[j + 1]) - left
                 index = i * tiles + j
-                with_halo = framed[top : top + height + 2 * RADIUS, left : left + width + 2 * RADIUS]
+                with_halo = framed[
+                    top : top + height + 2 * RADIUS,
+                    left : left + width + 2 * RADIUS,
+                ]
                 source = fb.host_empty(with_halo.shape, "u1", self.device)
                 source[...] = with_halo
                 tile = Tile(
@@ -120,12 +139,20 @@ class EdgeFinder:
                 grid[-1].append(tile)
         for i, row in enumerate(grid):
             for j, tile in enumerate(row):
-                around = [other for near in grid[max(i - 1, 0) : i + 2] for other in near[max(j - 1, 0) : j + 2]]
-                tile.neighbours = [other for other in around if other is not tile]
+                around = [
+                    other
+                    for near in grid[max(i - 1, 0) : i + 2]
+                    for other in near[max(j - 1, 0) : j + 2]
+                ]
+                tile.neighbours = [
+                    other for other in around if other is not tile
+                ]
         return grid
 
     def submit(self, trace: Trace | None = None) -> None:
-        """Submit everything, without waiting. The edges of a row of tiles follow the blur of the next row."""
+        """Submit everything, without waiting. The edges of a row of tiles
+        follow the blur of the next row.
+        """
         for i, row in enumerate(self.grid):
             for tile in row:
                 self._blur(tile, trace)
@@ -141,11 +168,24 @@ class EdgeFinder:
         with stage(trace, queue, "upload", tile):
             queue.copy(tile.rgb, tile.source)
         with stage(trace, queue, "blur", tile):
-            along_rows, along_columns = self.program["blur_rows"], self.program["blur_columns"]
-            bell, place = (self.weights, RADIUS), (tile.left, tile.top, self.columns)
+            along_rows = self.program["blur_rows"]
+            along_columns = self.program["blur_columns"]
+            bell = self.weights, RADIUS
+            place = tile.left, tile.top, self.columns
             with_halo = cover(tile.width, tile.height + 2 * RADIUS)
-            queue.launch(along_rows, with_halo, BLOCK, tile.rgb, tile.grey, *bell, *size)
-            queue.launch(along_columns, cover(*size), BLOCK, tile.grey, self.blurred, *bell, *size, *place)
+            queue.launch(
+                along_rows, with_halo, BLOCK, tile.rgb, tile.grey, *bell, *size
+            )
+            queue.launch(
+                along_columns,
+                cover(*size),
+                BLOCK,
+                tile.grey,
+                self.blurred,
+                *bell,
+                *size,
+                *place,
+            )
         tile.blurred = trace.end_of(queue) if trace else queue.record()
 
     def _find_edges(self, tile: Tile, trace: Trace | None) -> None:
@@ -157,19 +197,43 @@ class EdgeFinder:
                 queue.wait(neighbour.blurred)
         with stage(trace, queue, "edges", tile):
             place = (tile.left, tile.top, self.columns, self.rows)
-            queue.launch(self.program["find_edges"], cover(*size), BLOCK, self.blurred, tile.edges, *size, *place)
+            queue.launch(
+                self.program["find_edges"],
+                cover(*size),
+                BLOCK,
+                self.blurred,
+                tile.edges,
+                *size,
+                *place,
+            )
         with stage(trace, queue, "histogram", tile):
             queue.fill(tile.histogram, 0)
-            args = (tile.edges, tile.histogram, fb.local(4 * BINS), tile.edges.size, BINS, BINS / STEEPEST)
+            args = (
+                tile.edges,
+                tile.histogram,
+                fb.local(4 * BINS),
+                tile.edges.size,
+                BINS,
+                BINS / STEEPEST,
+            )
             queue.launch(self.program["count"], 8, 128, *args)
         with stage(trace, queue, "download", tile):
             queue.copy(tile.result, tile.edges)
 
     def _add_up(self, trace: Trace | None) -> None:
-        """Needs no event and no wait: by HIP's rule the null queue runs after all commands of the blocking queues."""
+        """Needs no event and no wait: by HIP's rule the null queue runs after
+        all commands of the blocking queues.
+        """
         queue = self.device.null_queue
         with stage(trace, queue, "sum"):
-            queue.launch(self.program["add_up"], 1, BINS, self.histograms, self.total, len(self.histograms))
+            queue.launch(
+                self.program["add_up"],
+                1,
+                BINS,
+                self.histograms,
+                self.total,
+                len(self.histograms),
+            )
         with stage(trace, queue, "download"):
             queue.copy(self.histogram, self.total)
 
@@ -179,22 +243,36 @@ class EdgeFinder:
         return np.block([[tile.result for tile in row] for row in self.grid])
 
 
-def stage(trace: Trace | None, queue: fb.Queue, name: str, tile: Tile | None = None):
+def stage(
+    trace: Trace | None, queue: fb.Queue, name: str, tile: Tile | None = None
+):
     """Around the commands of one stage; times it when there is a trace."""
-    return trace.stage(queue, name, tile.index if tile else None) if trace else nullcontext()
+    return (
+        trace.stage(queue, name, tile.index if tile else None)
+        if trace
+        else nullcontext()
+    )
 
 
 def largest_error(photo: np.ndarray, edges: np.ndarray) -> float:
     """The largest difference from SciPy's result in double precision."""
     grey = skimage.color.rgb2gray(photo)
-    blurred = ndimage.gaussian_filter(grey, SIGMA, mode="nearest", radius=RADIUS)
-    across, down = (ndimage.sobel(blurred, axis, mode="nearest") / 8 for axis in (1, 0))
+    blurred = ndimage.gaussian_filter(
+        grey, SIGMA, mode="nearest", radius=RADIUS
+    )
+    across, down = (
+        ndimage.sobel(blurred, axis, mode="nearest") / 8 for axis in (1, 0)
+    )
     return float(np.abs(edges - np.hypot(across, down)).max())
 
 
 def counted(edges: np.ndarray) -> np.ndarray:
-    """NumPy's histogram of the same numbers, to show that nothing is missing or counted twice."""
-    bins = np.minimum((edges * np.float32(BINS / STEEPEST)).astype(int), BINS - 1)
+    """NumPy's histogram of the same numbers, to show that nothing is missing or
+    counted twice.
+    """
+    bins = np.minimum(
+        (edges * np.float32(BINS / STEEPEST)).astype(int), BINS - 1
+    )
     return np.bincount(bins.ravel(), minlength=BINS)
 
 
@@ -222,9 +300,16 @@ def table_of(stats: fb.Stats) -> Table:
 
 
 @contextmanager
-def progress_after(seconds: float, steps: int, console: Console) -> Iterator[Progress]:
+def progress_after(
+    seconds: float, steps: int, console: Console
+) -> Iterator[Progress]:
     """A progress bar that appears only if the user has to wait."""
-    progress = Progress(BarColumn(), TextColumn("{task.description}"), console=console, transient=True)
+    progress = Progress(
+        BarColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+    )
     progress.add_task("", total=steps)
     timer = threading.Timer(seconds, progress.start)
     timer.start()
@@ -238,12 +323,30 @@ def progress_after(seconds: float, steps: int, console: Console) -> Iterator[Pro
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--output", type=click.Path(path_type=Path), default="demo.png", help="Where the picture goes.")
-@click.option("--tiles", type=click.IntRange(1, 16), default=4, help="Tiles along each side of the photograph.")
-@click.option("--queues", type=click.IntRange(1, 16), default=4, help="Queues that share the tiles.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default="demo.png",
+    help="Where the picture goes.",
+)
+@click.option(
+    "--tiles",
+    type=click.IntRange(1, 16),
+    default=4,
+    help="Tiles along each side of the photograph.",
+)
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 16),
+    default=4,
+    help="Queues that share the tiles.",
+)
 def main(output: Path, tiles: int, queues: int) -> None:
-    """Find the edges of a photograph on several queues, check the result, and draw what ran when."""
-    sys.stdout.reconfigure(errors="replace")  # a device's name must not end the program on an ASCII terminal
+    """Find the edges of a photograph on several queues, check the result, and
+    draw what ran when.
+    """
+    # a device's name must not end the program on an ASCII terminal
+    sys.stdout.reconfigure(errors="replace")
     try:
         device = fb.Device(timing=True)
     except fb.Error as error:
@@ -251,14 +354,18 @@ def main(output: Path, tiles: int, queues: int) -> None:
         sys.exit(2)
     console = Console(highlight=False, soft_wrap=True)
     info = device.info
-    print(f"device: {device.name}  {info.platform} · {info.description}", flush=True)
+    print(
+        f"device: {device.name}  {info.platform} · {info.description}",
+        flush=True,
+    )
 
     with device, progress_after(2, 4, console) as progress:
         bar = progress.task_ids[0]
         progress.update(bar, description="building the kernels")
         photo = photograph()
         finder = EdgeFinder(device, photo, tiles, queues)
-        finder.submit()  # some drivers compile a kernel only when it is first launched
+        # some drivers compile a kernel only when it is first launched
+        finder.submit()
         device.finish()
 
         progress.update(bar, description="running", advance=1)
@@ -268,31 +375,40 @@ def main(output: Path, tiles: int, queues: int) -> None:
         device.finish()
         finished = 1e3 * (time.perf_counter() - start)
         stats = device.stats - before
-        trace = Trace(device)  # a separate run, because timing the stages takes commands
+        # a separate run, because timing the stages takes commands
+        trace = Trace(device)
         finder.submit(trace)
         device.finish()
 
         progress.update(bar, description="comparing with SciPy", advance=1)
         edges = finder.result
         error = largest_error(photo, edges)
-        right = error < TOLERANCE and np.array_equal(finder.histogram, counted(edges))
+        right = error < TOLERANCE and np.array_equal(
+            finder.histogram, counted(edges)
+        )
 
         progress.update(bar, description="drawing", advance=1)
-        from .figure import draw  # matplotlib takes a second to import, so the bar should be there by then
+        # matplotlib takes a second to import: the bar should be there by then
+        from .figure import draw
 
         draw(output, photo, finder, STEEPEST, trace)
 
     console.print(
-        f"{tiles * tiles} tiles on {queues} queues and the null queue: submitted in {submitted:.1f} ms, "
+        f"{tiles * tiles} tiles on {queues} queues and the null queue: "
+        f"submitted in {submitted:.1f} ms, "
         f"done after {finished:.1f} ms"
     )
     console.print(table_of(stats))
     if not right:
         console.print(
-            f"WRONG: off by {error:.1g} from SciPy, {finder.histogram.sum():,} of {edges.size:,} pixels counted"
+            f"WRONG: off by {error:.1g} from SciPy, {finder.histogram.sum():,} "
+            f"of {edges.size:,} pixels counted"
         )
         sys.exit(1)
-    console.print(f"OK: off by at most {error:.1g} from SciPy, all {edges.size:,} pixels counted; see {output}")
+    console.print(
+        f"OK: off by at most {error:.1g} from SciPy, all {edges.size:,} pixels "
+        f"counted; see {output}"
+    )
 
 
 if __name__ == "__main__":

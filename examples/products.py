@@ -1,7 +1,8 @@
 """Many small matrix products on 32 queues: ``python -m examples.products``.
 
-Each queue multiplies matrices of its own in a chain, and waits for no other. With one queue the same work is submitted
-as fast, but a device with room for several kernels runs them one after the other. NumPy checks the results.
+Each queue multiplies matrices of its own in a chain, and waits for no other.
+With one queue the same work is submitted as fast, but a device with room for
+several kernels runs them one after the other. NumPy checks the results.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import forebay as fb
 SIZE = 32
 SOURCE = f"""
 #define SIZE {SIZE}
-kernel void multiply(global const float *a, global const float *b, global float *c)
+kernel void multiply(global const float *a, global const float *b,
+                     global float *c)
 {{
     local float left[SIZE][SIZE], right[SIZE][SIZE];
     const int x = get_local_id(0), y = get_local_id(1);
@@ -39,15 +41,27 @@ TOLERANCE = 1e-4
 
 
 def rotations(count: int) -> np.ndarray:
-    """Orthogonal matrices, so that no product of many of them grows or vanishes."""
+    """Orthogonal matrices, so that no product of many of them grows or
+    vanishes.
+    """
     random = np.random.default_rng(3)
     return np.linalg.qr(random.normal(size=(count, SIZE, SIZE)))[0].astype("f4")
 
 
 @click.command()
-@click.option("--queues", default=32, show_default=True, type=click.IntRange(min=1))
-@click.option("--length", default=50, show_default=True, type=click.IntRange(min=1), help="Products of each chain.")
-@click.option("--chains", default=32, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--queues", default=32, show_default=True, type=click.IntRange(min=1)
+)
+@click.option(
+    "--length",
+    default=50,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Products of each chain.",
+)
+@click.option(
+    "--chains", default=32, show_default=True, type=click.IntRange(min=1)
+)
 def main(queues: int, length: int, chains: int) -> None:
     """Multiply matrices in chains, and compare the results with NumPy's."""
     device = fb.Device()
@@ -62,18 +76,29 @@ def main(queues: int, length: int, chains: int) -> None:
     for turn in range(length):
         source, target = both[turn % 2], both[1 - turn % 2]
         for chain in range(chains):
-            streams[chain % queues].launch(multiply, 1, BLOCK, source[chain], factors[chain], target[chain])
+            streams[chain % queues].launch(
+                multiply, 1, BLOCK, source[chain], factors[chain], target[chain]
+            )
     submitted = time.perf_counter() - start
     device.finish()
     took = time.perf_counter() - start
     made = device.stats - before
-    expected = np.stack([np.linalg.matrix_power(one.astype("f8"), length + 1) for one in given])
-    off = float(np.abs(both[length % 2].get() - expected).max())
-    print(f"device: {device.name}, {made.launches} products of {SIZE} × {SIZE} on {queues} queues")
-    print(
-        f"submitted in {submitted * 1e3:.1f} ms, done after {took * 1e3:.1f} ms; {made.waits_made} waits between queues"
+    expected = np.stack(
+        [np.linalg.matrix_power(one.astype("f8"), length + 1) for one in given]
     )
-    print(f"{'OK' if off <= TOLERANCE else 'WRONG'}: off by at most {off:.1e} from NumPy")
+    off = float(np.abs(both[length % 2].get() - expected).max())
+    print(
+        f"device: {device.name}, {made.launches} products of {SIZE} × {SIZE} "
+        f"on {queues} queues"
+    )
+    print(
+        f"submitted in {submitted * 1e3:.1f} ms, done after {took * 1e3:.1f} "
+        f"ms; {made.waits_made} waits between queues"
+    )
+    print(
+        f"{'OK' if off <= TOLERANCE else 'WRONG'}: off by at most {off:.1e} "
+        "from NumPy"
+    )
     sys.exit(off > TOLERANCE)
 
 

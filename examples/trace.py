@@ -1,4 +1,6 @@
-"""A timeline of a program: timed events around its stages, and the waits between queues that were really made."""
+"""A timeline of a program: timed events around its stages, and the waits
+between queues that were really made.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A wait: `consumer` went on at `end`, not before `producer` was past `begin`."""
+    """A wait: `consumer` went on at `end`, not before `producer` was past
+    `begin`.
+    """
 
     producer: fb.Queue
     consumer: fb.Queue
@@ -33,33 +37,54 @@ class Arrow:
 
 
 class Trace:
-    """Times the stages of one run. The device must have been made with ``timing=True``.
+    """Times the stages of one run. The device must have been made with
+    ``timing=True``.
 
-    A stage begins when its queue has passed everything before it, waits included. It ends when the queue is past its
-    last command. If the device is busy with other queues, the stage takes longer and so its bar is longer.
+    A stage begins when its queue has passed everything before it, waits
+    included. It ends when the queue is past its last command. If the device is
+    busy with other queues, the stage takes longer and so its bar is longer.
     """
 
     def __init__(self, device: fb.Device):
         self._null_queue = device.null_queue
         self._origin = device.null_queue.record(timing=True)
-        self._origin.wait()  # or the first command of every queue would wait for it
-        self._stages: list[tuple[fb.Queue, str, int | None, fb.Event, fb.Event]] = []
-        self._waits: list[tuple[fb.Queue, fb.Queue, fb.Event, fb.Event, fb.Event]] = []
-        self._pending = defaultdict(list)  # by consumer: what its next stage waits for
-        self._last: dict[fb.Queue, fb.Event] = {}  # the end of the last stage of each queue
+        # or the first command of every queue would wait for it
+        self._origin.wait()
+        self._stages: list[
+            tuple[fb.Queue, str, int | None, fb.Event, fb.Event]
+        ] = []
+        self._waits: list[
+            tuple[fb.Queue, fb.Queue, fb.Event, fb.Event, fb.Event]
+        ] = []
+        # by consumer: what its next stage waits for
+        self._pending = defaultdict(list)
+        self._last: dict[
+            fb.Queue, fb.Event
+        ] = {}  # the end of the last stage of each queue
 
     @contextmanager
-    def stage(self, queue: fb.Queue, name: str, tile: int | None = None) -> Iterator[None]:
+    def stage(
+        self, queue: fb.Queue, name: str, tile: int | None = None
+    ) -> Iterator[None]:
         """Record events before and after the commands of the block."""
         busy = [other for other in self._last if not other.empty]
         made = queue.stats.waits_made
         begin = queue.record(timing=True)
         made = queue.stats.waits_made - made
-        if queue is self._null_queue and made:  # by its rule, not by anybody's call
-            self._pending[queue] = [(other, self._last[other]) for other in busy if other is not queue]
+        if (
+            queue is self._null_queue and made
+        ):  # by its rule, not by anybody's call
+            self._pending[queue] = [
+                (other, self._last[other])
+                for other in busy
+                if other is not queue
+            ]
             assert made == len(self._pending[queue])
         previous = self._last.get(queue, self._origin)
-        self._waits += [(producer, queue, event, previous, begin) for producer, event in self._pending.pop(queue, [])]
+        self._waits += [
+            (producer, queue, event, previous, begin)
+            for producer, event in self._pending.pop(queue, [])
+        ]
         yield
         end = self._last[queue] = queue.record(timing=True)
         self._stages.append((queue, name, tile, begin, end))
@@ -68,8 +93,12 @@ class Trace:
         """The event that ended the last stage of this queue."""
         return self._last[queue]
 
-    def wait(self, consumer: fb.Queue, producer: fb.Queue, event: fb.Event) -> None:
-        """``consumer.wait(event)``, remembered unless it was dropped. The event ends a stage of the producer."""
+    def wait(
+        self, consumer: fb.Queue, producer: fb.Queue, event: fb.Event
+    ) -> None:
+        """``consumer.wait(event)``, remembered unless it was dropped. The event
+        ends a stage of the producer.
+        """
         made = consumer.stats.waits_made
         consumer.wait(event)
         if consumer.stats.waits_made > made:
@@ -87,6 +116,12 @@ class Trace:
     def arrows(self) -> list[Arrow]:
         """Every wait that was made. Finish the device first."""
         return [
-            Arrow(producer, consumer, event - self._origin, begin - self._origin, event - previous > 0)
+            Arrow(
+                producer,
+                consumer,
+                event - self._origin,
+                begin - self._origin,
+                event - previous > 0,
+            )
             for producer, consumer, event, previous, begin in self._waits
         ]

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import forebay as fb
+from forebay.core.errors import how_to_install
 
 from . import report as reports
 from .bench import Bench
@@ -205,7 +206,7 @@ def _plot(found: Sequence[reports.Report], folder: Path, prefixes: Sequence[str]
     try:
         from . import plot as plotting
     except ImportError as error:
-        raise click.ClickException(f"pictures need matplotlib: pip install 'forebay[bench]' ({error})") from error
+        raise click.ClickException(f"pictures need matplotlib: {how_to_install('bench')} ({error})") from error
     for each, prefix in zip(found, prefixes, strict=True):
         for drawn in plotting.draw(each, folder, prefix):
             print(drawn)

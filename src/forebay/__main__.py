@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from forebay.core.errors import Error
+from forebay.core.errors import Error, how_to_install
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import describe
 from forebay.queues.drivers.selection import VARIABLE, DeviceInfo, devices, inventory, select
@@ -286,7 +286,7 @@ def bench(arguments: tuple[str, ...]) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "forebay":
             raise
-        print(f"forebay: bench needs {error.name}: pip install 'forebay[bench]'", file=sys.stderr)
+        print(f"forebay: bench needs {error.name}: {how_to_install('bench')}", file=sys.stderr)
         sys.exit(2)
     run_bench(list(arguments), prog_name="forebay bench")
 

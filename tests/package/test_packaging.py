@@ -268,7 +268,6 @@ def test_without_symbolic_links_the_view_is_a_copy(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="another compiler")
 def test_a_missing_compiler_is_said_plainly(checkout):
     done = python(
         "setup.py", "build_ext", "--inplace", "--force", cwd=checkout, CXX="no-such-compiler", CC="no-such-compiler"
@@ -277,6 +276,23 @@ def test_a_missing_compiler_is_said_plainly(checkout):
     assert "no-such-compiler" in done.stderr
     assert "apt-get install g++" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("system", "missing"), [("win32", "WSL 2"), ("darwin", "Apple's OpenCL"), ("aix", "tried")])
+def test_another_system_is_told_what_is_missing(monkeypatch, system, missing):
+    monkeypatch.chdir(ROOT)
+    rules = runpy.run_path("setup.py")
+    rules["require_linux"]()
+    monkeypatch.setattr(sys, "platform", system)
+    for command in ("dist_info", "bdist_wheel", "build_ext"):  # of which pip runs the first before all others
+        monkeypatch.setattr(sys, "argv", ["setup.py", command])
+        with pytest.raises(SystemExit, match=f"cannot be built on {system}") as error:
+            rules["require_linux"]()
+        assert missing in str(error.value)
+        assert (ROOT / "docs" / "platforms.md").exists()
+        assert "docs/platforms.md" in str(error.value)
+    monkeypatch.setattr(sys, "argv", ["setup.py", "sdist"])
+    rules["require_linux"]()
 
 
 def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):
@@ -313,3 +329,13 @@ def test_a_wheel_is_built_for_each_python_that_is_named():
     assert project["tool"]["cibuildwheel"]["build"].split() == [f"cp3{minor}-*" for minor in named]
     assert project["project"]["requires-python"] == f">=3.{named[0]}"
     assert runpy.run_path(str(ROOT / "release" / "wheels.py"))["VERSIONS"] == [f"python3.{minor}" for minor in named]
+
+
+def test_the_release_has_one_number():
+    """That of the newest chapter of CHANGELOG. A tag, where there is one, is git's and not a file's."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    number, date = re.search(r"^## \[(\d+\.\d+\.\d+)\] - (\S+)$", changes, re.MULTILINE).groups()
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r'^(?:version|date-released): "?([^"\n]*)', citation, re.MULTILINE) == [number, date]
+    assert f'  version: "{number}"\n' in (ROOT / "release" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'fallback_version = "{number}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

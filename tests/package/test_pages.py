@@ -24,7 +24,7 @@ KINDS = {
 }  # fmt: skip
 NAMED = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, KINDS))})\.([a-z_]\w*)\b(?!\.\w)")
 # Submodules are no attributes of the package until they are imported; files have endings.
-NO_NAMES = {("forebay", name) for name in ("hip", "hiprtc", "cupy_style", "bench", "queues")} | {
+NO_NAMES = {("forebay", name) for name in ("hip", "hiprtc", "cupy_style", "icd", "bench", "queues")} | {
     ("program", "f"),
     ("device", "py"),
 }
@@ -79,3 +79,37 @@ def test_commands_that_pages_name_are_there():
     named = {command for pair in lines for piece in pair for command in re.findall(r"^forebay ([a-z]+)", piece)}
     assert {"devices", "trace", "stats", "bench", "cache"} <= named
     assert named - {"bound", "step"} <= set(commands.commands)  # these are layers of measurements
+
+
+# What is wider is cut on a phone, and in a window beside another.
+WIDEST = 80
+PROGRAMS = ("examples", "docs/coming-from")
+
+
+def wide_code(text):
+    """The lines of a page's blocks of code that are too wide."""
+    lines, inside = text.splitlines(), False
+    for line in lines:
+        if line.startswith("```"):
+            inside = not inside
+        elif len(line if inside else line.removeprefix("    ")) > WIDEST and (inside or line.startswith("    ")):
+            yield line
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
+def test_code_on_a_page_is_not_wide(page):
+    assert list(wide_code((ROOT / page).read_text(encoding="utf-8"))) == []
+
+
+def test_programs_to_be_read_are_not_wide():
+    programs = [
+        path for folder in PROGRAMS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".cl", ".hip")
+    ]
+    assert len(programs) > 15
+    lines = ((path, line) for path in programs for line in path.read_text(encoding="utf-8").splitlines())
+    assert [(path.name, line) for path, line in lines if len(line) > WIDEST] == []
+
+
+def test_wide_code_is_seen():
+    wide = "x" * 81
+    assert list(wide_code(f"{wide}\n```python\n{wide}\n```\n    {wide}\n    {wide[1:]}\n")) == [wide, f"    {wide}"]

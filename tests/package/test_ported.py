@@ -11,12 +11,13 @@ import pytest
 from tests.helpers.processes import ROOT, output_of
 
 FOLDER = ROOT / "docs" / "coming-from"
-MOVED = ("cupy", "dpctl", "pyopencl")
+MOVED = ("cupy", "dpctl", "pycuda", "pyopencl")
 if not FOLDER.exists():
     pytest.skip("only in a checkout", allow_module_level=True)
 
-# pyopencl and dpctl see the drivers that forebay finds once it has looked for them.
-WITH_DRIVERS = "import sys, runpy, forebay; forebay.devices(); runpy.run_path(sys.argv[1], run_name='__main__')"
+# What the pages say: with these, the other package sees the driver that the extras install.
+RUN = "import sys, runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
+SHOWN = {"pyopencl": "import forebay.icd", "dpctl": "import forebay; forebay.devices()"}
 
 
 def difference(package):
@@ -54,6 +55,13 @@ def test_only_the_first_needs_the_other_package(package):
     assert "forebay" in imported[1] - imported[0]
 
 
+@pytest.mark.needs("no chosen device")
+@pytest.mark.parametrize("package", SHOWN)
+def test_the_page_says_what_shows_the_driver_to_the_other_package(package):
+    text = FOLDER.joinpath(f"{package}.md").read_text(encoding="utf-8")
+    assert SHOWN[package] in " ".join(text.split())
+
+
 def rod():
     """The temperatures that both programs print, by NumPy in double precision."""
     now = np.zeros(1024)
@@ -69,20 +77,20 @@ def numbers(output):
 
 @pytest.mark.needs("the default device")
 @pytest.mark.executes(reads="output_of")
-@pytest.mark.parametrize("package", ["dpctl", "pyopencl"])
+@pytest.mark.parametrize("package", ["dpctl", "pycuda", "pyopencl"])
 def test_the_program_by_forebay_computes_the_temperatures(package):
     assert np.allclose(numbers(output_of(FOLDER / package / "after.py")), rod(), atol=2e-3)
 
 
 @pytest.mark.needs("OpenCL")
 def test_the_program_by_pyopencl_prints_the_same():
-    before = output_of("-W", "ignore", "-c", WITH_DRIVERS, FOLDER / "pyopencl" / "before.py")
+    before = output_of("-W", "ignore", "-c", f"{SHOWN['pyopencl']}; {RUN}", FOLDER / "pyopencl" / "before.py")
     assert np.allclose(numbers(before), rod(), atol=2e-3)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("dpctl"), reason="dpctl is not installed")
 def test_the_program_by_dpctl_prints_the_same():
-    before = output_of("-c", WITH_DRIVERS, FOLDER / "dpctl" / "before.py")
+    before = output_of("-c", f"{SHOWN['dpctl']}; {RUN}", FOLDER / "dpctl" / "before.py")
     assert np.allclose(numbers(before), rod(), atol=2e-3)
 
 

@@ -36,6 +36,7 @@ OPENCL_CPU = pytest.mark.skipif(
     not any(each.name == "opencl:cpu:0" and each.usable for each in devices()), reason="no OpenCL CPU"
 )
 MARKS = {
+    "docs/coming-from/pyopencl.md": [pytest.mark.needs("OpenCL")],
     "docs/concepts.md": [WAITS],
     "docs/hip-kernels.md": [],
     "docs/how-to/null-hardware.md": [pytest.mark.needs("Level Zero")],

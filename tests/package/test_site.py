@@ -16,7 +16,7 @@ from tests.helpers.processes import ROOT, python
 
 if not (ROOT / "setup.py").exists():
     pytest.skip("only in a checkout", allow_module_level=True)
-if not all(map(importlib.util.find_spec, ("sphinx", "furo", "myst_parser"))):
+if not all(map(importlib.util.find_spec, ("sphinx", "furo", "myst_parser", "sphinx_copybutton"))):
     pytest.skip("Sphinx is not installed: the extra docs", allow_module_level=True)
 
 pytestmark = pytest.mark.needs("no chosen device")

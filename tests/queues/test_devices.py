@@ -10,7 +10,7 @@ from forebay.queues.drivers.folder import first_line, numbered
 from forebay.queues.drivers.opencl import discovery as platforms
 from forebay.queues.drivers.selection import DRIVERS, devices, parse, select
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, INTEL_LIBRARY
-from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of
+from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of, python
 
 needs_intel = pytest.mark.skipif(
     platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
@@ -173,7 +173,41 @@ with contextlib.suppress(pyopencl.Error):
     found, _ = report(before)
     (intel,) = of_intel(found)
     assert "before forebay" in intel["reason"]
-    assert "forebay.devices()" in intel["advice"]
+    assert "import forebay.icd" in intel["advice"]
+
+
+# A program of pyopencl's
+
+SEEN = """
+import contextlib, pyopencl
+with contextlib.suppress(pyopencl.Error):
+    print(*(platform.name for platform in pyopencl.get_platforms()), sep="|")
+"""
+
+
+@about_opencl
+@needs_intel
+def test_one_import_shows_it_intels_runtime():
+    environment = UNCHOSEN | {"PYTHONWARNINGS": "error"}
+    assert INTEL_CPU in output_of("-c", f"import pyopencl, forebay.icd\n{SEEN}", **environment).strip().split("|")
+
+
+@about_opencl
+@needs_intel
+def test_that_import_says_when_it_comes_too_late():
+    said = python("-c", f"{SEEN}\nimport forebay.icd", **UNCHOSEN).stderr
+    assert "RuntimeWarning" in said
+    assert "import forebay.icd first" in said
+
+
+@about_opencl
+@no_bundled_driver
+def test_where_the_environment_chooses_drivers_that_import_adds_none(tmp_path):
+    done = python("-c", f"import forebay.icd\n{SEEN}", **no_opencl(tmp_path))
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+# What makes it unusable
 
 
 @about_opencl

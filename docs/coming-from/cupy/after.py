@@ -5,8 +5,10 @@ import numpy as np
 from forebay.cupy_style import RawKernel
 
 SOURCE = r"""
-extern "C" __global__ void escape(int* counts, int width, int height, float left, float top, float step) {
-    int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+extern "C" __global__ void escape(int* counts, int width, int height,
+                                  float left, float top, float step) {
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
     if (column >= width || row >= height) return;
     float a = left + step * column, b = top + step * row, x = 0, y = 0;
     int n = 0;

@@ -4,13 +4,16 @@ import forebay as fb
 import numpy as np
 
 SOURCE = """
-kernel void heat(global float* to, global const float* from, float rate, int last)
+kernel void heat(global float* to, global const float* from, float rate,
+                 int last)
 {
     int i = get_global_id(0);
-    to[i] = i == 0 || i == last ? from[i] : from[i] + rate * (from[i - 1] - 2 * from[i] + from[i + 1]);
+    float change = from[max(i - 1, 0)] - 2 * from[i] + from[min(i + 1, last)];
+    to[i] = i == 0 || i == last ? from[i] : from[i] + rate * change;
 }
 """
 COUNT = 1024
+LAST = COUNT - 1
 rod = np.zeros(COUNT, "f4")
 rod[0] = 100
 
@@ -20,7 +23,7 @@ heat = device.program(SOURCE)["heat"]
 old, new = (device.empty(COUNT, "f4") for _ in range(2))
 queue.copy(old, rod)
 for _ in range(500):
-    queue.launch(heat, COUNT // 64, 64, new, old, 0.25, COUNT - 1)
+    queue.launch(heat, COUNT // 64, 64, new, old, 0.25, LAST)
     old, new = new, old
 queue.copy(rod, old)
 queue.finish()

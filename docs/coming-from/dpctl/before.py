@@ -1,27 +1,30 @@
 """Heat in a rod that is hot at one end."""
 
-import ctypes
+from ctypes import c_float, c_int
 import dpctl.memory
-import dpctl.program
+from dpctl.program import create_program_from_source
 import numpy as np
 
 SOURCE = """
-kernel void heat(global float* to, global const float* from, float rate, int last)
+kernel void heat(global float* to, global const float* from, float rate,
+                 int last)
 {
     int i = get_global_id(0);
-    to[i] = i == 0 || i == last ? from[i] : from[i] + rate * (from[i - 1] - 2 * from[i] + from[i + 1]);
+    float change = from[max(i - 1, 0)] - 2 * from[i] + from[min(i + 1, last)];
+    to[i] = i == 0 || i == last ? from[i] : from[i] + rate * change;
 }
 """
 COUNT = 1024
+LAST = COUNT - 1
 rod = np.zeros(COUNT, "f4")
 rod[0] = 100
 
 queue = dpctl.SyclQueue(property="in_order")
-heat = dpctl.program.create_program_from_source(queue, SOURCE).get_sycl_kernel("heat")
-old, new = (dpctl.memory.MemoryUSMDevice(rod.nbytes, queue=queue) for _ in range(2))
+heat = create_program_from_source(queue, SOURCE).get_sycl_kernel("heat")
+old, new = (dpctl.memory.MemoryUSMDevice(4096, queue=queue) for _ in range(2))
 queue.memcpy(old, rod.view("u1"), rod.nbytes)
 for _ in range(500):
-    queue.submit(heat, [new, old, ctypes.c_float(0.25), ctypes.c_int(COUNT - 1)], [COUNT], [64])
+    queue.submit(heat, [new, old, c_float(0.25), c_int(LAST)], [COUNT], [64])
     old, new = new, old
 queue.memcpy(rod.view("u1"), old, rod.nbytes)
 queue.wait()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.core.driver import DeviceInfo
+from forebay.core.errors import how_to_install
 from forebay.queues.drivers.folder import PROBE, Found, first_line, numbered
 from forebay.queues.drivers.opencl.identity import identity_of
 from forebay.queues.drivers.opencl.turns import POCL, turn
@@ -30,7 +31,7 @@ from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu
 
 __all__ = ["describe", "look", "why_unusable"]
 
-GET_CPU_RUNTIME = "pip install 'forebay[cpu]' for a driver that runs on any x86-64 CPU and needs no root"
+GET_CPU_RUNTIME = f"{how_to_install('cpu')} for a driver that runs on any x86-64 CPU and needs no root"
 PLATFORM_NOT_FOUND_KHR = -1001
 
 
@@ -180,7 +181,7 @@ def _missing(runtime: Path) -> DeviceInfo:
             advice = "pip install intel-cmplr-lib-rt, which has the libraries that intel-opencl-rt needs"
         else:
             reason = "OpenCL was used in this process before forebay could show this driver to the loader"
-            advice = "import forebay and call forebay.devices() before anything else uses OpenCL"
+            advice = "import forebay.icd before anything else uses OpenCL"
     try:
         version = importlib.metadata.version("intel-opencl-rt")
     except importlib.metadata.PackageNotFoundError:

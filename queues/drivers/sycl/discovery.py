@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 from forebay.core.driver import DeviceInfo
+from forebay.core.errors import how_to_install
 from forebay.queues.drivers.folder import PROBE, Found, first_line, numbered
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 
 __all__ = ["describe", "look"]
 
-INSTALL = "pip install 'forebay[sycl]' for dpctl and a driver that runs on any x86-64 CPU"
+INSTALL = f"{how_to_install('sycl')} for dpctl and a driver that runs on any x86-64 CPU"
 KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
 # The languages that SYCL compiles, for each backend that compiles any.
 LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}

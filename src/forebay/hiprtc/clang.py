@@ -17,6 +17,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from forebay.core.errors import how_to_install
 from forebay.queues.kernels.cache import BinaryCache, key_of
 
 __all__ = ["OLDEST", "VARIABLE", "WARP", "Clang", "describe", "find_clang"]
@@ -113,7 +114,7 @@ def _find(chosen: str, path: str) -> tuple[Clang | None, str]:
             if found is not None:
                 return found, ""
             reasons.append(why)
-    advice = f"no clang {OLDEST} or newer was found: pip install 'forebay[hip]', or name one in {VARIABLE}"
+    advice = f"no clang {OLDEST} or newer was found: {how_to_install('hip')}, or name one in {VARIABLE}"
     return None, "; ".join([*reasons, advice])
 
 

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forebay.core.driver import Language
-from forebay.core.errors import BuildError, InvalidArgumentError, NotInstalledError, NotSupportedError
+from forebay.core.errors import (
+    BuildError,
+    InvalidArgumentError,
+    NotInstalledError,
+    NotSupportedError,
+    how_to_install,
+)
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_bitcode, compile_hip
 from forebay.hiprtc.driver_compiler import compile_cpp
@@ -77,8 +83,8 @@ def prepare(
     if Language.SPIRV not in device.driver.languages:
         raise NotSupportedError(
             f"HIP C++: {device.name} takes no SPIR-V, which clang makes of it, and its driver has no compiler of C++; "
-            "use a driver that takes SPIR-V (pip install 'forebay[cpu,hip]' for CPUs), or CUDA's for an NVIDIA GPU "
-            "(pip install 'forebay[cuda]')"
+            f"use a driver that takes SPIR-V ({how_to_install('cpu,hip')} for CPUs), or CUDA's for an NVIDIA GPU "
+            f"({how_to_install('cuda')})"
         )
     clang, why = find_clang()
     if clang is None:

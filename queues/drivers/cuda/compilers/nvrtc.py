@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from forebay.core.driver import Language
-from forebay.core.errors import BuildError, DriverError, NotInstalledError
+from forebay.core.errors import BuildError, DriverError, NotInstalledError, how_to_install
 from forebay.queues.drivers.cuda.compilers.cubin import with_facts
 from forebay.queues.drivers.cuda.compilers.debug_info import read_signatures
 from forebay.queues.drivers.cuda.compilers.ptx import PtxModule, read_ptx
@@ -37,7 +37,7 @@ __all__ = ["Nvrtc", "NvrtcCompiler", "find_nvrtc"]
 
 LIBRARY = "libnvrtc.so."
 RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_groups)")  # constants of headers
-ADVICE = "pip install 'forebay[cuda]'"
+ADVICE = how_to_install("cuda")
 
 
 class Outcome(NamedTuple):
