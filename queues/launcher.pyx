@@ -126,7 +126,7 @@ kernel : Kernel
 grid, block : int or tuple of 1 to 3 int
     Groups, and work-items per group, as in HIP; not OpenCL's global size.
 *args
-    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer; a number for a
+    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or ``fb.NULL`` for a pointer; a number for a
     scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
     or structure; ``fb.local(nbytes)`` for local memory. A pointer also takes bytes by value (``fb.by_value``) or a
     NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.

@@ -32,6 +32,7 @@ from forebay.races.launches cimport add_launch
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved
+from forebay.queues.launch.arguments import null
 from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ cdef KernelWork kernel_work(
     if kernel.scratch_sizes:
         check_count(kernel, len(given))
         left = iter(given)
-        given = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+        given = tuple([null if kernel.left_out[i] else next(left) for i in range(kernel.count)])
     arguments = (<PyTupleObject*> given).ob_item
     work.kind = "kernel"
     work.kernel = kernel

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from typing_extensions import Buffer as HostBuffer
+    from typing_extensions import Never
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
@@ -113,6 +114,30 @@ cdef class Local:
 
 
 local = Local  # fb.local(nbytes)
+
+
+cdef class Null:
+    """A null pointer, for a pointer parameter: ``fb.NULL``, of which there is one.
+
+    A kernel that reads or writes through it may end the process. So it is never passed by accident: a launch refuses
+    None, which is what a function without a ``return`` gives.
+    """
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        raise ArgumentTypeError("there is one null pointer: forebay.NULL")
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "null"  # the same one again, also in another process
+
+    def __repr__(self) -> str:
+        return "forebay.NULL"
+
+
+null: Null = Null.__new__(Null)  # fb.NULL
+the_null = <PyObject*> null
 
 
 cdef object structure = ctypes.Structure
@@ -309,9 +334,10 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
             views.unusual |= HAS_ARRAYS
             memset(slot, 0, sizeof(PackedPointer))
             return 0
+        null_pointer = "; a null pointer is forebay.NULL" if value is None or isinstance(value, (int, np.integer)) else ""
         raise argument_error(
-            kernel, i, "needs a Buffer, None, an array, or bytes by value (forebay.by_value), not "
-            f"{name_of(value)}", ArgumentTypeError)
+            kernel, i, "needs a Buffer, an array, or bytes by value (forebay.by_value), not "
+            f"{name_of(value)}{null_pointer}", ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
     raise argument_error(
@@ -379,7 +405,7 @@ cdef int pack_special_pointer(
     if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
         pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), 0, 0, views)
         return 0
-    if <object> value is None:
+    if value == the_null:
         memset(slot, 0, sizeof(PackedPointer))
         return 0
     return pack_other(kernel, i, <object> value, <char*> slot, views)
