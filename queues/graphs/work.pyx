@@ -277,7 +277,7 @@ cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
 
 cdef int check_buffer(object device, Buffer buffer, str what) except -1:
     if buffer.allocation.closed:
-        raise ClosedError(f"{what} is closed")
+        raise buffer._closed_error(what)
     if buffer.allocation.device._context is not device._context:
         raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, the graph to {device.name}")
     return 0
@@ -299,7 +299,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
     work.kind = "copy"
     work.dst, work.src = dst, src
     if isinstance(dst, Buffer) and writable:
-        check_size((<Buffer> dst).nbytes, (<Buffer> src).nbytes)
+        check_size(dst, (<Buffer> dst).nbytes, src, (<Buffer> src).nbytes)
         check_copied(dst, src)
         check_overlap(dst, src)
         work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
@@ -311,12 +311,12 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
             work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)
             work.host = pin_view(host)
             if writable:
-                check_size(view.len, (<Buffer> src).nbytes)
+                check_size(host, view.len, src, (<Buffer> src).nbytes)
                 check_copied(host, src)
                 work.to, work.source = host_memory(view.buf), (<Buffer> src).memory
                 work.buffers, work.writes = (src,), ()
             else:
-                check_size((<Buffer> dst).nbytes, view.len)
+                check_size(dst, (<Buffer> dst).nbytes, host, view.len)
                 check_copied(dst, host)
                 work.to, work.source = (<Buffer> dst).memory, host_memory(view.buf)
                 work.buffers = work.writes = (dst,)

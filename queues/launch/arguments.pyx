@@ -23,7 +23,7 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.kernels.parameters import UNTYPED
 from forebay.queues.memory.sharing.foreign import is_foreign, name_of
-from forebay.queues.memory.shapes import convert, element_code, whole_number
+from forebay.queues.memory.shapes import convert, element_code, shortened, whole_number
 from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
@@ -193,8 +193,15 @@ cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Ran
     return number & fitting.mask
 
 
+cdef str value_of(object value):
+    """Return the way out for who gives memory instead of the number in it."""
+    if isinstance(value, (Buffer, StridedView)):
+        return ": x.item() is what one element holds"
+    return ""
+
+
 cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
-    return argument_error(kernel, i, f"{value} is out of its range", InvalidArgumentError)
+    return argument_error(kernel, i, f"{shortened(value)} is out of its range", InvalidArgumentError)
 
 
 cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
@@ -203,7 +210,8 @@ cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
     try:
         return whole_number(value)
     except TypeError:
-        raise argument_error(kernel, i, f"needs an integer, not {type(value).__name__}", ArgumentTypeError) from None
+        raise argument_error(
+            kernel, i, f"needs an integer, not {type(value).__name__}{value_of(value)}", ArgumentTypeError) from None
 
 
 cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
@@ -212,11 +220,12 @@ cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
     if type(value) not in numbers and (
         isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__")
     ):
-        raise argument_error(kernel, i, f"needs a number, not {type(value).__name__}", ArgumentTypeError)
+        raise argument_error(
+            kernel, i, f"needs a number, not {type(value).__name__}{value_of(value)}", ArgumentTypeError)
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise argument_error(kernel, i, f"needs a number, not {value!r}", ArgumentTypeError) from None
+        raise argument_error(kernel, i, f"needs a number, not {shortened(value)}", ArgumentTypeError) from None
     except OverflowError:
         raise out_of_range(kernel, i, value) from None
 
@@ -334,12 +343,16 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
             views.unusual |= HAS_ARRAYS
             memset(slot, 0, sizeof(PackedPointer))
             return 0
-        null_pointer = "; a null pointer is forebay.NULL" if value is None or isinstance(value, (int, np.integer)) else ""
+        instead = ""
+        if value is None or isinstance(value, (int, np.integer)):
+            instead = "; a null pointer is forebay.NULL"
+            if value:
+                instead += ", and an address goes to a parameter of 64 bits, see Kernel.follow_pointers"
         raise argument_error(
             kernel, i, "needs a Buffer, an array, or bytes by value (forebay.by_value), not "
-            f"{name_of(value)}{null_pointer}", ArgumentTypeError)
+            f"{name_of(value)}{instead}", ArgumentTypeError)
     if value.closed:
-        raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+        raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
     raise argument_error(
         kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
         InvalidArgumentError)
@@ -359,7 +372,7 @@ cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
             value = np.ascontiguousarray(convert(value, dtype.base))
         except TypeError as error:
             raise argument_error(
-                kernel, i, f"needs {dtype.base} values, not {value!r} ({error})", ArgumentTypeError) from None
+                kernel, i, f"needs {dtype.base} values, not {shortened(value)} ({error})", ArgumentTypeError) from None
         except ValueError as error:
             raise argument_error(kernel, i, str(error), InvalidArgumentError) from None
         if value.size != lanes:
