@@ -71,9 +71,9 @@ def select(words: str | None = None) -> DeviceInfo:
         If a word is not known or out of place.
     """
     if words is not None and not isinstance(words, str):
-        number = f": {str(words)!r} is the one at {words} in forebay.devices()" if type(words) is int else ""
         raise ArgumentTypeError(
-            f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}{number}"
+            f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}"
+            + (f": '{words}' is the one at {words} in forebay.devices()" if type(words) is int else "")
         )
     asked = words
     origin = ""

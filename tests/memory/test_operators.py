@@ -168,6 +168,6 @@ def test_a_closed_buffer_says_where_it_was_made(device, settings):
         for buffer in made:
             part = buffer[1:]
             buffer.close()
-            for use in (buffer.get, part.get, lambda given=buffer: queue.fill(given, 1), lambda given=part: own.zeros(1).set(given[:1])):
+            for use in (buffer.get, part.get, lambda b=buffer: queue.fill(b, 1), lambda b=part: b.view("u1")):
                 with refused(fb.ClosedError, RuntimeError, "is closed: (", f"{own.name}, made at ", after):
                     use()
