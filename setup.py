@@ -147,6 +147,7 @@ def write_stubs():
     StubgenPyx(config=config).convert_multiple_files(sources)
     for stub in [source.with_suffix(".pyi") for source in sources]:
         tree = TidyStub().visit(ast.parse(stub.read_text(encoding="utf-8")))
+        tree.body.insert(1, ast.parse("from typing_extensions import Never").body[0])
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         for node in [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]:
             node.names = [name for name in node.names if (name.asname or name.name).split(".")[0] in used]
@@ -177,8 +178,9 @@ class TidyStub(ast.NodeTransformer):
     def visit_FunctionDef(self, node):
         if node.name == "__dealloc__":
             return None
-        if node.args.kwarg and node.args.vararg:  # stubgen-pyx loses kwarg's annotation; here it equals vararg's
-            node.args.kwarg.annotation = node.args.vararg.annotation
+        if node.args.kwarg:  # stubgen-pyx loses its annotation; here it equals vararg's, or is Never
+            vararg = node.args.vararg
+            node.args.kwarg.annotation = vararg.annotation if vararg else ast.Name("Never")
         return node
 
 

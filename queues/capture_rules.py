@@ -15,6 +15,7 @@ from forebay.core.errors import CaptureImplicitError, CaptureUnsupportedError, I
 if TYPE_CHECKING:
     from forebay.queues.graphs.captures.capture import Capture
 
+LATER = "the host waits only after the end of a capture, for launches of its graph"
 MODES = ("global", "thread_local", "relaxed")
 
 active: WeakSet[Capture] = WeakSet()  # captures that have not ended
@@ -56,11 +57,11 @@ def exchange_thread_mode(mode: str) -> str:
     return before
 
 
-def refuse_unsafe(what: str) -> None:
+def refuse_unsafe(what: str, instead: str = LATER) -> None:
     """Refuse an operation that might wait for a captured queue.
 
     It is allowed while the only open captures are relaxed, or belong to other threads and concern those alone. All
-    other open captures are invalidated, as in HIP.
+    other open captures are invalidated, as in HIP. `instead` is what to do, for the end of the message.
     """
     here, careful = threading.get_ident(), _thread.mode
     if careful == "relaxed":
@@ -77,7 +78,7 @@ def refuse_unsafe(what: str) -> None:
     if disturbed:
         raise CaptureUnsupportedError(
             f"{what} while {disturbed[0].origin!r} is captured with mode {disturbed[0].mode!r}; "
-            "the capture is invalid now"
+            f"the capture is invalid now: {instead}"
         )
 
 
@@ -89,7 +90,9 @@ def refuse_synchronize(device: Any, what: str) -> None:
         for capture in disturbed:
             capture.invalidate(what)
     if disturbed:
-        raise CaptureUnsupportedError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
+        raise CaptureUnsupportedError(
+            f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now: {LATER}"
+        )
 
 
 def captures_that_bar_null(device: Any) -> list[Capture]:

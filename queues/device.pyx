@@ -41,7 +41,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
-from forebay.races.checker cimport begin_check, finished_device, made
+from forebay.races.checker cimport begin_check, finished_device, line_of_program, made
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from numpy.typing import ArrayLike, DTypeLike
-    from typing_extensions import Self
+    from typing_extensions import Never, Self
 
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, Natives
     from forebay.core.stats import Stats
@@ -368,7 +368,9 @@ cdef class Device:
         self._check_open()
         return self._context.entered.current or self._null_queue
 
-    def queue(self, blocking: bool = True, priority: int = 0, timing: bool | None = None) -> Queue:
+    def queue(
+        self, blocking: bool = True, priority: int = 0, timing: bool | None = None, **others: Never
+    ) -> Queue:
         """Make a queue.
 
         Parameters
@@ -380,6 +382,8 @@ cdef class Device:
             cl_khr_priority_hints, else 0.
         timing : bool, optional
             Whether events recorded on it can be timed. The default is the device's setting.
+        **others
+            None: words of other packages are refused with forebay's.
 
         Raises
         ------
@@ -389,6 +393,8 @@ cdef class Device:
         cdef Queue queue
         cdef size_t i
         self._check_open()
+        if others:
+            refuse_settings(tuple(others))
         check_flag(blocking, "queue: blocking")
         if timing is not None:
             check_flag(timing, "queue: timing")
@@ -493,7 +499,7 @@ cdef class Device:
         cdef Allocation allocation
         self._check_open()
         if captures_under_way():
-            refuse_unsafe(f"allocation on {self.info.name}")
+            refuse_unsafe(f"allocation on {self.info.name}", "allocate before it, or in it by queue.alloc")
         shape = read_shape(shape)
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
@@ -505,6 +511,8 @@ cdef class Device:
         allocation.guard_at = nbytes
         if self.state.checked:
             made(allocation.uses, nbytes)
+        if self.debug or self.state.checked:
+            allocation.made_at = line_of_program()
         return new_buffer(allocation, 0, shape, dtype)
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
@@ -977,6 +985,20 @@ cdef void count_as_done(DeviceState* state):
         for i in range(queues.size()):
             note_reached(queues[i].epochs, submitted_epoch(queues[i].epochs), NULL)
             release_queue_state(queues[i])
+
+
+# What `queue` calls the settings that other packages give a queue, and their words.
+SETTINGS: dict[str, str] = {
+    "blocking=False": "non_blocking nonblocking flags",
+    "timing=True": "enable_profiling profiling properties property enable_timing",
+}
+
+
+def refuse_settings(words: tuple[str, ...]) -> None:
+    """Raise for keywords that `Device.queue` does not have."""
+    found = [ours for ours, theirs in SETTINGS.items() if set(words) & set(theirs.split())]
+    instead = f"write {', '.join(found)}" if found else "it takes blocking, priority and timing"
+    raise ArgumentTypeError(f"queue() takes no {', '.join(words)}: {instead}")
 
 
 def check_flag(value: object, name: str) -> None:

@@ -80,7 +80,9 @@ cdef object launch_special(
     """Launch a kernel that is not plain, or one with keywords, whose values come after the arguments."""
     if keywords != NULL:
         if <tuple> keywords != ("result",):
-            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
+            raise ArgumentTypeError(
+                f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}: a kernel's arguments go by "
+                "their order, and the queue is the one whose launch is called")
         if <object> arguments[count] is not None:
             queue._refuse_in_capture(
                 "launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
@@ -126,8 +128,8 @@ kernel : Kernel
 grid, block : int or tuple of 1 to 3 int
     Groups, and work-items per group, as in HIP; not OpenCL's global size.
 *args
-    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer; a number for a
-    scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
+    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or ``fb.NULL`` for a pointer; a number for
+    a scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
     or structure; ``fb.local(nbytes)`` for local memory. A pointer also takes bytes by value (``fb.by_value``) or a
     NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.
     The elements of memory are of the size and kind, integer or floating-point, that the pointer points to. Bytes,

@@ -34,12 +34,12 @@ from forebay.races.checker cimport come_after_unseen, finished, is_checked, know
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (
-    ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
+    ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
 )
 from forebay.core.kinds import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
 from forebay.races.launches import announce_move
-from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
+from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -629,7 +629,7 @@ cdef class Queue:
     def _check_may_wait(self, what: str) -> None:
         """Check that the capture rules let the host query the queue, or wait for it."""
         if self._capture is not None:
-            self._capture.refuse(f"{what} {self!r}")
+            self._capture.refuse(f"{what} {self!r}", LATER)
         # While a blocking queue is captured, the null queue's command raises its own error: CaptureImplicitError.
         if captures_under_way() and not (self.state.is_null and captures_that_bar_null(self.device)):
             refuse_unsafe(f"{what} {self!r}")
@@ -675,7 +675,7 @@ cdef class Queue:
     def _check_buffer(self, Buffer buffer, what: str) -> None:
         check_open(self)
         if buffer.allocation.closed:
-            raise ClosedError(f"{what} is closed")
+            raise buffer._closed_error(what)
         if buffer.allocation.state != self.state.device:
             raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {self!r} does not")
 

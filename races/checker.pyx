@@ -450,7 +450,12 @@ cdef object host_function(object queue, QueueState* state, object function):
 
 def place() -> str:
     """Return the innermost line of this thread that is not forebay's own, as ``file:line``."""
-    return reports.place_of(known_lines[line_of_program()])
+    return place_at(line_of_program())
+
+
+cdef str place_at(uint32_t line):
+    """Return ``file:line`` for a number that `line_of_program` gave."""
+    return reports.place_of(known_lines[line])
 
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:

@@ -14,10 +14,19 @@ from forebay.queues.drivers.folder import DriverFolder
 from forebay.queues.drivers.levelzero.driver import LevelZero
 from forebay.queues.drivers.opencl.driver import OpenCL
 from forebay.queues.drivers.sycl.driver import Sycl
+from forebay.queues.memory.shapes import shortened
 
 __all__ = ["DRIVERS", "DeviceInfo", "adopt_device", "adopt_queue", "devices", "open_driver", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
+# What is called otherwise elsewhere.
+OTHER_WORDS = {
+    "cuda": "nvidia ptx nv nvrtc",
+    "opencl": "cl ocl pocl",
+    "opencl:gpu": "hip rocm amd amdgpu hsa metal",
+    "level_zero": "intel ze l0 levelzero level-zero oneapi xpu",
+    "cpu": "host",
+}
 log: logging.Logger = logging.getLogger(__name__)
 # The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
 # as it drives the devices of the others. A new driver is one folder and one line here.
@@ -62,7 +71,10 @@ def select(words: str | None = None) -> DeviceInfo:
         If a word is not known or out of place.
     """
     if words is not None and not isinstance(words, str):
-        raise ArgumentTypeError(f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}")
+        raise ArgumentTypeError(
+            f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}"
+            + (f": '{words}' is the one at {words} in forebay.devices()" if type(words) is int else "")
+        )
     asked = words
     origin = ""
     if asked is None:
@@ -86,7 +98,14 @@ def select(words: str | None = None) -> DeviceInfo:
     there = devices()
     if why and there:
         problem = f"{problem}: {why}"
-    raise DeviceNotFoundError(f"{problem}; {inventory(there)}")
+    usable = [device.name for device in there if device.usable]
+    if usable:
+        problem = f"{problem}; Device({usable[0]!r}) can be used"
+    lines = [inventory(there)]
+    if there and backend is None and kind and not any(device.kind == kind for device in there):
+        lacking = [driver.absence() for driver in DRIVERS.values()]
+        lines += ["what other devices need:", *(f"  {absence}" for absence in lacking if absence)]
+    raise DeviceNotFoundError("\n".join([f"{problem}; {lines[0]}", *lines[1:]]))
 
 
 def open_driver(info: DeviceInfo) -> DriverDevice:
@@ -129,7 +148,9 @@ def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | N
             index = int(word)
         else:
             known = word in DRIVERS or word in KINDS or word.isdecimal()
-            wrong = f"{word!r} is out of place" if known else f"{word!r} is not known"
+            wrong = f"{word!r} is out of place" if known else f"{shortened(word)} is not known"
+            meant = [ours for ours, theirs in OTHER_WORDS.items() if word in theirs.split()]
+            wrong += f": write {meant[0]!r}" if meant else ""
             raise InvalidArgumentError(
                 f"device {words!r}{origin}: {wrong}; a device is selected by backend:kind:index or any part of it in "
                 f"this order, where backend is one of {', '.join(DRIVERS)} and kind one of {', '.join(KINDS)}"

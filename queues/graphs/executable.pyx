@@ -238,7 +238,7 @@ cdef class ExecutableGraph:
         for work in works:
             for buffer in (<Work> work).buffers:
                 if (<Buffer> buffer).allocation.closed:
-                    raise ClosedError(f"{work!r}, a node of the graph: a Buffer that it uses is closed")
+                    raise (<Buffer> buffer)._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
         return 0
 
     def _check_open(self) -> None:

@@ -32,6 +32,7 @@ from forebay.races.launches cimport add_launch
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved
+from forebay.queues.launch.arguments import null
 from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ cdef KernelWork kernel_work(
     if kernel.scratch_sizes:
         check_count(kernel, len(given))
         left = iter(given)
-        given = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+        given = tuple([null if kernel.left_out[i] else next(left) for i in range(kernel.count)])
     arguments = (<PyTupleObject*> given).ob_item
     work.kind = "kernel"
     work.kernel = kernel
@@ -276,7 +277,7 @@ cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
 
 cdef int check_buffer(object device, Buffer buffer, str what) except -1:
     if buffer.allocation.closed:
-        raise ClosedError(f"{what} is closed")
+        raise buffer._closed_error(what)
     if buffer.allocation.device._context is not device._context:
         raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, the graph to {device.name}")
     return 0
@@ -298,7 +299,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
     work.kind = "copy"
     work.dst, work.src = dst, src
     if isinstance(dst, Buffer) and writable:
-        check_size((<Buffer> dst).nbytes, (<Buffer> src).nbytes)
+        check_size(dst, (<Buffer> dst).nbytes, src, (<Buffer> src).nbytes)
         check_copied(dst, src)
         check_overlap(dst, src)
         work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
@@ -310,12 +311,12 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
             work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)
             work.host = pin_view(host)
             if writable:
-                check_size(view.len, (<Buffer> src).nbytes)
+                check_size(host, view.len, src, (<Buffer> src).nbytes)
                 check_copied(host, src)
                 work.to, work.source = host_memory(view.buf), (<Buffer> src).memory
                 work.buffers, work.writes = (src,), ()
             else:
-                check_size((<Buffer> dst).nbytes, view.len)
+                check_size(dst, (<Buffer> dst).nbytes, host, view.len)
                 check_copied(dst, host)
                 work.to, work.source = (<Buffer> dst).memory, host_memory(view.buf)
                 work.buffers = work.writes = (dst,)

@@ -1,12 +1,13 @@
 """Names that people try because other packages have them, and how to do without pickles.
 
-Each such name raises an AttributeError that says what forebay calls it. It is an entry of the type, and not a
-``__getattr__``, because that would make every attribute of the type slower, launches included.
+Each such name raises an AttributeError that says what forebay calls it. It is found as any attribute of the type is,
+and not by a ``__getattr__``, because that would make every attribute of the type slower, launches included.
 """
 
 from typing import TYPE_CHECKING
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from forebay.core.errors import ArgumentTypeError
 from forebay.events.event import Event
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         PyObject* tp_dict
+        PyObject* tp_mro
     void PyType_Modified(PyTypeObject*)
 
 # What to do instead, and the names that say so.
@@ -73,6 +75,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "null_queue.native is the driver's queue, which has its context": "context sycl_context handle",
     },
     Buffer: {
+        "get().tobytes() copies them to the host": "__bytes__",
         "get() copies to the host":
             "cpu numpy to_host copy_to_host asnumpy tolist tobytes to_numpy map_to_host",
         "set(source) copies from the host or another Buffer": "copy_from assign copy_from_host put to_device upload",
@@ -83,6 +86,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "fill(value)": "fill_ zero_ memset",
         "forebay has no functions of arrays: use those of NumPy on get(), or a kernel":
             "sum mean min max dot argmax argmin sort any all cumsum transpose T",
+        "item() is a number on the host, get() an array": "__round__ __floor__ __ceil__ __trunc__ __complex__",
         "device": "sycl_device",
     },
     Event: {
@@ -145,10 +149,21 @@ def add(kind: type, name: str, value: object) -> None:
     PyType_Modified(native)
 
 
-def listed(self: object) -> list[str]:
-    """``dir(self)``, without the names of other packages."""
-    other = {name for names in INSTEAD.get(type(self), {}).values() for name in names.split()}
-    return [name for name in object.__dir__(self) if name not in other]
+def add_unlisted(kind: type, names: dict[str, OtherName]) -> None:
+    """Give a type attributes that ``dir`` of it, of its instances and ``help`` do not list.
+
+    Attributes are looked up in the types of ``__mro__``. ``dir`` goes through ``__bases__``, and so does not see one
+    that is only in the former.
+    """
+    cdef PyTypeObject* native = <PyTypeObject*> kind
+    cdef tuple order = kind.__mro__
+    unlisted = type("NamesElsewhere", (), {**names, "__slots__": (), "__doc__": None})
+    old = native.tp_mro
+    new = (*order[:-1], unlisted, *order[-1:])
+    Py_INCREF(new)
+    native.tp_mro = <PyObject*> new
+    Py_DECREF(<object> old)
+    PyType_Modified(native)
 
 
 def refuse_pickles(way_out: str) -> Any:
@@ -162,10 +177,7 @@ def refuse_pickles(way_out: str) -> Any:
 
 
 for _kind, _instead in INSTEAD.items():
-    for _advice, _names in _instead.items():
-        for _name in _names.split():
-            assert _name not in _kind.__dict__, f"{_kind.__name__} has {_name} itself"
-            add(_kind, _name, OtherName(_name, _advice))
-    add(_kind, "__dir__", listed)
+    add_unlisted(_kind, {
+        _name: OtherName(_name, _advice) for _advice, _names in _instead.items() for _name in _names.split()})
 for _kind, _way_out in WAYS_OUT.items():
     add(_kind, "__reduce_ex__", refuse_pickles(_way_out))

@@ -152,8 +152,9 @@ class Program:
     if not TYPE_CHECKING:  # or every name would exist for a type checker
 
         def __getattr__(self, name):
-            if name in type(self).__dict__:  # a name of another package, which says what to do
-                return type(self).__dict__[name].__get__(self, type(self))
+            for kind in type(self).__mro__:
+                if name in vars(kind):  # a name of another package, which says what to do
+                    return vars(kind)[name].__get__(self, type(self))
             natives = self.__dict__.get("_natives") or ()
             instead = f": program[{name!r}] is the kernel" if name in natives else ""
             raise AttributeError(f"a forebay.Program has no {name!r}{instead}", name=name, obj=self)

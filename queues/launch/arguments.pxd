@@ -22,6 +22,9 @@ cdef struct Views:
     Py_buffer views[MOST_VIEWS]
 
 
+cdef PyObject* the_null  # fb.NULL
+
+
 # After success the caller must call `release_views` if anything is unusual.
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views

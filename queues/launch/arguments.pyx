@@ -23,13 +23,14 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.kernels.parameters import UNTYPED
 from forebay.queues.memory.sharing.foreign import is_foreign, name_of
-from forebay.queues.memory.shapes import convert, element_code, whole_number
+from forebay.queues.memory.shapes import convert, element_code, shortened, whole_number
 from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from typing_extensions import Buffer as HostBuffer
+    from typing_extensions import Never
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
@@ -115,6 +116,30 @@ cdef class Local:
 local = Local  # fb.local(nbytes)
 
 
+cdef class Null:
+    """A null pointer, for a pointer parameter: ``fb.NULL``, of which there is one.
+
+    A kernel that reads or writes through it may end the process. So it is never passed by accident: a launch refuses
+    None, which is what a function without a ``return`` gives.
+    """
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        raise ArgumentTypeError("there is one null pointer: forebay.NULL")
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "null"  # the same one again, also in another process
+
+    def __repr__(self) -> str:
+        return "forebay.NULL"
+
+
+null: Null = Null.__new__(Null)  # fb.NULL
+the_null = <PyObject*> null
+
+
 cdef object structure = ctypes.Structure
 
 # Types of Python's and NumPy's own numbers: no Python code runs when one is converted
@@ -168,8 +193,15 @@ cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Ran
     return number & fitting.mask
 
 
+cdef str value_of(object value):
+    """Return the way out for who gives memory instead of the number in it."""
+    if isinstance(value, (Buffer, StridedView)):
+        return ": x.item() is what one element holds"
+    return ""
+
+
 cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
-    return argument_error(kernel, i, f"{value} is out of its range", InvalidArgumentError)
+    return argument_error(kernel, i, f"{shortened(value)} is out of its range", InvalidArgumentError)
 
 
 cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
@@ -178,7 +210,8 @@ cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
     try:
         return whole_number(value)
     except TypeError:
-        raise argument_error(kernel, i, f"needs an integer, not {type(value).__name__}", ArgumentTypeError) from None
+        raise argument_error(
+            kernel, i, f"needs an integer, not {type(value).__name__}{value_of(value)}", ArgumentTypeError) from None
 
 
 cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
@@ -187,11 +220,12 @@ cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
     if type(value) not in numbers and (
         isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__")
     ):
-        raise argument_error(kernel, i, f"needs a number, not {type(value).__name__}", ArgumentTypeError)
+        raise argument_error(
+            kernel, i, f"needs a number, not {type(value).__name__}{value_of(value)}", ArgumentTypeError)
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise argument_error(kernel, i, f"needs a number, not {value!r}", ArgumentTypeError) from None
+        raise argument_error(kernel, i, f"needs a number, not {shortened(value)}", ArgumentTypeError) from None
     except OverflowError:
         raise out_of_range(kernel, i, value) from None
 
@@ -309,11 +343,16 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
             views.unusual |= HAS_ARRAYS
             memset(slot, 0, sizeof(PackedPointer))
             return 0
+        instead = ""
+        if value is None or isinstance(value, (int, np.integer)):
+            instead = "; a null pointer is forebay.NULL"
+            if value:
+                instead += ", and an address goes to a parameter of 64 bits, see Kernel.follow_pointers"
         raise argument_error(
-            kernel, i, "needs a Buffer, None, an array, or bytes by value (forebay.by_value), not "
-            f"{name_of(value)}", ArgumentTypeError)
+            kernel, i, "needs a Buffer, an array, or bytes by value (forebay.by_value), not "
+            f"{name_of(value)}{instead}", ArgumentTypeError)
     if value.closed:
-        raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+        raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
     raise argument_error(
         kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
         InvalidArgumentError)
@@ -333,7 +372,7 @@ cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
             value = np.ascontiguousarray(convert(value, dtype.base))
         except TypeError as error:
             raise argument_error(
-                kernel, i, f"needs {dtype.base} values, not {value!r} ({error})", ArgumentTypeError) from None
+                kernel, i, f"needs {dtype.base} values, not {shortened(value)} ({error})", ArgumentTypeError) from None
         except ValueError as error:
             raise argument_error(kernel, i, str(error), InvalidArgumentError) from None
         if value.size != lanes:
@@ -379,7 +418,7 @@ cdef int pack_special_pointer(
     if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
         pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), 0, 0, views)
         return 0
-    if <object> value is None:
+    if value == the_null:
         memset(slot, 0, sizeof(PackedPointer))
         return 0
     return pack_other(kernel, i, <object> value, <char*> slot, views)

@@ -2,6 +2,7 @@
 
 import operator
 
+import numpy as np
 from cpython.long cimport PyLong_AsSsize_t
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint32_t
@@ -10,10 +11,12 @@ from forebay.core.driver cimport Geometry
 from forebay.queues.kernels.kernel cimport Kernel
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.queues.memory.shapes import shortened
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
 
+UNITS: str = "; grid counts groups, as in HIP, and block the work-items of each"
 cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
 
 
@@ -27,14 +30,22 @@ cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
         except TypeError:
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints, not of {type(value).__name__}"
-            ) from None
+                f"{way_out(value)}") from None
     try:
         number = PyLong_AsSsize_t(value)
     except OverflowError:
-        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value} is too large") from None
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r}: {what} of {shortened(value)} is too large{UNITS}") from None
     if number < 1:
-        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value}: at least 1 is needed")
+        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value}: at least 1 is needed{UNITS}")
     return number
+
+
+cdef str way_out(object value):
+    """Return what to write instead, for the end of a message."""
+    if isinstance(value, (float, np.floating)):
+        return f" ({value:.8g}): n // block is an int, and -(-n // block) rounds up"
+    return ": tuple(…) makes one of it" if isinstance(value, (list, np.ndarray)) else ""
 
 
 cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
@@ -59,12 +70,12 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
         if block[i] > kernel.max_block_axis[i]:
             raise InvalidArgumentError(
                 f"kernel {kernel.name!r}: block has {block[i]} work-items in dimension {i}, "
-                f"{kernel.device.name} allows {kernel.max_block_axis[i]}")
+                f"{kernel.device.name} allows {kernel.max_block_axis[i]}{UNITS}")
         items *= block[i]
     if items > kernel.max_block:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r}: block has {items} work-items, this kernel can have {kernel.max_block} on "
-            f"{kernel.device.name}")
+            f"{kernel.device.name}{UNITS}")
     if kernel.required_block[0] and not (
         block[0] == kernel.required_block[0] and block[1] == kernel.required_block[1]
         and block[2] == kernel.required_block[2]
@@ -102,7 +113,7 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
         if groups[i] > MOST_GROUPS:
             raise InvalidArgumentError(
                 f"kernel {kernel.name!r}: grid of {groups[i]} groups in dimension {i} is too large, {MOST_GROUPS} is "
-                "the most")
+                f"the most{UNITS}")
         geometry.groups[i] = <uint32_t> groups[i]
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
     # The kernel keeps the objects; otherwise new objects could get their addresses.

@@ -330,7 +330,8 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*
     for i in range(kernel.count):
         if type(<object> arguments[i]) is Buffer:
             if (<Buffer> arguments[i]).allocation.closed:
-                raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+                raise argument_error(
+                    kernel, i, str((<Buffer> arguments[i])._closed_error("this Buffer")), ClosedError)
             held.append((<Buffer> arguments[i]).allocation.memory)
     for i in kernel.written:
         if type(<object> arguments[i]) is Buffer:

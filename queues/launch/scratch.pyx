@@ -20,7 +20,7 @@ from forebay.core.uses cimport (
 )
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
+    HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views, the_null
 )
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers, warn_of_grid
@@ -134,7 +134,7 @@ cdef int launch_with_scratch(
     check_count(kernel, count)
     all_arguments = <PyObject**> alloca(kernel.count * sizeof(PyObject*))
     for i in range(kernel.count):
-        all_arguments[i] = <PyObject*> None
+        all_arguments[i] = the_null
         if not kernel.left_out[i]:
             all_arguments[i] = arguments[given]
             given += 1

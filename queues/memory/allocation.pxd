@@ -1,7 +1,7 @@
 """Pieces of device memory, and of pinned memory of the host."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.plan cimport PackedPointer
@@ -40,6 +40,7 @@ cdef class Allocation:
     cdef int exposed  # how many holders may write to it without forebay's knowledge; only touched with the GIL
     cdef bint guarded  # `guard_at` is where the guard of a debugging device begins
     cdef size_t guard_at
+    cdef uint32_t made_at  # the line of the program, as the checker of races numbers it, where that is noted; else 0
     cdef dict reductions  # by (start, nbytes, dtype), for the values that `reductions_at` names; None before the first
     cdef tuple reductions_at
     cdef close(self)

@@ -18,12 +18,14 @@ from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
 from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
-from forebay.races.checker cimport named, on_host, use_of
+from forebay.races.checker cimport named, on_host, place_at, use_of
 from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+from forebay.core.errors import (
+    ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+)
 from forebay.core.kinds import AnyBuffer, AnyQueue, be
-from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
+from forebay.queues.memory.shapes import element_code, read_dtype, read_shape, shortened
 from forebay.queues.memory.strided import StridedView, part_of
 
 if TYPE_CHECKING:
@@ -88,6 +90,12 @@ cdef class Buffer:
     `Device.empty`, `Device.zeros`, `Device.array` and slicing make buffers; calling the class raises. Slices and
     reshaped views share the memory: closing one closes all. Closing the memory, or dropping its last view, gives it
     back when the work submitted by then is done. Neither blocks.
+
+    It is memory, and no array to compute with. Operators, ``float``, ``if``, and functions of NumPy other than
+    ``numpy.asarray`` and its like raise ArgumentTypeError, which says what to write. ``==`` looks at no elements
+    either: a Buffer equals itself, and ``x == y`` with another Buffer, an array or a number raises where the program
+    has it. Containers look for the Buffer itself, without an error: ``x in [y, x]`` is True, and Buffers are keys of a
+    dict.
 
     Attributes
     ----------
@@ -256,7 +264,14 @@ cdef class Buffer:
 
     def _check_open(self) -> None:
         if self.allocation.closed:
-            raise ClosedError("this Buffer is closed")
+            raise self._closed_error("this Buffer")
+
+    def _closed_error(self, what: str) -> ClosedError:
+        """Return the error for a use of it after its end. `what` is how the call names it."""
+        where = "; Device(debug=True) notes where Buffers are made"
+        if self.allocation.made_at:
+            where = f", made at {place_at(self.allocation.made_at)}"
+        return ClosedError(f"{what} is closed: {self.shape} {self.dtype} on {self.device.name}{where}")
 
     def __len__(self) -> int:
         if not self.shape:
@@ -425,7 +440,7 @@ cdef class Buffer:
             if shape.count(-1) == 1 and rest > 0 and self.size % rest == 0:
                 shape = tuple(self.size // rest if extent == -1 else extent for extent in shape)
         if math.prod(shape) != self.size or -1 in shape:
-            raise InvalidArgumentError(f"cannot reshape {self.shape} ({self.size} elements) to {shape}")
+            raise InvalidArgumentError(f"cannot reshape {self.shape} ({self.size} elements) to {shortened(shape)}")
         return self._part(0, shape, self.dtype)
 
     def view(self, dtype: DTypeLike) -> Buffer:
@@ -495,15 +510,21 @@ cdef class Buffer:
             raise ArgumentTypeError(f"get: out is a NumPy array, not {type(out).__name__}")
         elif out.dtype != self.dtype or out.size != self.size:
             raise InvalidArgumentError(
-                f"get: out has {out.size} elements of {out.dtype}, this Buffer {self.size} of {self.dtype}")
+                f"get: out has shape {out.shape} of {out.dtype}, this Buffer {self.shape} of {self.dtype}")
         elif not out.flags.writeable:
             raise ArgumentTypeError("get: out is read-only")
         elif not out.flags.c_contiguous:
             out[...] = self.get(queue=queue).reshape(out.shape)
             return out
-        queue = self._queue(queue, "_wait_for_writers")
-        queue.copy(out, self)
-        queue.finish()
+        try:
+            queue = self._queue(queue, "_wait_for_writers")
+            queue.copy(out, self)
+            queue.finish()
+        except CaptureError as error:
+            error.args = (
+                f"{error}; get() waits: in a capture write queue.copy(array, buffer), which each launch of the graph "
+                "does, and read the array after a finish",)
+            raise
         return out
 
     def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
@@ -536,7 +557,9 @@ cdef class Buffer:
         try:
             host = np.broadcast_to(host, self.shape)
         except ValueError:
-            raise InvalidArgumentError(f"set: an array of shape {host.shape} does not fit {self.shape}") from None
+            raise InvalidArgumentError(
+                f"set: an array of shape {host.shape} does not fit a Buffer of shape {self.shape}; a slice of it takes "
+                "less") from None
         self._queue(queue, "_come_after_uses").copy(self, np.asarray(host, order="C"))
 
     def _queue(self, queue: Queue | None, order: str) -> Queue:

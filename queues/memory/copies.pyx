@@ -35,7 +35,7 @@ from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.sharing.foreign import host_array
 from forebay.queues.memory.shapes import check_copied
@@ -125,10 +125,18 @@ cdef int add_host_end(
     return 0
 
 
-cdef int check_size(size_t to, size_t source) except -1:
+cdef int check_size(object dst, size_t to, object src, size_t source) except -1:
     if to != source:
-        raise InvalidArgumentError(f"copy of {source} bytes to {to} bytes: both must be the same")
+        raise InvalidArgumentError(
+            f"copy of {form_of(src)}{source} bytes to {form_of(dst)}{to} bytes: both must be the same; a slice of the "
+            "larger one is a part of it")
     return 0
+
+
+cdef str form_of(object thing):
+    """Return shape and dtype of one end of a copy, if it has them, for a message."""
+    shape = getattr(thing, "shape", None)
+    return "" if shape is None else f"{tuple(shape)} {getattr(thing, 'dtype', '')}, "
 
 
 cdef int check_overlap(Buffer dst, Buffer src) except -1:
@@ -154,7 +162,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
     if dst.allocation.state != state.device and src.allocation.state == state.device:
         raise InvalidArgumentError(
             f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
-    check_size(dst.nbytes, src.nbytes)
+    check_size(dst, dst.nbytes, src, src.nbytes)
     if element_of(dst.memory.kind) != element_of(src.memory.kind):
         check_copied(dst, src)
     check_buffer(queue, state, dst, "dst")
@@ -181,7 +189,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     cdef OwnedMemory to
     cdef End staging
     if src.allocation.closed:
-        raise ClosedError("copy: src is closed")
+        raise src._closed_error("copy: src")
     if src.allocation.state.driver != state.driver:
         upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
         return 0
@@ -229,7 +237,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         src = np.ascontiguousarray(src)
         open_view(src, &view, False)
     try:
-        check_size(dst.nbytes, view.len)
+        check_size(dst, dst.nbytes, src, view.len)
         if not alike:
             check_copied(dst, src)
         pinned = pinned_memory_of(view.buf, view.len, state.device)
@@ -255,7 +263,7 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
     cdef bint alike = is_array_of(dst, src.dtype)
     open_view(dst, &view, True, alike)
     try:
-        check_size(view.len, src.nbytes)
+        check_size(dst, view.len, src, src.nbytes)
         if not alike:
             check_copied(dst, src)
         pinned = pinned_memory_of(view.buf, view.len, state.device)

@@ -15,7 +15,7 @@ from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.queues.memory.shapes import convert
+from forebay.queues.memory.shapes import convert, shortened
 
 
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1:
@@ -99,7 +99,7 @@ cdef bytes element_bytes(Buffer buf, object value):
     try:
         element = convert(value, buf.dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
+        raise InvalidArgumentError(f"fill: {shortened(value)} does not fit {buf.dtype} ({error})") from None
     if element.ndim:
         raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
     return element.tobytes()

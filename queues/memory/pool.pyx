@@ -34,7 +34,7 @@ from forebay.queues.memory.slabs cimport (
     points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
     take_own
 )
-from forebay.races.checker cimport command, is_checked, made, named, use_of
+from forebay.races.checker cimport command, is_checked, line_of_program, made, named, use_of
 from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
 from forebay.sync.points cimport carry_pending
@@ -599,6 +599,7 @@ cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
     cdef vector[Use] uses
     made(buffer.allocation.uses, buffer.nbytes)
+    buffer.allocation.made_at = line_of_program()
     uses.push_back(use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, named("alloc", "")))
     return command(queue, state, uses)
 
@@ -616,7 +617,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
     if allocation.closed:
-        raise ClosedError("free: this Buffer was freed or closed before")
+        raise buf._closed_error("free: this Buffer was freed or closed before, and")
     native = allocation.memory.native
     if type(native) is not Lease and not isinstance(native, Unpooled):
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -10,7 +11,17 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["Grid", "ShapeLike", "check_copied", "convert", "element_code", "read_dtype", "read_shape", "whole_number"]
+__all__ = [
+    "Grid",
+    "ShapeLike",
+    "check_copied",
+    "convert",
+    "element_code",
+    "read_dtype",
+    "read_shape",
+    "shortened",
+    "whole_number",
+]
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: HIP has dim3
@@ -30,6 +41,19 @@ def element_code(dtype: np.dtype[Any] | None) -> int:
     It is 0 for what fits everything: bytes, structures, unknown types (None).
     """
     return 0 if dtype is None else _CODES.get(dtype.base.char, 0)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def shortened(value: Any, most: int = 80) -> str:
+    """Return what stands for a value in a message: its repr in one line, cut where it is long."""
+    try:
+        text = " ".join(_SHORT.repr(value).split())
+    except ValueError:  # an int of thousands of digits, which CPython does not print
+        text = f"<{type(value).__name__} of {value.bit_length()} bits>"
+    return text if len(text) <= most else f"{text[: most - 8]}…{text[-7:]}"
 
 
 def check_copied(to: Any, source: Any) -> None:
@@ -69,9 +93,9 @@ def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
     try:
         whole = tuple(map(operator.index, extents))
     except TypeError:
-        raise ArgumentTypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
+        raise ArgumentTypeError(f"a shape is an int or a tuple of ints, not {shortened(shape)}") from None
     if any(extent < least for extent in whole):
-        raise InvalidArgumentError(f"a shape has no negative dimension: {shape}")
+        raise InvalidArgumentError(f"a shape has no negative dimension: {shortened(shape)}")
     return whole
 
 
@@ -80,7 +104,8 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         read: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
-        raise ArgumentTypeError(f"dtype: {error}") from None
+        extents = "; several extents are a tuple: (4, 4)" if isinstance(dtype, (int, np.integer)) else ""
+        raise ArgumentTypeError(f"dtype: {error}{extents}") from None
     if read.hasobject or read.itemsize == 0:
         what = "Python objects" if read.hasobject else "0 bytes"
         raise InvalidArgumentError(f"memory cannot hold elements of {read!r}, which are {what}")
@@ -118,7 +143,7 @@ def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         limits = np.iinfo(dtype)
         for number in numbers:
             if not limits.min <= number <= limits.max:
-                raise ValueError(f"{number} is out of its range")
+                raise ValueError(f"{shortened(number)} is out of its range")
         return np.array(numbers, dtype).reshape(source.shape)
     if isinstance(value, tuple) and dtype.names:
         return np.array(value, dtype)
@@ -127,6 +152,6 @@ def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         with np.errstate(over="ignore"):
             converted = source.astype(dtype, casting="same_kind")
         if (np.isinf(converted) & ~np.isinf(source)).any():
-            raise ValueError(f"{value} is out of its range")
+            raise ValueError(f"{shortened(value)} is out of its range")
         return converted
     return np.asarray(value).astype(dtype, casting="same_kind")

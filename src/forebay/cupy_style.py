@@ -22,7 +22,7 @@ from forebay.queues.device import Device
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.signatures import KernelInfo
-from forebay.queues.launch.arguments import local
+from forebay.queues.launch.arguments import local, null
 from forebay.queues.memory.buffer import Buffer
 
 __all__ = ["RawKernel", "RawModule"]
@@ -154,14 +154,16 @@ class RawKernel:
         grid, block
             Blocks, and threads of each, in up to three dimensions.
         args : sequence
-            Buffers and NumPy arrays for pointers; numbers and NumPy scalars, converted to the parameters' types.
+            Buffers and NumPy arrays for pointers, None for a null pointer; numbers and NumPy scalars, converted to the
+            parameters' types.
         shared_mem : int
             Bytes of ``extern __shared__`` memory.
         """
         device = next((arg.device for arg in args if isinstance(arg, Buffer)), None)
         kernel, info = self._module._kernel(self.name, device)
         more = [local(max(shared_mem, 1))] if info.dynamic_shared else []
-        kernel.device.current_queue.launch(kernel, grid, block, *args, *more)
+        given = [null if arg is None else arg for arg in args]
+        kernel.device.current_queue.launch(kernel, grid, block, *given, *more)
 
     @property
     def code(self) -> str:

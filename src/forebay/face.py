@@ -44,7 +44,7 @@ from forebay.queues.kernels import program as _program
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
-from forebay.queues.launch.arguments import by_value, local
+from forebay.queues.launch.arguments import by_value, local, null
 from forebay.queues.launch.bound import BoundLaunch
 from forebay.queues.launch.results import Result, results
 from forebay.queues.launcher import Launcher
@@ -58,6 +58,7 @@ from forebay.races.reports import Race
 from forebay.tracing import trace
 
 __all__ = [
+    "NULL",
     "Argument",
     "ArgumentTypeError",
     "BoundLaunch",
@@ -113,6 +114,9 @@ __all__ = [
     "results",
     "trace",
 ]
+
+
+NULL = null
 
 
 def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:

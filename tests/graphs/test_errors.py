@@ -124,6 +124,23 @@ def test_the_null_queue_while_a_blocking_queue_is_captured(device, queue, begin,
     works(null)
 
 
+def test_what_the_host_cannot_do_in_a_capture_says_how_else(device, queue, begin, invalid):
+    buffer = device.empty(4)
+    for do, kind, words in (
+        (lambda: buffer.get(queue=queue), fb.CaptureUnsupportedError, ("get() waits", "queue.copy(array, buffer)")),
+        (lambda: buffer[::2].get(queue=queue), fb.CaptureUnsupportedError, ("strided memory to the host",)),
+        (buffer.get, fb.CaptureImplicitError, ("null queue", "get() waits", "queue.copy(array, buffer)")),
+        (lambda: np.asarray(buffer), fb.CaptureImplicitError, ("null queue", "queue.copy(array, buffer)")),
+        (queue.finish, fb.CaptureUnsupportedError, ("finish", "after the end of a capture")),
+        (device.finish, fb.CaptureUnsupportedError, ("finish", "after the end of a capture")),
+        (lambda: device.empty(4), fb.CaptureUnsupportedError, ("allocation", "queue.alloc")),
+    ):
+        begin(queue)
+        with refused(kind, RuntimeError, *words):
+            do()
+        invalid(queue)
+
+
 @pytest.mark.executes
 def test_the_null_queue_while_a_non_blocking_queue_is_captured(device, make_queue, works):
     queue, buffer = make_queue(blocking=False), device.zeros(100, "i4")

@@ -342,7 +342,7 @@ def test_a_launch_that_does_not_begin_changes_nothing(device, queue, step, x, fi
 def test_in_a_capture_that_fails(device, queue, figures, works):
     reserved = figures.reserved
     with pytest.raises(ZeroDivisionError), queue.capture():
-        queue.alloc(SIZE // 0 if queue.alloc(SIZE) else 1)
+        queue.alloc(SIZE // 0 if queue.alloc(SIZE) is not None else 1)
     settle(device)
     assert figures.reserved == reserved
     works(queue)

@@ -4,6 +4,7 @@ import threading
 import numpy as np
 import pytest
 
+import forebay as fb
 from forebay import hip
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError
@@ -197,6 +198,16 @@ def test_structures(function, out, pair):
 
 
 @pytest.mark.executes
+@pytest.mark.executes
+@pytest.mark.needs("null pointers after others")
+def test_none_is_a_null_pointer_and_so_are_0_and_one_of_ours(device, out):
+    source = "kernel void is_null(global int *out, global int *pointer) { out[0] = pointer == 0; }"
+    is_null = device.program(source)["is_null"]
+    for pointer, expected in ((None, 1), (out, 0), (0, 1), (ctypes.c_void_p(), 1), (fb.NULL, 1), (hip.Pointer(0), 1)):
+        ok(hip.hipModuleLaunchKernel(is_null, 1, 1, 1, 1, 1, 1, 0, None, None, (out, pointer)))
+        assert out_of(out, 1) == [expected], pointer
+
+
 @pytest.mark.parametrize("stream", [None, 0, hip.hipStreamPerThread, "created"], ids=repr)
 def test_streams(function, stream):
     stream, memory = ok(hip.hipStreamCreate()) if stream == "created" else stream, ints()

@@ -33,6 +33,14 @@ def test_on_buffers_and_on_arrays(device):
     assert scale.max_threads_per_block >= 64
 
 
+def test_none_is_a_null_pointer(device):
+    source = 'extern "C" __global__ void is_null(int* out, const int* pointer) { out[0] = pointer == nullptr; }'
+    is_null, out = RawKernel(source, "is_null", device=device), device.zeros(1, "i4")
+    for pointer, expected in ((None, 1), (out, 0)):
+        is_null((1,), (1,), (out, pointer))
+        assert out.get().tolist() == [expected]
+
+
 def test_complex_numbers(device):
     kernel = RawKernel(
         """

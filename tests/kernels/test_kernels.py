@@ -1,4 +1,6 @@
+import copy
 import ctypes
+import pickle
 import struct
 from decimal import Decimal
 from fractions import Fraction
@@ -88,8 +90,9 @@ def test_integers_to_the_edges(device, queue, taker, name):
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_beyond_the_edges_are_refused(queue, taker, refuses, name, spare):
     limits = np.iinfo(DTYPES[name])
-    for value in (limits.min - 1, limits.max + 1, 1 << 64, -(1 << 64), 1 << 1000):
-        with refuses(fb.InvalidArgumentError, ValueError, "'take'", "argument 1", f"{name} value", "range", str(value)):
+    for value in (limits.min - 1, limits.max + 1, 1 << 64, -(1 << 64), 1 << 1000, 1 << 100000):
+        shown = str(value) if abs(value) < 1 << 100 else "107150860718626732" if value < 1 << 2000 else "100001 bits"
+        with refuses(fb.InvalidArgumentError, ValueError, "'take'", "argument 1", f"{name} value", "range", shown):
             queue.launch(taker(name), 1, 1, spare, value)
 
 
@@ -348,23 +351,32 @@ def test_local_says_what_it_is():
 
 
 @pytest.mark.executes
-def test_none_is_a_null_pointer_from_the_first_launch_on(device, queue, program):
+def test_null_is_a_null_pointer_from_the_first_launch_on(device, queue, program):
     result = device.zeros(1, "i4")
     for _ in range(2):
-        queue.launch(program["is_null"], 1, 1, result, None)
+        queue.launch(program["is_null"], 1, 1, result, fb.NULL)
         assert result.get(queue=queue)[0] == 1
 
 
 @pytest.mark.needs("null pointers after others")
 @pytest.mark.executes
-def test_none_is_a_null_pointer(device, queue, program):
+def test_null_is_a_null_pointer(device, queue, program):
     result, other = device.zeros(1, "i4"), device.zeros(1, "i4")
-    for pointer, expected in ((None, 1), (other, 0), (None, 1), (other[0:], 0)):
+    for pointer, expected in ((fb.NULL, 1), (other, 0), (fb.NULL, 1), (other[0:], 0)):
         queue.launch(program["is_null"], 1, 1, result, pointer)
         assert result.get(queue=queue).tolist() == [expected]
 
 
-@pytest.mark.parametrize("value", [5, 0, np.int32(3), bytearray(4), "text", [1]])
+def test_there_is_one_null():
+    assert repr(fb.NULL) == "forebay.NULL"
+    assert not fb.NULL
+    for same in (pickle.loads(pickle.dumps(fb.NULL)), copy.copy(fb.NULL), copy.deepcopy(fb.NULL)):
+        assert same is fb.NULL
+    with refused(fb.ArgumentTypeError, TypeError, "forebay.NULL"):
+        type(fb.NULL)()
+
+
+@pytest.mark.parametrize("value", [None, 5, 0, np.int32(3), bytearray(4), "text", [1]])
 def test_pointers_are_not_made_from_other_things(queue, program, refuses, value):
     with refuses(fb.ArgumentTypeError, TypeError, "'fill'", "argument 0", "int* values", type(value).__name__):
         queue.launch(program["fill"], 1, 1, value, 1)

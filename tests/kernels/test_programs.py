@@ -149,7 +149,7 @@ def test_arguments_of_spirv_are_checked(device, queue, refuses):
     with refuses(fb.ArgumentTypeError, TypeError, "2 arguments"):
         queue.launch(kernel, 1, 1, None)
     with refuses(fb.InvalidArgumentError, ValueError, "argument 1", "range"):
-        queue.launch(kernel, 1, 1, None, 1 << 31)
+        queue.launch(kernel, 1, 1, fb.NULL, 1 << 31)
     with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "Buffer"):
         queue.launch(kernel, 1, 1, 5, 1)
 

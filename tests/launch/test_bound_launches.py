@@ -132,9 +132,10 @@ def test_after_its_queue_was_closed(device, make_queue, program, works):
 
 @pytest.mark.parametrize(
     ("grid", "block", "arguments", "kind", "builtin"),
-    [(0, 1, (None, 1), fb.InvalidArgumentError, ValueError), (1, 1, (None,), fb.ArgumentTypeError, TypeError),
-     (1, 1, (None, 1.5), fb.ArgumentTypeError, TypeError), (1, 1, (None, 1 << 40), fb.InvalidArgumentError, ValueError),
-     (1, "x", (None, 1), fb.ArgumentTypeError, TypeError)],
+    [(0, 1, (fb.NULL, 1), fb.InvalidArgumentError, ValueError), (1, 1, (fb.NULL,), fb.ArgumentTypeError, TypeError),
+     (1, 1, (fb.NULL, 1.5), fb.ArgumentTypeError, TypeError),
+     (1, 1, (fb.NULL, 1 << 40), fb.InvalidArgumentError, ValueError),
+     (1, "x", (fb.NULL, 1), fb.ArgumentTypeError, TypeError)],
 )  # fmt: skip
 def test_bad_arguments_are_found_when_it_is_bound(queue, program, refuses, grid, block, arguments, kind, builtin):
     with refuses(kind, builtin, "'fill'"):

@@ -148,11 +148,11 @@ def test_together_with_scratch(device, queue, values):
     ("name", "arguments", "result", "kind", "builtin", "word"),
     [
         ("reads", (), "i4", fb.InvalidArgumentError, ValueError, "last parameter"),
-        ("scalar", (None,), "i4", fb.InvalidArgumentError, ValueError, "last parameter"),
-        ("sum", (None, 3), object, fb.InvalidArgumentError, ValueError, "elements"),
-        ("sum", (None, 3), "no type", fb.ArgumentTypeError, TypeError, "no type"),
-        ("sum", (None, 3, None), "i4", fb.ArgumentTypeError, TypeError, "3 arguments"),
-        ("sum", (None, "x"), "i4", fb.ArgumentTypeError, TypeError, "argument 1"),
+        ("scalar", (fb.NULL,), "i4", fb.InvalidArgumentError, ValueError, "last parameter"),
+        ("sum", (fb.NULL, 3), object, fb.InvalidArgumentError, ValueError, "elements"),
+        ("sum", (fb.NULL, 3), "no type", fb.ArgumentTypeError, TypeError, "no type"),
+        ("sum", (fb.NULL, 3, fb.NULL), "i4", fb.ArgumentTypeError, TypeError, "3 arguments"),
+        ("sum", (fb.NULL, "x"), "i4", fb.ArgumentTypeError, TypeError, "argument 1"),
     ],
 )
 def test_what_is_refused(device, queue, hold, kernels, name, arguments, result, kind, builtin, word):
@@ -167,7 +167,7 @@ def test_what_is_refused(device, queue, hold, kernels, name, arguments, result, 
 
 def test_other_keywords_and_made_up_results_are_refused(queue, kernels):
     with pytest.raises(fb.ArgumentTypeError, match="results"):
-        queue.launch(kernels["sum"], 1, 1, None, 3, results="i4")
+        queue.launch(kernels["sum"], 1, 1, fb.NULL, 3, results="i4")
     with pytest.raises(fb.ArgumentTypeError, match=r"Queue\.launch"):
         fb.Result()
     with pytest.raises(fb.ArgumentTypeError, match="int"):

@@ -617,9 +617,9 @@ def test_declarations_that_are_refused(own):
 
 def test_launches_that_are_refused(refuses, device, queue, own, use, rows, out):
     with refuses(fb.ArgumentTypeError, TypeError, "'use'", "3 arguments", "4 given"):
-        queue.launch(use, 1, 1, rows, None, 10, out)
-    with refuses(fb.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "NoneType"):
-        queue.launch(use, 1, 1, None, 10, out)
+        queue.launch(use, 1, 1, rows, fb.NULL, 10, out)
+    with refuses(fb.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "Null"):
+        queue.launch(use, 1, 1, fb.NULL, 10, out)
     real = own["of_real"]
     real.scratch("stack", fb.MaxOver("values"))
     with refuses(fb.ArgumentTypeError, TypeError, "'of_real'", "MaxOver('values')", "float32"):

@@ -125,10 +125,14 @@ class Capture:
         if self.invalid:
             raise CaptureInvalidatedError(f"the capture was invalidated: {self.invalid}")
 
-    def refuse(self, what: str) -> None:
-        """Refuse something that cannot be captured. This invalidates the capture, as in HIP."""
+    def refuse(self, what: str, instead: str = "") -> None:
+        """Refuse something that cannot be captured. This invalidates the capture, as in HIP.
+
+        `instead` is what to do, for the end of the message.
+        """
         self.invalidate(what)
-        raise CaptureUnsupportedError(f"{what}: this cannot be captured, and the capture is invalid now")
+        end = f": {instead}" if instead else ""
+        raise CaptureUnsupportedError(f"{what}: this cannot be captured, and the capture is invalid now{end}")
 
     # -- commands of the queues
 

@@ -52,7 +52,7 @@ cdef class Address:
         except Exception as error:  # a HipError, of a floor above
             raise InvalidArgumentError(f"as_buffer: {error}") from None
         if buffer is None:
-            raise InvalidArgumentError("as_buffer: this is a null pointer; a launch takes None for it")
+            raise InvalidArgumentError("as_buffer: this is a null pointer; a launch takes forebay.NULL for it")
         return buffer
 
 

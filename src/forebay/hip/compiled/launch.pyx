@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.queues.launch.arguments import local
+from forebay.queues.launch.arguments import local, null
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,6 +197,14 @@ cdef inline tuple same(tuple last, PyObject* const* extents):
     return (<object> extents[0], <object> extents[1], <object> extents[2])
 
 
+cdef object memory_of(object pointer):
+    """What a kernel takes for a pointer of HIP: None is a null pointer there."""
+    if pointer is None or pointer is null:
+        return null
+    buffer = find_buffer(pointer)
+    return null if buffer is None else buffer
+
+
 cdef inline object argument(int kind, object item):
     """What the kernel takes for it."""
     cdef Buffer buffer
@@ -205,12 +213,12 @@ cdef inline object argument(int kind, object item):
             return (<Address> item).address
         buffer = (<Address> item).buffer
         # memory that was freed may have been handed out again at the same address
-        return buffer if buffer is not None and not buffer.allocation.closed else find_buffer(item)
+        return buffer if buffer is not None and not buffer.allocation.closed else memory_of(item)
     if kind == POINTER:
-        # a Buffer knows the type of its elements, and HIP's pointers have none: then `find_buffer` gives its bytes
-        if item is None or type(item) is Buffer and element_of((<Buffer> item).memory.kind) == 0:
+        # a Buffer knows the type of its elements, and HIP's pointers have none: then `memory_of` gives its bytes
+        if type(item) is Buffer and element_of((<Buffer> item).memory.kind) == 0:
             return item
-        return find_buffer(item)
+        return memory_of(item)
     if type(item) is c_int or type(item) is c_float or type(item) in scalars:
         return (<Type*> Py_TYPE(value_of)).tp_descr_get(value_of, item, <object> Py_TYPE(item))
     return item
