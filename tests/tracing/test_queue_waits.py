@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 
+import forebay as fb
 from forebay.races.checker import watch_uses
 from forebay.tracing.findings import OFTEN
 from forebay.tracing.queue_waits import APART, HELD
@@ -157,6 +158,40 @@ def test_the_null_queue_comes_after_blocking_queues_and_may_need_their_order(
     assert APART not in find(lambda: run(True))
 
 
+def test_memory_that_the_other_queue_frees_is_a_reason(find, make_queue, add):
+    def run():
+        first, second = make_queue(blocking=False), make_queue(blocking=False)
+        for turn in range(OFTEN):
+            memory = first.alloc(100, "i4")
+            first.launch(add, 10, 10, memory, turn)
+            second.wait(event_or_queue=first)
+            second.free(memory)
+            first.wait(event_or_queue=second)
+
+    assert find(run) == {}
+
+
+@pytest.mark.parametrize("check", ["", "races"])
+def test_a_device_that_is_checked_for_races_is_told_the_same(find, device, check):
+    def run():
+        with fb.Device(device.name, private=True, check=check) as private:
+            first, second = private.queue(blocking=False), private.queue(blocking=False)
+            add = private.program("kernel void add(global int *to) { to[get_global_id(0)] += 1; }")["add"]
+            memory, other = private.empty(100, "i4"), private.empty(100, "i4")
+            for _ in range(OFTEN):
+                first.launch(add, 10, 10, memory)
+                second.launch(add, 10, 10, other)
+                first.wait(second)
+                second.wait(first)
+            assert second.checked == bool(check)
+            found = len(private.races)
+            second.launch(add, 10, 10, other)
+            first.launch(add, 10, 10, other)
+            assert (found, len(private.races)) == (0, int(bool(check)))
+
+    assert find(run) == {}  # both have used `other` in the end
+
+
 def test_an_order_of_two_others(find, device, make_queue, add, buffer, other):
     """Who comes after one of the two uses memory of one that the other came after. Nothing needs the way back."""
 
@@ -283,6 +318,17 @@ def test_what_was_opened_or_has_returned_holds_nobody(find, make_queue, most):
             queue.finish()
 
     assert HELD.format(held=most + 2, most=most) not in find(run)
+
+
+def test_a_gate_that_is_dropped_opens_as_ever(find, make_queue, most, add, buffer):
+    def run():
+        first, second = make_queue(blocking=False), make_queue(blocking=False)
+        first._gate()
+        first.launch(add, 10, 10, buffer, 1)
+        second.wait(first)
+        second.finish()
+
+    assert find(run) == {}
 
 
 @pytest.mark.executes(run=False)

@@ -42,7 +42,7 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Habit] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the collector, or the handler of a signal, may run any code
 
     def add(
         self, what: str, line: str, times: int = 1, spent: int = 0, nbytes: int = 0, waits: int = 0, least: int = 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from forebay.core.errors import ClosedError
 from forebay.tracing import watching
 from forebay.tracing.counters import Counters
 from forebay.tracing.findings import Findings
@@ -67,7 +69,8 @@ class Habits:
         self._counters.began(call)
         around = self._under_way
         for part in self._parts:
-            part.began(call, around)
+            with suppress(ClosedError):  # another thread has closed what the call is about
+                part.began(call, around)
         around.append(call)
 
     def ended(self, call: watching.Call) -> None:
@@ -76,4 +79,5 @@ class Habits:
         around.pop()
         if not call.raised:
             for part in self._parts:
-                part.ended(call, around)
+                with suppress(ClosedError):
+                    part.ended(call, around)

@@ -185,7 +185,9 @@ def _keeps_to_device(graph: Any) -> bool:
 
 
 def _is_of_host(call: Call) -> bool:
-    return call.name == "Device.empty" and call.result.usm_type != "device"
+    if call.name != "Device.empty":
+        return False
+    return (call.keywords.get("usm_type") or (*call.arguments[3:], "device")[0]) != "device"  # type: ignore[no-any-return]
 
 
 def _device_of(call: Call) -> Device:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from forebay.events.event import Event
 from forebay.queues.launch.launch import watch_waits
@@ -56,7 +56,7 @@ class QueueWaits:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the collector, or the handler of a signal, may run any code
         self._waiters: dict[int, _Waiter] = {}  # by id of the queue
         # By id of the queue: addresses of the `Uses` of memory, which may be other memory's later. Nobody looks before
         # the first queue waits, so that launches of programs without waits stay as they are.
@@ -90,7 +90,7 @@ class QueueWaits:
     def ended(self, call: Call, around: list[Call]) -> None:
         """Note who waits for whom."""
         if call.name == "Queue.wait" and not around:
-            self._note_wait(call, *call.arguments, **call.keywords)
+            self._note_wait(call, *call.arguments, *call.keywords.values())
             self._count_held(call.arguments[0], call.line)
         elif call.name == "Queue.finish":
             self._finished[call.arguments[0].id] += 1
@@ -101,7 +101,8 @@ class QueueWaits:
         elif call.name == "Queue.host" and "is_open" in call.notes:
             self._hold(call, call.notes["is_open"])
         elif call.name == "Queue._gate" and call.arguments[0].device.driver.most_held is not None:
-            self._hold(call, lambda gate=call.result: gate.opened)  # type: ignore[misc]
+            gate = ref(call.result)  # dropping the gate opens it
+            self._hold(call, lambda: (held := gate()) is None or held.opened)
 
     def end(self) -> None:
         """Watch no more, and judge."""
@@ -200,7 +201,8 @@ class QueueWaits:
 
     def _hold(self, call: Call, is_open: Callable[[], bool]) -> None:
         queue = call.arguments[0]
-        self._holds[id(queue.device._context)].append(_Hold(queue.id, queue.epoch, is_open))
+        with self._lock:
+            self._holds[id(queue.device._context)].append(_Hold(queue.id, queue.epoch, is_open))
         self._count_held(queue, call.line)
 
     def _count_held(self, queue: Queue, line: str) -> None:
@@ -208,8 +210,9 @@ class QueueWaits:
         most, context = queue.device.driver.most_held, id(queue.device._context)
         if most is None or not self._holds.get(context):
             return
-        holds = self._holds[context] = [hold for hold in self._holds[context] if not hold.is_open()]
-        queues = list(self._queues[context])
+        with self._lock:
+            holds = self._holds[context] = [hold for hold in self._holds[context] if not hold.is_open()]
+            queues = list(self._queues[context])
         if not holds or len(queues) <= most:
             return
         held = len({hold.queue for hold in holds})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -61,8 +61,8 @@ class _Graph:
     """What becomes of an executable graph."""
 
     kernels: int
-    used: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # the kernel and block of each node
-    changed: set[Any] = field(default_factory=set)  # nodes, since the last launch
+    used: dict[int, tuple[int, Any]] = field(default_factory=dict)  # the kernel and block of each node; by its id
+    changed: set[int] = field(default_factory=set)  # nodes, since the last launch
     calls: list[tuple[str, int]] = field(default_factory=list)  # that changed them: line and ticks
     launches: int = 0
     after_changes: int = 0  # launches before which many were changed
@@ -87,11 +87,11 @@ class Repetitions:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the collector, or the handler of a signal, may run any code
         self._uploads: OrderedDict[Any, Any] = OrderedDict()  # by place: version and bytes' hash
         self._downloads: OrderedDict[Any, Any] = OrderedDict()  # by place: version
         self._arrays: OrderedDict[Any, Any] = OrderedDict()  # by line and place: bytes' hash
-        self._allocated: dict[tuple[str, int], deque[Memory]] = defaultdict(lambda: deque(maxlen=MOST_PIECES))
+        self._allocated: OrderedDict[Any, deque[Memory]] = OrderedDict()  # by line and number of bytes
         self._built: set[tuple[str, Any, Any]] = set()
         self._stepping: dict[int, tuple[Queue, str]] = {}
         self._executables: WeakKeyDictionary[Any, _Graph] = WeakKeyDictionary()
@@ -203,7 +203,8 @@ class Repetitions:
     def _judge_allocation(self, call: Call) -> None:
         memory, nbytes = memory_of(call.result), call.result.nbytes
         with self._lock:
-            pieces = self._allocated[call.line, nbytes]
+            pieces = self._allocated.get((call.line, nbytes)) or deque(maxlen=MOST_PIECES)
+            self._remember(self._allocated, (call.line, nbytes), pieces)
             gone = next((piece for piece in pieces if piece.gone), None)
             if gone is not None:
                 pieces.remove(gone)
@@ -230,9 +231,10 @@ class Repetitions:
             graph.fits_step = False
             return
         _, node, kernel, _, block, *_ = call.arguments
-        if graph.used.setdefault(node, (kernel, block)) != (kernel, block):
+        chosen = id(kernel), block  # the objects themselves would keep memory from being given back
+        if graph.used.setdefault(id(node), chosen) != chosen:
             graph.fits_step = False
-        graph.changed.add(node)
+        graph.changed.add(id(node))
         graph.calls.append((call.line, call.end - call.begin))
 
 
