@@ -335,6 +335,9 @@ class DriverDevice(ABC):
     """While fewer commands than this are in flight on a queue, submitting one more surely does not block. While a host
     function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks". A driver whose
     queues share their room says less with each that it makes: forebay asks again then."""
+    most_held: int | None = None
+    """How many queues may be held by gates and host functions, or wait behind such, while all others get on; None:
+    any number."""
     languages: tuple[Language, ...]
     """What `build` takes. A program in another language is compiled for the first of these that its compiler makes."""
     priorities: tuple[int, ...] = (0,)

@@ -79,7 +79,8 @@ cdef enum Barred:
     BY_CAPTURE_OF_OTHERS = 4  # on the null queue, while a blocking queue is captured
     BY_STEP = 8  # a step is open that may collect its launches; everything is allowed, but not on the short path
     BY_CHECK = 16  # its commands are checked for races; everything is allowed, likewise
-    ALLOWING = 24  # these two
+    BY_WATCH = 32  # somebody wants to know what memory its commands use; everything is allowed, likewise
+    ALLOWING = 56  # these three
 
 
 cdef enum Collecting:
@@ -251,6 +252,7 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
 cdef object stats_of(const Statistics& counts, object allocations=*)
 cdef void check_queues(DeviceState* device) noexcept nogil  # those that there are, and all that are made later
 cdef void uncheck_queue(QueueState* queue) noexcept nogil
+cdef void watch_queue(QueueState* queue, bint watched) noexcept nogil
 cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil

@@ -372,6 +372,10 @@ cdef void uncheck_queue(QueueState* queue) noexcept nogil:
     bar(queue, BY_CHECK, False)
 
 
+cdef void watch_queue(QueueState* queue, bint watched) noexcept nogil:
+    bar(queue, BY_WATCH, watched)
+
+
 cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
     """Bar the null queue while a blocking queue is captured, because it would have to come after that queue."""
     cdef QueueState* null_queue = queue.device.null_queue

@@ -16,7 +16,8 @@ from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
     BY_CHECK, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
-    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue
+    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue,
+    watch_queue
 )
 from forebay.events.event cimport Event
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
@@ -192,6 +193,12 @@ cdef class Queue:
         """Tell the checker of races nothing of this queue's commands."""
         with nogil:
             uncheck_queue(self.state)
+
+    def _watch(self, watched: bool) -> None:
+        """Tell `watch_uses`'s watcher what memory this queue's commands use, or not any more."""
+        cdef bint wanted = watched
+        with nogil:
+            watch_queue(self.state, wanted)
 
     def _come_after_unseen(self) -> None:
         """Tell the checker of races that the queue waits for something that it cannot see."""

@@ -3,14 +3,21 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.state cimport BY_CHECK, BY_STEP, DeviceState, QueueState
+from forebay.core.state cimport ALLOWING, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
 from forebay.core.uses cimport Uses
 from forebay.races.engine cimport Moment, Use
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
     """Return whether a command is to be told to the checker: the queue is checked, and not captured."""
-    return queue.barred & ~<uint32_t> BY_STEP == BY_CHECK
+    return queue.barred & ~<uint32_t> (BY_STEP | BY_WATCH) == BY_CHECK
+
+
+cdef inline bint is_told(const QueueState* queue) noexcept nogil:
+    """Return whether `command` is to be told what memory a command uses: the queue is checked or watched, and not
+    captured.
+    """
+    return queue.barred & (BY_CHECK | BY_WATCH) != 0 and queue.barred & ~<uint32_t> ALLOWING == 0
 
 
 cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint32_t what) noexcept

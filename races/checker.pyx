@@ -30,6 +30,7 @@ from forebay.races import reports
 from forebay.races.reports import Told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 cdef extern from "Python.h":
@@ -198,7 +199,28 @@ cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint
 # -- commands
 
 
+cdef object uses_watcher = None
+
+
+def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
+    """Call `watcher` before each command of the queues that are watched (`Queue._watch`), or nobody any more.
+
+    It is given the Queue, and the addresses of the `Uses` of the memory that the command uses.
+    """
+    global uses_watcher
+    uses_watcher = watcher
+
+
 cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1:
+    cdef size_t i
+    if uses_watcher is not None and state.barred & BY_WATCH:
+        uses_watcher(queue, {<uintptr_t> uses[i].memory for i in range(uses.size())})
+    if is_checked(state):
+        check_command(queue, state, uses)
+    return 0
+
+
+cdef int check_command(object queue, QueueState* state, vector[Use]& uses) except -1:
     cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
     cdef Queue* own = queue_of(queue, state)
@@ -258,6 +280,8 @@ cdef void withdraw(vector[Use]& uses) noexcept:
 cdef int on_host(DeviceState* device, vector[Use]& uses) except -1:
     """Judge what the host itself does with memory at once: it must have waited for what came before."""
     cdef vector[Conflict] found
+    if not device.checked:
+        return 0
     engine.find_conflicts(NULL, uses, found)
     if not found.empty():
         error = tell(found, None, line_of_program())

@@ -31,7 +31,7 @@ from forebay.queues.launch.launch cimport (
 )
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport command, is_checked, withdraw
+from forebay.races.checker cimport command, is_told, withdraw
 from forebay.races.engine cimport Use
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
@@ -225,7 +225,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
 cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
     """Launch on a queue that may be checked for races."""
     cdef vector[Use] uses
-    if not is_checked(bound.state):
+    if not is_told(bound.state):
         return launch_bound_uncommon(bound, status)
     add_launch(
         bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)

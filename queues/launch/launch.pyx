@@ -16,7 +16,7 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
-from forebay.races.checker cimport command, go_on, goes_on, is_checked, on_host, withdraw
+from forebay.races.checker cimport command, go_on, goes_on, is_told, on_host, withdraw
 from forebay.races.engine cimport Use
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
@@ -225,7 +225,7 @@ cdef int launch_uncommon(
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     try:
-        if is_checked(state) and not goes_on():  # first, because a grid may run any code, another thread's too
+        if is_told(state) and not goes_on():  # first, because a grid may run any code, another thread's too
             return launch_checked(
                 queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
         if views.unusual == HAS_BYTES and basis == NULL:

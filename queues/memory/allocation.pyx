@@ -145,8 +145,17 @@ cdef PackedPointer pointer_to(OwnedMemory memory):
     return pointer
 
 
+cdef uint64_t exposed = 0
+
+
+cdef uint64_t exposures() noexcept:
+    return exposed
+
+
 cdef void expose(Allocation allocation) noexcept:
     """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
+    global exposed
+    exposed += 1
     allocation.exposed += 1
     allocation.uses.generation += 1
 

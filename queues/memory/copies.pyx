@@ -29,7 +29,9 @@ from forebay.queues.memory.allocation cimport (
     OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.races.checker cimport command, go_on, goes_on, is_checked, named, note_point, on_host, use_of, withdraw
+from forebay.races.checker cimport (
+    command, go_on, goes_on, is_checked, is_told, named, note_point, on_host, use_of, withdraw
+)
 from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
@@ -59,7 +61,7 @@ cdef struct End:
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
-    if is_checked(state) and not goes_on():
+    if is_told(state) and not goes_on():
         return copy_checked(queue, state, dst, src)
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
@@ -210,7 +212,7 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
     cdef vector[Use] uses
-    if is_checked(state):
+    if is_told(state):
         add_use(src, False, "copy", uses)
         command(queue, state, uses)
     submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)

@@ -8,7 +8,7 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.races.checker cimport command, go_on, goes_on, is_checked, withdraw
+from forebay.races.checker cimport command, go_on, goes_on, is_told, withdraw
 from forebay.races.engine cimport Use
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
@@ -36,7 +36,7 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     cdef Order order
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
-    if is_checked(state) and not goes_on():
+    if is_told(state) and not goes_on():
         return fill_checked(queue, state, buffer, first, size)
     if buffer.nbytes == 0:
         return 0

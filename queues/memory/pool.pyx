@@ -34,7 +34,7 @@ from forebay.queues.memory.slabs cimport (
     points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
     take_own
 )
-from forebay.races.checker cimport command, is_checked, line_of_program, made, named, use_of
+from forebay.races.checker cimport command, is_checked, is_told, line_of_program, made, named, use_of
 from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
 from forebay.sync.points cimport carry_pending
@@ -371,7 +371,7 @@ cdef class MemoryPool:
         buffer.memory.address = lease.address
         buffer.memory.offset = buffer.start = 0
         buffer.memory.kind = kind.code
-        if is_checked(state):
+        if is_told(state):
             note_alloc(queue, state, buffer)
         return buffer
 
@@ -598,8 +598,9 @@ cdef int submit_free(object queue, QueueState* state) except -1:
 cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
     cdef vector[Use] uses
-    made(buffer.allocation.uses, buffer.nbytes)
-    buffer.allocation.made_at = line_of_program()
+    if is_checked(state):
+        made(buffer.allocation.uses, buffer.nbytes)
+        buffer.allocation.made_at = line_of_program()
     uses.push_back(use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, named("alloc", "")))
     return command(queue, state, uses)
 
@@ -625,7 +626,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
     if type(native) is not Lease:
         native.check_live()
-    if is_checked(state):
+    if is_told(state):
         check_free(queue, state, allocation)
     if type(native) is not Lease:
         submit_free(queue, state)

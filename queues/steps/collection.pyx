@@ -18,8 +18,8 @@ from forebay.core.plan cimport (
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    BY_CHECK, BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, QueueState,
-    refusal, release_queue_state, retain_queue_state, submit_collected
+    BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting,
+    QueueState, refusal, release_queue_state, retain_queue_state, submit_collected
 )
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.lifetimes.retired cimport retire_after
@@ -132,7 +132,7 @@ cdef Collecting collect(
         return TO_BE_RECORDED
     if not queue.lock.try_lock():
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    if queue.barred & ~<uint32_t> BY_CHECK != BY_STEP:
+    if queue.barred & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         queue.lock.unlock()
         return NOT_COLLECTED
     if owes_null_wait(queue):

@@ -16,11 +16,9 @@ class Limits(NamedTuple):
     spirv: bool
 
 
-def most_held(info):
-    """How many queues a test may hold or let wait while others have to get on. On CUDA each of them occupies one of the
-    hardware's connections, which all streams share: see docs/cuda.md.
-    """
-    return 24 if info.backend == "cuda" else 1 << 16
+def most_held(device):
+    """How many queues a test may hold or let wait while others have to get on: see `DriverDevice.most_held`."""
+    return device.driver.most_held or 1 << 16
 
 
 def limits(info):

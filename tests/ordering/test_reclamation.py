@@ -214,7 +214,7 @@ def test_a_close_asks_another_devices_queue_once_however_much_waits_for_it(devic
 
 def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue, hold):
     """Only collections find it, which look at few queues each and begin where the last one ended."""
-    count = min(40, most_held(device.info))
+    count = min(40, most_held(device))
     _queues = busy_queues(device, kernels, hold, count)
     first = len(calls)
     for _ in range(2000):

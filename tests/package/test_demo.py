@@ -19,8 +19,11 @@ REAL = pytest.mark.needs("real hardware")
 @pytest.mark.parametrize(("tiles", "queues"), [(2, 2), pytest.param(3, 2, marks=REAL), pytest.param(1, 1, marks=REAL)])
 def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
     image = pytest.importorskip("matplotlib.image")
-    done = python("-m", "examples.photo", "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues)
+    arguments = "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues
+    done = python("-m", "examples.photo", *arguments, FOREBAY_STATS=1)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "what process" in done.stderr
+    assert "costly habits" not in done.stderr, done.stderr
     first, *_, last = done.stdout.splitlines()
     assert first.startswith("device: ")
     assert last.startswith("OK: ")

@@ -19,8 +19,11 @@ HEAT = ("-m", "examples.heat", "--size", 96, "--steps", 60)
 
 
 def checked(*arguments):
-    done = python(*arguments)
+    """Run an example. It does nothing without need."""
+    done = python(*arguments, FOREBAY_STATS=1)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "what process" in done.stderr
+    assert "costly habits" not in done.stderr, done.stderr
     first, *rest = done.stdout.splitlines()
     assert first.startswith("device: ")
     assert [line for line in rest if line.startswith("OK: ")]

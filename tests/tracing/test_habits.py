@@ -6,44 +6,9 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.tracing import habits as h
-from forebay.tracing import watching
+from forebay.tracing import findings, host_waits, queue_waits, repetitions, watching
 from tests.conftest import DEVICES
 from tests.helpers.processes import command, python
-
-
-@pytest.fixture
-def find():
-    """``find(function)``: the habits that it shows, as {what: times}, and all that `Habits.end` returns."""
-
-    def find(function):
-        habits = h.Habits()
-        habits.begin()
-        try:
-            function()
-        finally:
-            stats, found = habits.end()
-        find.stats, find.all = stats, found
-        assert watching.listeners == ()
-        times = {}
-        for habit in found:
-            assert habit.line.rpartition(":")[0] == __file__
-            times[habit.what] = times.get(habit.what, 0) + habit.times
-        return times
-
-    return find
-
-
-@pytest.fixture
-def own(make_queue):
-    return make_queue(blocking=False)
-
-
-@pytest.fixture
-def buffer(device):
-    with device.zeros(100, "i4") as buffer:
-        device.finish()
-        yield buffer
 
 
 def lines_of(found, what):
@@ -76,15 +41,16 @@ def test_waits_for_what_is_done(find, device, own, program, buffer):
         device.finish()
         event.wait()
 
-    assert find(run) == {h.NEEDLESS: 6}
-    assert sorted(lines_of(find.all, h.NEEDLESS).values()) == [1, 1, 1, 3]
+    assert find(run) == {host_waits.NEEDLESS: 6}
+    assert sorted(lines_of(find.all, host_waits.NEEDLESS).values()) == [1, 1, 1, 3]
     assert all(habit.ticks > 0 for habit in find.all)
 
 
-def test_the_finish_inside_another_call_is_not_the_programs(find, own, buffer):
+def test_the_finish_inside_another_call_is_not_the_programs(find, own, program, buffer):
     def run():
-        buffer.get(queue=own)
-        buffer.get(queue=own)
+        for _ in range(2):
+            own.launch(program["add"], 10, 10, buffer, 1)
+            buffer.get(queue=own)
 
     assert find(run) == {}
 
@@ -129,22 +95,24 @@ def test_queues_finished_one_after_another(find, make_queue, program, buffer):
             queue.launch(program["add"], 10, 10, buffer, 1)
             queue.finish()
 
-    assert find(run) == {h.ONE_BY_ONE: 2 * 3}
+    assert find(run) == {host_waits.ONE_BY_ONE: 2 * 3}
 
 
 def test_the_null_queue_and_blocking_queues_that_wait_for_each_other(find, device, make_queue, program, buffer, hold):
     queue, null = make_queue(), device.null_queue
     hold(queue)
 
-    def run():
-        for _ in range(3):
+    def run(turns):
+        for _ in range(turns):
             queue.launch(program["add"], 10, 10, buffer, 1)
             null.launch(program["add"], 10, 10, buffer, 1)
 
     before = device.stats.waits_made
-    assert find(run) == {h.SERIALIZED: 5}
-    assert sorted(lines_of(find.all, h.SERIALIZED).values()) == [2, 3]
-    assert sum(habit.waits for habit in find.all) == device.stats.waits_made - before == 5
+    assert find(lambda: run(findings.OFTEN + 1)) == {queue_waits.SERIALIZED: 2 * findings.OFTEN + 1}
+    assert sorted(lines_of(find.all, queue_waits.SERIALIZED).values()) == [findings.OFTEN, findings.OFTEN + 1]
+    waits = device.stats.waits_made - before
+    assert sum(habit.waits for habit in find.all) == waits == 2 * findings.OFTEN + 1
+    assert find(lambda: run(findings.OFTEN - 2)) == {}  # to be joined by the null queue now and then is no loop
 
 
 def test_waits_that_the_program_asked_for_are_none(find, make_queue, program, buffer):
@@ -174,7 +142,7 @@ def test_bytes_that_are_there_already(find, device, own, program, buffer):
             own.copy(buffer[:50], host[:50])
             own.copy(buffer[:50], host[:50])  # 1
 
-        assert find(run) == {h.UNCHANGED: 5}
+        assert find(run) == {repetitions.UNCHANGED: 5}
         assert sum(habit.nbytes for habit in find.all) == 4 * 400 + 200
         own.finish()
 
@@ -192,7 +160,7 @@ def test_a_program_that_is_built_again(find, device):
         with pytest.raises(fb.BuildError):
             device.program("no kernel")
 
-    assert find(run) == {h.COMPILED_AGAIN: 2}
+    assert find(run) == {repetitions.COMPILED_AGAIN: 2}
 
 
 @pytest.mark.needs("Level Zero")
@@ -211,7 +179,7 @@ def test_steps_that_do_not_repeat(find, make_queue, program, buffer):
         repeats.close()
         differs.close()
 
-    assert list(find(run)) == [h.UNLIKE]
+    assert list(find(run)) == [repetitions.UNLIKE]
 
 
 def test_wrong_arguments_are_the_same_errors(find, device, own, buffer):
@@ -236,7 +204,7 @@ def test_the_counters_of_devices_that_are_gone_count(find, device, program):
             with fb.Device(device.name, private=True) as another:
                 another.queue().launch(another.program("kernel void mine() { }")["mine"], 1, 1)
 
-    assert set(find(run)) == {h.COMPILED_AGAIN}
+    assert set(find(run)) == {repetitions.COMPILED_AGAIN}
     assert [name for name, stats in find.stats if stats.launches == 1] == [device.name] * 2
 
 
@@ -263,8 +231,11 @@ def test_each_thread_is_judged_for_itself(find, make_queue, program, device):
 
 def test_the_report_has_the_line_and_the_cost():
     stats = fb.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
-    habits = [h.Habit(h.UNCHANGED, "app.py:12", 3, 2_000_000, 4096), h.Habit(h.SERIALIZED, "", 5, waits=7)]
-    text = h.report([("opencl:cpu:0", stats)], habits, 0.5)
+    habits = [
+        findings.Habit(repetitions.UNCHANGED, "app.py:12", 3, 2_000_000, 4096),
+        findings.Habit(queue_waits.SERIALIZED, "", 5, waits=7),
+    ]
+    text = findings.report([("opencl:cpu:0", stats)], habits, 0.5)
     assert "1,234,567 launches" in text
     assert "3 of 4 waits" in text
     assert "app.py:12: 3 ×, 1.000 ms, 4,096 bytes" in text
@@ -299,7 +270,7 @@ def test_a_program_ends_with_a_report(end, status):
     assert done.stdout == ""
     assert "1 launches" in done.stderr
     assert "<string>:7: 1 ×" in done.stderr
-    assert h.NEEDLESS in done.stderr
+    assert host_waits.NEEDLESS in done.stderr
 
 
 @pytest.mark.needs("no validation layer", "the default device")
@@ -314,5 +285,5 @@ def test_a_forked_child_reports_nothing():
 def test_a_trace_and_stats_at_once(tmp_path):
     done = with_stats(START, FOREBAY_TRACE=tmp_path / "t.json")
     assert done.returncode == 0, done.stderr
-    assert h.NEEDLESS in done.stderr
+    assert host_waits.NEEDLESS in done.stderr
     assert (tmp_path / "t.json").stat().st_size > 1000

@@ -86,6 +86,7 @@ class CudaDevice(DriverDevice):
     timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
     reads_pageable_late = False
+    most_held = 24  # each occupies one of the hardware's 32 connections; measured, see docs/cuda.md
     languages = LANGUAGES
 
     def __init__(self, info: DeviceInfo) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from forebay.tracing.habits import measure_ticks
+from forebay.tracing.findings import measure_ticks
 from forebay.tracing.recording import Recording
 from forebay.tracing.timeline import QueueTrack, Slice, build_timeline
 

@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING
 from forebay.queues import queue as queues
 from forebay.tracing import calls
 from forebay.tracing.chrome import write
-from forebay.tracing.habits import Habits, measure_ticks, report
+from forebay.tracing.findings import measure_ticks, report
+from forebay.tracing.habits import Habits
 from forebay.tracing.ranges import LIBRARIES, Ranges
 from forebay.tracing.recording import Recorder
 

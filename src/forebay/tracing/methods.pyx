@@ -1,9 +1,20 @@
-"""Replaces methods of compiled classes while somebody watches them, so that nothing is added to them for that."""
+"""Replaces methods of compiled classes while somebody watches them, so that nothing is added to them for that; and says
+what is known of memory.
+"""
+
+import weakref
+from typing import TYPE_CHECKING
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
+from forebay.core.uses cimport Uses, generation_of, release_uses, retain_uses
+from forebay.events.event cimport Event
+from forebay.queues.memory.allocation cimport exposures
 from forebay.queues.memory.buffer cimport Buffer
+
+if TYPE_CHECKING:
+    from forebay.queues.queue import Queue
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -23,6 +34,52 @@ def replace(owner: type, name: str, method: object) -> object:
     return old
 
 
-def place_of(Buffer buffer) -> tuple[int, int, int]:
-    """Where the bytes of a buffer lie, for as long as its memory is open: allocation, offset, number of bytes."""
-    return <uintptr_t> buffer.allocation.uses, buffer.start, buffer.nbytes
+cdef class Memory:
+    """Knows one piece of memory again, and when it was given back, without keeping it."""
+
+    cdef Uses* uses  # retained, or other memory could have its address later
+    cdef object __weakref__
+
+    def __dealloc__(self):
+        release_uses(self.uses)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody has the memory any more."""
+        return self.uses.references.load() == 1  # there is one object of each
+
+
+_known: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
+
+
+def memory_of(Buffer buffer) -> Memory:
+    """The memory that a buffer lies in: the same object for all its views, as long as somebody has it."""
+    cdef Uses* uses = buffer.allocation.uses
+    cdef Memory memory = _known.get(<uintptr_t> uses)
+    if memory is None:
+        memory = Memory.__new__(Memory)
+        memory.uses = retain_uses(uses)
+        _known[<uintptr_t> uses] = memory
+    return memory
+
+
+def place_of(Buffer buffer) -> tuple[Memory, int, int]:
+    """Where the bytes of a buffer lie: memory, offset, number of bytes."""
+    return memory_of(buffer), buffer.start, buffer.nbytes
+
+
+def version_of(Buffer buffer) -> tuple[int, int] | None:
+    """A value that differs when something may have written to the buffer; None when that is not known."""
+    if buffer.allocation.exposed:
+        return None
+    return generation_of(buffer.allocation.uses), buffer.allocation.state.unseen_writes.load()
+
+
+def producer_of(Event event) -> Queue | None:
+    """The queue that an event was recorded on last; None when that is gone, and before the first record."""
+    return None if event.marker == NULL else event.queue()
+
+
+def times_exposed() -> int:
+    """How often somebody was let read and write memory without forebay's knowledge: NumPy's views, other packages."""
+    return exposures()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Protocol
 
 from forebay.events.event import Event
@@ -25,7 +25,9 @@ from forebay.queues.queue import Queue
 from forebay.tracing.calls import ticks
 from forebay.tracing.methods import replace
 
-WATCHED: dict[type, tuple[str, ...]] = {
+Names = Mapping["type | ModuleType", tuple[str, ...]]
+
+WATCHED: Names = {
     Queue: ("finish", "copy", "host", "step"),
     Event: ("wait",),
     Device: ("finish", "program", "queue", "_disband"),
@@ -44,9 +46,9 @@ class Call:
     Attributes
     ----------
     name : str
-        Class and method.
+        Class and method, or a function.
     arguments : tuple
-        The object itself is the first.
+        The object itself is the first of a method's.
     line : str
         Of the program: ``file:line``; empty when no Python code outside forebay is below.
     thread : int
@@ -81,7 +83,8 @@ class Listener(Protocol):
 
 
 listeners: tuple[Listener, ...] = ()
-_originals: dict[tuple[type, str], Any] = {}
+_told: dict[tuple[Any, str], tuple[Listener, ...]] = {}  # of each method or function
+_originals: dict[tuple[Any, str], Any] = {}
 _lock = threading.Lock()
 
 
@@ -93,16 +96,27 @@ def line_of_program() -> str:
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def add(listener: Listener) -> None:
-    """Tell a listener of all calls that begin from now on."""
+def modules_of_callers() -> Iterator[str]:
+    """The names of the modules whose code this thread is in, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame.f_globals.get("__name__", "")
+        frame = frame.f_back
+
+
+def add(listener: Listener, more: Names | None = None) -> None:
+    """Tell a listener of all calls that begin from now on: of WATCHED, and of `more`, which others are not told of."""
     global listeners
     with _lock:
         listeners = (*listeners, listener)
         if len(listeners) == 1:
             queues.watchers.append(_queue_made)
-            for owner, names in WATCHED.items():
+        for watched in (WATCHED, more or {}):
+            for owner, names in watched.items():
                 for name in names:
-                    _originals[owner, name] = _replace(owner, name, _watched(owner, name))
+                    _told[owner, name] = (*_told.get((owner, name), ()), listener)
+                    if (owner, name) not in _originals:
+                        _originals[owner, name] = _replace(owner, name, _watched(owner, name))
 
 
 def remove(listener: Listener) -> None:
@@ -112,9 +126,11 @@ def remove(listener: Listener) -> None:
         listeners = tuple(each for each in listeners if each is not listener)
         if not listeners and _originals:
             queues.watchers.remove(_queue_made)
-            for (owner, name), original in _originals.items():
-                _replace(owner, name, original)
-            _originals.clear()
+        for (owner, name), told in list(_told.items()):
+            _told[owner, name] = tuple(each for each in told if each is not listener)
+            if not _told[owner, name]:
+                del _told[owner, name]
+                _replace(owner, name, _originals.pop((owner, name)))
 
 
 def _queue_made(queue: Queue) -> None:
@@ -122,23 +138,24 @@ def _queue_made(queue: Queue) -> None:
         listener.queue_made(queue)
 
 
-def _replace(owner: type, name: str, method: Any) -> Any:
+def _replace(owner: type | ModuleType, name: str, method: Any) -> Any:
     old = vars(owner)[name]
     try:
         setattr(owner, name, method)
     except TypeError:  # a compiled class
+        assert isinstance(owner, type)
         replace(owner, name, method)
     return old
 
 
-def _watched(owner: type, name: str) -> Callable[..., Any]:
-    """Make what stands in for a method."""
+def _watched(owner: type | ModuleType, name: str) -> Callable[..., Any]:
+    """Make what stands in for a method or function."""
     original = vars(owner)[name]
-    full_name = f"{owner.__name__}.{name}"
+    full_name = f"{owner.__name__}.{name}" if isinstance(owner, type) else name
 
     @functools.wraps(original)
     def method(*arguments: Any, **keywords: Any) -> Any:
-        told = listeners
+        told = _told.get((owner, name), ())
         call = Call(full_name, arguments, keywords, line_of_program(), threading.get_native_id(), 0, 0, None, False, {})
         for listener in told:
             listener.began(call)

@@ -22,6 +22,8 @@ import forebay as fb
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
 from forebay.queues.graphs.lanes import BRANCHES, segments_of
+from forebay.tracing.habits import Habits
+from forebay.tracing.queue_waits import HELD
 from tests.graphs.test_branch_calls import graphs
 from tests.graphs.test_lanes import ancestors
 from tests.helpers import processes
@@ -324,6 +326,28 @@ def test_a_graph_that_changes_again_and_again_has_the_same_nodes(device, kernels
     now = standin.there_are()
     assert now["graphs"] == now["executables"] <= before["graphs"] + 1
     queue.finish()
+
+
+def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(device, kernels):
+    habits, buffer = Habits(), device.empty(64, "u4")
+
+    def hold(count):
+        """Hold one queue of so many, and let the others wait for it."""
+        first, *others = (device.queue(blocking=False) for _ in range(count))
+        with first._gate():
+            for queue in others:
+                queue.wait(first)
+                queue.launch(kernels["advance"], 4, 16, buffer, 1)
+        device.finish()
+
+    habits.begin()
+    try:
+        hold(24)
+        hold(25)
+    finally:
+        _, found = habits.end()
+    assert [habit.what for habit in found] == [HELD.format(held=25, most=24)]
+    assert found[0].line.startswith(f"{__file__}:")
 
 
 # -- graphs
