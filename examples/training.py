@@ -182,6 +182,7 @@ def main(steps: int) -> None:
     """Train a network in steps and launch by launch, and compare the results with each other and with NumPy's."""
     device = fb.Device()
     print(f"device: {device.name}, {steps} steps of {3 * (len(WIDTHS) - 1)} launches")
+    Training(device).run(min(steps, 100), True)  # some drivers compile a kernel only when it is first launched
     found = []
     for together, name in ((False, "launch by launch"), (True, "in q.step()     ")):
         training = Training(device)
