@@ -18,7 +18,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-cuda test-levelzero test-sycl test-on-sycl test-repeat check bench docs wheels clean
+.PHONY: help demo test test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -26,6 +26,7 @@ help:
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
+	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
 	@echo "make check           check formatting, linting and types"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
@@ -73,6 +74,14 @@ test-sycl:
 test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+# Dask and Ray, on this machine, with four workers.
+test-clusters:
+	@$(MAKE) --no-print-directory VENV=$(VENV)-clusters test-on-clusters
+
+test-on-clusters: $(VENV)/with-cpu,clusters,pytest $(VENV)/observers
+	@$(BIN)/python -m forebay default
+	@$(BIN)/python -m pytest tests/package/test_cluster_examples.py $(ARGS)
 
 bench: $(VENV)/with-cpu,bench $(VENV)/built
 	@$(BIN)/python -m microbench $(ARGS)
@@ -126,6 +135,6 @@ $(VENV)/python: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf build dist $(VENV) $(VENV)-wheels *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
+	rm -rf build dist $(VENV) $(VENV)-clusters $(VENV)-wheels *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
 	find $(ROOMS) $(OBSERVERS) -name '*.so' -delete
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

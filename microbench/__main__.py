@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import forebay as fb
 from forebay.core.errors import how_to_install
@@ -83,8 +83,12 @@ def run(
     with fb.Device(device) as opened:
         bench = Bench(opened, quick, rounds or usual["rounds"], calls or usual["calls"], only)
         rows = []
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("left:"), TimeRemainingColumn(),
+        )  # fmt: skip
+        shown = Console(stderr=True)
+        with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
             task = progress.add_task("", total=sum(map(bench.turns, chosen)))
             for number, case in enumerate(chosen, 1):
                 progress.update(task, description=case.name)

@@ -58,6 +58,7 @@ from forebay.queues.graphs.captures.capture import Capture
 from forebay.queues.graphs.captures.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
+from forebay.queues.kernels.build_progress import shown_while_building
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.sharing.foreign import host_array, name_of as name_of_type
@@ -768,7 +769,7 @@ cdef class Device:
         self._check_open()
         source, options = read_source(source, options)
         began = time.perf_counter()
-        with finished_before_exit("program()"):
+        with finished_before_exit("program()"), shown_while_building(f"a program for {self.name}"):
             compiled = compiled_source(self, source, options)
             natives = self.driver.build(compiled.language, compiled.source, compiled.options)
         program = self._program_of(natives, compiled.source, compiled.options, compiled.symbols)

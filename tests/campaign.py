@@ -175,8 +175,12 @@ def main(programs, seed, processes, watch, failures, step, worker):
         work_with_failures(seeds) if failures else work(seeds, watch)
         return
     console, began = Console(highlight=False), time.monotonic()
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as progress:
+    columns = (
+        BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TextColumn("left:"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    shown = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=shown, disable=not shown.is_terminal) as progress:
         campaign = Campaign(progress, programs, watch, failures)
         threads = [threading.Thread(target=campaign.run, args=(seeds[i::processes],)) for i in range(processes)]
         [thread.start() for thread in threads]

@@ -474,7 +474,8 @@ def main(
         NVRTC[:] = [NvrtcCompiler((major, minor), 99000)]
     if device:
         os.environ["FOREBAY_DEVICE"] = device
-    found = outcomes_of(folder, only, lambda paths: track(paths, console=Console(stderr=True)))
+    shown = Console(stderr=True)
+    found = outcomes_of(folder, only, lambda paths: track(paths, console=shown, disable=not shown.is_terminal))
     table = Table("file", "kernel", "outcome", "cause")
     for outcome in found:
         if outcome.state != "loads":

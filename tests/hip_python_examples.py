@@ -29,6 +29,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import track
 from rich.table import Table
 
 from forebay.core.errors import Error
@@ -183,7 +184,8 @@ def main(folder: Path, device: tuple[str, ...], timeout: float) -> None:
     with tempfile.TemporaryDirectory(prefix="hip-python-") as own:
         there = Path(own) / "copy"
         copy(folder, there)
-        for program in examples_below(folder):
+        shown = Console(stderr=True)
+        for program in track(list(examples_below(folder)), "running", console=shown, disable=not shown.is_terminal):
             reason = "Cython" if program.suffix == ".pyx" else why_not((folder / program).read_bytes())
             outcomes = [
                 Outcome("out of scope", reason) if reason else run(there / program, device, timeout)

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from pathlib import Path
@@ -27,10 +28,12 @@ def failed(report):
 def main():
     times, command, red = int(sys.argv[1]), sys.argv[2:], defaultdict(list)
     hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    began = time.monotonic()
     try:
         for turn in range(1, times + 1):
-            seed = random.getrandbits(32)
-            print(f"forebay: run {turn} of {times}, seed {seed}", file=sys.stderr)
+            seed, spent = random.getrandbits(32), time.monotonic() - began
+            left = f", {spent / (turn - 1) * (times - turn + 1) / 60:.0f} min left" if turn > 1 else ""
+            print(f"forebay: run {turn} of {times}, seed {seed}{left}", file=sys.stderr)
             with tempfile.TemporaryDirectory() as folder:
                 report = Path(folder, "report.xml")
                 done = subprocess.run([*command, f"--randomly-seed={seed}", f"--junitxml={report}"], check=False)

@@ -28,6 +28,7 @@ OURS = {"forebay", "forebay bound"}
 def run(*words):
     done = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
+    assert done.stderr == "", "quiet where there is no terminal"
     return done.output
 
 
@@ -281,6 +282,14 @@ def test_the_installed_command_is_the_same():
     text = output_of("-m", "forebay", "bench", "run", "--help")
     for name in CASES:
         assert name in text
+
+
+def test_a_terminal_is_shown_how_much_is_left():
+    words = ["launch", "--quick", "--rounds", "2", "--calls", "2", "--layer", "forebay"]
+    done = CliRunner().invoke(main, words, env={"FORCE_COLOR": "1"}, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "left:" in done.stderr
+    assert "left:" not in done.stdout
 
 
 def test_an_unknown_case_is_refused_with_the_cases():

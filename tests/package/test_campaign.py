@@ -38,8 +38,11 @@ def reports(monkeypatch):
 
 @pytest.mark.needs("the default device")
 def test_it_compares_and_counts():
-    done = python("-m", "tests.campaign", "--programs", 20, "--seed", 40, "--processes", 2, **{VARIABLE: DEVICES[0]})
+    options = {VARIABLE: DEVICES[0], "FORCE_COLOR": "1"}  # as on a terminal
+    done = python("-m", "tests.campaign", "--programs", 20, "--seed", 40, "--processes", 2, **options)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "left:" in done.stderr
+    assert "left:" not in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["programs", "20,", "from", "seed", "40"] in lines
     assert ["wrong", "0"] in lines
@@ -49,6 +52,7 @@ def test_it_compares_and_counts():
 def test_programs_with_calls_that_fail_end_no_process_and_leave_nothing():
     done = python("-m", "tests.campaign", "--failures", "--programs", 50, **{VARIABLE: DEVICES[0]})
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == "", "quiet where there is no terminal"
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["wrong", "0"] in lines
     (failed,) = (line[3] for line in lines if line[:3] == ["calls", "that", "failed"])

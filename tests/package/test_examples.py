@@ -87,6 +87,48 @@ def test_small_products_on_many_queues(queues):
     assert "0 waits between queues" in output
 
 
+def test_requests_are_answered_on_one_queue_and_on_many(tmp_path):
+    draws = importlib.util.find_spec("matplotlib") is not None
+    picture = ("--output", tmp_path / "inference.png") if draws else ()
+    output = checked("-m", "examples.inference", "--requests", 20, "--repeats", 1, *picture)
+    assert "\n 20 queues: half of the questions" in output
+    if draws:
+        picture_at(tmp_path / "inference.png")
+
+
+def test_a_network_learns_the_same_in_steps_and_without():
+    output = checked("-m", "examples.training", "--steps", 600)
+    assert "OK: the same both ways" in output
+    assert float(output.split(" is off by ")[1].split()[0]) < 0.2
+
+
+def test_a_trace_shows_what_overlaps(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("skimage")
+    shown = ("--trace", tmp_path / "traces", "--output", tmp_path / "pipeline.png")
+    output = checked("-m", "examples.pipeline", "--pictures", 4, "--passes", 1, *shown)
+    assert "one queue: " in output
+    picture_at(tmp_path / "pipeline.png")
+    from examples.pipeline import ROOMS, commands_in
+
+    assert ROOMS < 4  # or no memory is used twice
+    for name, tracks in (("one-queue", 1), ("three-queues", 3)):
+        ran = commands_in(tmp_path / "traces" / f"{name}.json")
+        assert len(ran) == 4 * 3
+        assert {each.track for each in ran} == set(range(tracks))
+
+
+def test_shares_of_a_trace():
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("skimage")
+    from examples.pipeline import Ran, shares
+
+    one_after_another = [Ran(0, "copy", 0, 1), Ran(0, "median", 1, 3), Ran(0, "copy", 4, 5)]
+    assert shares(one_after_another) == (0.8, 0)
+    assert shares([*one_after_another, Ran(1, "copy", 2, 4), Ran(2, "copy", 2, 3)]) == (1, 0.2)
+    assert shares([]) == (0, 0)
+
+
 JACOBI = ("-m", "examples.jacobi", "--size", 50, 22, "--steps", 300, "--every", 120)
 
 

@@ -21,6 +21,7 @@ from forebay.hiprtc.compiler import compile_bitcode, compile_hip
 from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
+from forebay.queues.kernels.build_progress import shown_while_building
 from forebay.queues.kernels.languages import language_of
 from forebay.queues.kernels.program import Compiled
 from forebay.queues.kernels.signatures import KernelInfo, VariableSignature
@@ -78,7 +79,8 @@ def prepare(
     source = source.removeprefix("\ufeff")  # a byte order mark, which only begins a file
     compiler = device.driver.cpp_compiler()
     if compiler is not None:
-        made = compile_cpp(compiler, source, name, headers, options, expressions)
+        with shown_while_building(f"HIP C++ for {device.name}"):
+            made = compile_cpp(compiler, source, name, headers, options, expressions)
         return Prepared(made.code, (), made.kernels, made.variables, made.lowered, made.log)
     if Language.SPIRV not in device.driver.languages:
         raise NotSupportedError(
@@ -90,9 +92,10 @@ def prepare(
     if clang is None:
         raise NotInstalledError(f"HIP C++: {why}")
     driver = device.driver
-    made = compile_hip(
-        clang, source, name, headers, options, expressions, driver.expect_spirv, driver.unrolls_recursion
-    )
+    with shown_while_building(f"HIP C++ for {device.name}"):
+        made = compile_hip(
+            clang, source, name, headers, options, expressions, driver.expect_spirv, driver.unrolls_recursion
+        )
     return Prepared(made.code, options.opencl, made.kernels, made.variables, made.lowered, made.log)
 
 
@@ -112,7 +115,8 @@ def prepare_for_linking(
     if clang is None or Language.SPIRV not in device.driver.languages:
         message = f"-fgpu-rdc: only clang links, for devices that take SPIR-V: {why or device.name}"
         raise BuildError(message, log=message)
-    return compile_bitcode(clang, source, name, headers, options)
+    with shown_while_building(f"HIP C++ for {device.name}"):
+        return compile_bitcode(clang, source, name, headers, options)
 
 
 def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> Compiled:

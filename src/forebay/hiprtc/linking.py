@@ -14,6 +14,7 @@ from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.code import pack_code
 from forebay.hiprtc.compiler import link_bitcode
 from forebay.hiprtc.options import Options
+from forebay.queues.kernels.build_progress import shown_while_building
 from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
 
 __all__ = [
@@ -176,7 +177,8 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
         clang, why = find_clang()
         if clang is None or Language.SPIRV not in device.driver.languages:
             raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
-        made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
+        with shown_while_building(f"HIP C++ for {device.name}"):
+            made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
         device.program(made.code).close()
     except Error as error:
         hiprtc_link_state.log = getattr(error, "log", "") or str(error)

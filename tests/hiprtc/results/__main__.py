@@ -83,10 +83,11 @@ def main(folder: Path, device: str | None, only: str, report: Path | None) -> No
     if device:
         os.environ["FOREBAY_DEVICE"] = device
     console = Console(stderr=True)
-    found = outcomes_of(folder, only, lambda paths: track(paths, "compiling", console=console))
+    quiet = not console.is_terminal
+    found = outcomes_of(folder, only, lambda paths: track(paths, "compiling", console=console, disable=quiet))
     programs = programs_of(found, folder)
     results = []
-    for program in track(programs, "comparing", console=console):
+    for program in track(programs, "comparing", console=console, disable=quiet):
         results += results_of(program, device)
         if report:
             report.write_text(json.dumps({"kernels": len(found), "results": results}, indent=1))

@@ -1,0 +1,1 @@
+"""One picture by several processes, with Dask and with Ray."""

@@ -1,0 +1,81 @@
+"""One picture by workers of Dask and of Ray, one of which is killed: `make test-clusters` runs these."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from examples.cluster import picture
+from examples.cluster.picture import Painter, Tile, painted_alone, tiles_of
+from forebay.queues.drivers.selection import devices
+from tests.helpers.processes import ROOT, python
+
+pytestmark = [
+    pytest.mark.needs("no validation layer", "the default device"),
+    pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
+]
+PROGRAMS = {"distributed": "with_dask", "ray": "with_ray"}
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("package", PROGRAMS)
+@pytest.mark.timeout(200)
+def test_the_work_of_a_killed_worker_is_done_again(tmp_path, package):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: make test-clusters")
+    if package == "distributed":
+        import dask
+        import distributed  # noqa: F401 - which adds its settings to Dask's
+
+        assert dask.config.get("distributed.worker.multiprocessing-method") == "spawn"
+    environment = {"HOME": tmp_path, "RAY_USAGE_STATS_ENABLED": "0", "DO_NOT_TRACK": "1"}
+    done = python("-m", f"examples.cluster.{PROGRAMS[package]}", "--kill", **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    size, killed, last = done.stdout.splitlines()[-3:]
+    count = int(size.split(" by ")[1].split()[0])
+    assert size.startswith("32 MiB in tiles of up to 2, by ")
+    assert 2 <= count <= 5  # four, and the one that came for the killed one; a fast one may leave others nothing
+    assert "was killed in the middle" in killed
+    assert last == "OK: 0 pixels differ"
+
+
+@pytest.mark.parametrize("side", [64, 1023, 1024, 1025, 3000])
+def test_tiles_are_the_whole_picture(side):
+    seen = np.zeros((side, side), "u1")
+    for tile in tiles_of(side):
+        assert tile.width * tile.height * 2 <= picture.MOST
+        assert seen[tile.place].shape == (tile.height, tile.width)
+        seen[tile.place] += 1
+    assert seen.min() == seen.max() == 1
+
+
+@pytest.mark.executes(run=False)
+def test_tiles_fit_together(monkeypatch):
+    whole = Painter(3).paint(Tile(0, 0, 150, 150, 3.2 / 150))
+    monkeypatch.setattr(picture, "MOST", 10_000)
+    assert len(tiles_of(150)) == 9
+    assert np.array_equal(painted_alone(150), whole)
+    assert np.unique(whole).size > 30
+
+
+def test_a_picture_that_is_wrong_is_told(monkeypatch, tmp_path, capsys):
+    right = np.arange(400, dtype="u2").reshape(20, 20)
+    right[0, 0] = picture.TURNS
+    monkeypatch.setattr(picture, "painted_alone", lambda side: right)
+    tile, left = Tile(0, 0, 20, 20, 1.0), tmp_path / "killed"
+    left.write_text("17")
+    assert picture.judged(right.copy(), {tile: 18}, {tile: left})
+    assert not picture.judged(right.copy(), {tile: 17}, {tile: left})
+    wrong = right.copy()
+    wrong[3, 4] += 1
+    assert not picture.judged(wrong, {tile: 18}, {})
+    assert capsys.readouterr().out.endswith("WRONG: 1 pixels differ\n")
+
+
+@pytest.mark.needs("no chosen device")
+def test_the_page_shows_these_programs():
+    page = (ROOT / "docs" / "several-processes.md").read_text(encoding="utf-8")
+    for name in ("picture", *PROGRAMS.values()):
+        assert f"```{{literalinclude}} ../examples/cluster/{name}.py\n" in page
+        lines = (ROOT / "examples" / "cluster" / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        assert max(map(len, lines)) <= 80  # or they are cut on a phone
