@@ -35,6 +35,8 @@ from forebay.core.errors import (
 )
 from forebay.core.stats import Stats
 from forebay.events.event import Event
+from forebay.expressions.elementwise import Elementwise
+from forebay.expressions.reduction import Reduction
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
 from forebay.queues.drivers.selection import devices
@@ -78,6 +80,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceNotFoundError",
     "DriverError",
+    "Elementwise",
     "Error",
     "Event",
     "ExecutableGraph",
@@ -98,6 +101,7 @@ __all__ = [
     "Queue",
     "Race",
     "RaceError",
+    "Reduction",
     "Result",
     "ScratchOverflowError",
     "Stats",
@@ -108,11 +112,16 @@ __all__ = [
     "TimeoutError",
     "by_value",
     "devices",
+    "elementwise",
     "host_empty",
     "local",
+    "reduction",
     "results",
     "trace",
 ]
+
+elementwise = Elementwise  # fb.elementwise("T x", "T y", "y = 2 * x")
+reduction = Reduction  # fb.reduction("T x", "T y", "x", "a + b", 0)
 
 
 def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:
