@@ -164,7 +164,7 @@ class Expression:
 
     def _queue_of(self, arguments: list[Any], queue: Any) -> AnyQueue:
         """Return the queue that was given, or the thread's current one of the device of the first Buffer."""
-        first = next((value for value in arguments if isinstance(value, AnyBuffer)), None)
+        first = next((value for value in arguments if isinstance(value, (AnyBuffer, StridedView))), None)
         if queue is not None and not isinstance(queue, AnyQueue):
             refuse(self.name, f"queue is a Queue, not {type(queue).__name__}")
         if queue is None and first is None:
