@@ -35,8 +35,8 @@ from forebay.core.errors import (
 )
 from forebay.core.stats import Stats
 from forebay.events.event import Event
-from forebay.expressions.elementwise import Elementwise
-from forebay.expressions.reduction import Reduction
+from forebay.expressions.elementwise import elementwise
+from forebay.expressions.reduction import reduction
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
 from forebay.queues.drivers.selection import devices
@@ -80,7 +80,6 @@ __all__ = [
     "DeviceLostError",
     "DeviceNotFoundError",
     "DriverError",
-    "Elementwise",
     "Error",
     "Event",
     "ExecutableGraph",
@@ -101,7 +100,6 @@ __all__ = [
     "Queue",
     "Race",
     "RaceError",
-    "Reduction",
     "Result",
     "ScratchOverflowError",
     "Stats",
@@ -119,9 +117,6 @@ __all__ = [
     "results",
     "trace",
 ]
-
-elementwise = Elementwise  # fb.elementwise("T x", "T y", "y = 2 * x")
-reduction = Reduction  # fb.reduction("T x", "T y", "x", "a + b", 0)
 
 
 def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:

@@ -316,5 +316,5 @@ def test_a_mistake_in_the_statements_shows_the_compilers_log(device):
 
 
 def test_what_it_is_called(device):
-    assert repr(AXPY) == "<forebay.Elementwise axpy(float32 x, float32 y) -> float32 z: 'z = 2 * x + y'>"
+    assert repr(AXPY) == "<forebay.elementwise axpy(float32 x, float32 y) -> float32 z: 'z = 2 * x + y'>"
     assert [str(each) for each in SCALED.in_params] == ["T x", "U y"]

@@ -10,9 +10,9 @@ import numpy as np
 from forebay.core.errors import InvalidArgumentError
 from forebay.cupy_style.streams import queue_for
 from forebay.expressions.dialects import CPP
-from forebay.expressions.elementwise import Elementwise
+from forebay.expressions.elementwise import elementwise
 from forebay.expressions.parameters import Parameter
-from forebay.expressions.reduction import Reduction
+from forebay.expressions.reduction import reduction
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue
 
@@ -22,7 +22,7 @@ __all__ = ["ElementwiseKernel", "ReductionKernel"]
 class ElementwiseKernel:
     """A kernel that computes each element by the same statements in C++, as CuPy's class of this name.
 
-    `forebay.Elementwise` is the same in OpenCL C, which more devices take.
+    `forebay.elementwise` is the same in OpenCL C, which more devices take.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class ElementwiseKernel:
         after_loop: str = "",
         options: Sequence[str] = (),
     ) -> None:
-        self._made: Elementwise = Elementwise._in_cpp(
+        self._made: elementwise = elementwise._in_cpp(
             in_params, out_params, operation, name, preamble, options, loop_prep, after_loop
         )
         self.name: str = name
@@ -115,7 +115,7 @@ class ElementwiseKernel:
         NotSupportedError
             On devices for which nothing compiles C++: those that take no SPIR-V, but CUDA's.
         ArgumentTypeError, InvalidArgumentError, ClosedError, BuildError
-            As `forebay.Elementwise`.
+            As `forebay.elementwise`.
         """
         if not isinstance(block_size, (int, np.integer)) or block_size < 1:
             raise InvalidArgumentError(f"{self.name}: block_size={block_size!r} is no number of threads")
@@ -132,7 +132,7 @@ class ElementwiseKernel:
 class ReductionKernel:
     """A kernel that combines all elements to one, by expressions in C++, as CuPy's class of this name.
 
-    `forebay.Reduction` is the same in OpenCL C, which more devices take.
+    `forebay.reduction` is the same in OpenCL C, which more devices take.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class ReductionKernel:
         preamble: str = "",
         options: Sequence[str] = (),
     ) -> None:
-        self._made: Reduction = Reduction._in_cpp(
+        self._made: reduction = reduction._in_cpp(
             in_params,
             out_params,
             map_expr,
@@ -238,7 +238,7 @@ class ReductionKernel:
         NotSupportedError
             For single axes, and on devices for which nothing compiles C++.
         ArgumentTypeError, InvalidArgumentError, ClosedError, BuildError
-            As `forebay.Reduction`.
+            As `forebay.reduction`.
         """
         queue = queue_for(self.name, args, stream)
         made: Buffer = self._made(*args, queue=queue, result=out, axis=axis)
@@ -257,6 +257,7 @@ def _type_named(what: str, name: Any) -> np.dtype[Any]:
         if name == spelling.value and code != "f2":
             return np.dtype(code)
     try:
-        return np.dtype(name)
+        dtype: np.dtype[Any] = np.dtype(name)
     except TypeError:
         raise InvalidArgumentError(f"{what}: reduce_type={name!r} is no type of numbers") from None
+    return dtype

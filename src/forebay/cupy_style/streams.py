@@ -22,7 +22,7 @@ def check_stream(what: str, stream: Any) -> None:
 def queue_for(what: str, arguments: Sequence[Any], stream: Any) -> Queue:
     """Return the queue of a launch."""
     check_stream(what, stream)
-    if stream is not None:
+    if isinstance(stream, Queue):
         return stream
     first = next((each for each in arguments if isinstance(each, Buffer)), None)
     return (current_device() if first is None else first.device).current_queue

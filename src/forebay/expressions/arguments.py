@@ -48,7 +48,7 @@ def refuse(what: str, problem: str, kind: type[Exception] = ArgumentTypeError) -
 
 
 class Expression:
-    """What `Elementwise` and `Reduction` have in common: parameters, and a kernel for each kind of arguments."""
+    """What `elementwise` and `reduction` have in common: parameters, and a kernel for each kind of arguments."""
 
     _reduces = False
     """Whether the outputs have a shape of their own."""
@@ -63,8 +63,7 @@ class Expression:
         preamble: str,
         options: Any,
     ) -> None:
-        what = type(self).__name__
-        check_name(what, name)
+        check_name(type(self).__name__, name)
         c_names = dialect is not CPP  # there the types are CuPy's, which are NumPy's
         self.name: str = name
         self.in_params: tuple[Parameter, ...] = read_parameters(name, in_params, reserved, c_names=c_names)

@@ -147,6 +147,15 @@ OPENCL_C = Dialect(
     references=False,
 )  # fmt: skip
 
+# CUDA's compiler finds several meanings of a half + a float.
+HALVES = """\
+#include <hip/hip_fp16.h>
+struct _halves {
+    const __half *data; long long count;
+    __device__ float operator[](long long at) const { return __half2float(data[at]); }
+    __device__ long long size() const { return count; }
+};"""
+
 CPP = Dialect(
     kernel='extern "C" __global__ void',
     function="static __device__",
@@ -169,7 +178,7 @@ CPP = Dialect(
         "b1": Spelling("bool", "bool", "unsigned char"),
         "f2": Spelling("__half", "float", "float"),
     },
-    begins={"f2": "#include <hip/hip_fp16.h>", "c8": "#include <cupy/complex.cuh>",
+    begins={"f2": HALVES, "c8": "#include <cupy/complex.cuh>",
             "c16": "#include <cupy/complex.cuh>"},
     references=True,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Elementwise kernels from an expression."""
+"""elementwise kernels from an expression."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.core.kinds import AnyDevice
+from forebay.core.kinds import AnyDevice, AnyQueue
 from forebay.expressions.arguments import Expression, refuse
 from forebay.expressions.dialects import CPP, OPENCL_C, Dialect
 from forebay.expressions.parameters import check_text
 from forebay.expressions.sources import Given, map_source
 from forebay.queues.kernels.program import Program
+from forebay.queues.memory.shapes import ShapeLike
 
-__all__ = ["Elementwise"]
+__all__ = ["elementwise"]
 
 RESERVED = "i", "n"
 LEAVES = re.compile(r"\breturn\b")
 
 
-class Elementwise(Expression):
+class elementwise(Expression):  # noqa: N801 - called as a function is
     """A kernel that computes each element of its outputs by the same statements; ``fb.elementwise(…)``.
 
     It is compiled with the first call for arguments of certain types on a device, and kept on disk as every program.
@@ -56,8 +57,9 @@ class Elementwise(Expression):
 
     Notes
     -----
-    ``float16`` is read and written, and computed as float32. A ``bool`` has one byte, as in NumPy. There are no complex
-    numbers in OpenCL C; `forebay.cupy_style.ElementwiseKernel` has them.
+    ``float16`` is read and written, and computed as float32; a raw array of it is read by ``vload_half(i, x)``. A
+    ``bool`` has one byte, as in NumPy. There are no complex numbers in OpenCL C; `forebay.cupy_style.ElementwiseKernel`
+    has them.
 
     Examples
     --------
@@ -92,7 +94,7 @@ class Elementwise(Expression):
         options: Sequence[str],
         loop_prep: str,
         after_loop: str,
-    ) -> Elementwise:
+    ) -> elementwise:
         """Make one in HIP C++, as CuPy's."""
         made = cls.__new__(cls)
         made._begin(CPP, in_params, out_params, operation, name, preamble, options)
@@ -106,7 +108,13 @@ class Elementwise(Expression):
         self.operation: str = check_text(name, "operation", operation)
         self._around = "", ""
 
-    def __call__(self, *args: Any, queue: Any = None, result: Any = None, size: Any = None) -> Any:
+    def __call__(
+        self,
+        *args: Any,
+        queue: AnyQueue | None = None,
+        result: Any = None,
+        size: ShapeLike | None = None,
+    ) -> Any:
         """Launch the kernel. Does not block, but when it has to be compiled, and for arrays of NumPy.
 
         Parameters

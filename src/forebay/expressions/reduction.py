@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
-from forebay.core.kinds import AnyBuffer, AnyDevice
+from forebay.core.kinds import AnyBuffer, AnyDevice, AnyQueue
 from forebay.expressions.arguments import Call, Expression, refuse
 from forebay.expressions.dialects import CPP, OPENCL_C, Dialect, code_of
 from forebay.expressions.parameters import KINDS, check_text
 from forebay.expressions.sources import Given, reduction_source
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
-from forebay.queues.memory.shapes import read_dtype
+from forebay.queues.memory.shapes import ShapeLike, read_dtype
 
-__all__ = ["Reduction"]
+__all__ = ["reduction"]
 
 RESERVED = "a", "b", "i", "n"
 # Work-items of a group. On a CPU a work-item is a lane of a vector, and a group with a barrier keeps what each has in
@@ -42,7 +42,7 @@ class _Kernels(NamedTuple):
     most_groups: int
 
 
-class Reduction(Expression):
+class reduction(Expression):  # noqa: N801 - called as a function is
     """A kernel that combines all elements to one; ``fb.reduction(…)``.
 
     It takes one launch, or two for many elements, and nothing waits. The result is the same each time for the same
@@ -51,7 +51,7 @@ class Reduction(Expression):
     Parameters
     ----------
     in_params : str
-        As for `Elementwise`.
+        As for `elementwise`.
     out_param : str
         The type and the name of the result.
     map : str
@@ -67,7 +67,7 @@ class Reduction(Expression):
     accumulate : numpy dtype, optional
         What is combined; by default the type of the result. For ``bool`` it is int32, and for float16 float32.
     name, preamble, options
-        As for `Elementwise`.
+        As for `elementwise`.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Reduction(Expression):
         self._begin(OPENCL_C, in_params, out_param, map, combine, start, post, accumulate, name, preamble, options)
 
     @classmethod
-    def _in_cpp(cls, *given: Any) -> Reduction:
+    def _in_cpp(cls, *given: Any) -> reduction:
         """Make one in HIP C++, as CuPy's."""
         made = cls.__new__(cls)
         made._begin(CPP, *given)
@@ -138,15 +138,22 @@ class Reduction(Expression):
         if self.accumulate is not None and self.accumulate.kind not in KINDS:
             refuse(name, f"accumulate: {self.accumulate} is no type of numbers", InvalidArgumentError)
 
-    def __call__(self, *args: Any, queue: Any = None, result: Any = None, size: Any = None, axis: Any = None) -> Any:
+    def __call__(
+        self,
+        *args: Any,
+        queue: AnyQueue | None = None,
+        result: Any = None,
+        size: ShapeLike | None = None,
+        axis: int | tuple[int, ...] | None = None,
+    ) -> Any:
         """Launch the reduction. Does not block, but when it has to be compiled, and for arrays of NumPy.
 
         Parameters
         ----------
         *args
-            As for `Elementwise`. The output may follow.
+            As for `elementwise`. The output may follow.
         queue : Queue, optional
-            As for `Elementwise`.
+            As for `elementwise`.
         result : Buffer or numpy dtype, optional
             A Buffer of one element for the result, instead of a new one. Or the dtype of the result: then it is on its
             way to the host, a `Result`, as with `Queue.launch`.
@@ -164,7 +171,7 @@ class Reduction(Expression):
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, BuildError, NotSupportedError, OutOfMemoryError,
         DriverError
-            As for `Elementwise`. Also InvalidArgumentError for no elements and no `start`.
+            As for `elementwise`. Also InvalidArgumentError for no elements and no `start`.
         """
         to_host = None
         if result is not None and not isinstance(result, (AnyBuffer, np.ndarray, tuple, list)):

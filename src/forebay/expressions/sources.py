@@ -217,11 +217,14 @@ def _counts(given: Given, every: tuple[Typed, ...]) -> list[str]:
 
 
 def _arrays(given: Given, every: tuple[Typed, ...]) -> str:
-    return " ".join(
-        f"const _array<{'const ' if each in given.inputs else ''}{given.dialect.spell(given.what, each.dtype).memory}> "
-        f"_{each.parameter.name} = {{{each.parameter.name}, _{each.parameter.name}_count}};"
-        for each in _raw_in_cpp(given, every)
-    )
+    declared = []
+    for each in _raw_in_cpp(given, every):
+        memory, name = given.dialect.spell(given.what, each.dtype).memory, each.parameter.name
+        kind = f"_array<{memory}>" if each in given.outputs else f"_array<const {memory}>"
+        if each in given.inputs and each.dtype.char == "e":
+            kind = "_halves"
+        declared.append(f"const {kind} _{name} = {{{name}, _{name}_count}};")
+    return " ".join(declared)
 
 
 def _hidden_arrays(given: Given, every: tuple[Typed, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-cimport cython
 from cpython.object cimport PyObject
 
 from forebay.queues.kernels.kernel cimport Kernel
@@ -33,7 +32,6 @@ cpdef bint overlaps_elsewhere(Buffer one, Buffer other):
         one.start < other.start + other.nbytes and other.start < one.start + one.nbytes)
 
 
-@cython.final
 cdef class Variant:
     """What was built for arguments of certain types on a device.
 
