@@ -318,3 +318,9 @@ def test_a_mistake_in_the_statements_shows_the_compilers_log(device):
 def test_what_it_is_called(device):
     assert repr(AXPY) == "<forebay.elementwise axpy(float32 x, float32 y) -> float32 z: 'z = 2 * x + y'>"
     assert [str(each) for each in SCALED.in_params] == ["T x", "U y"]
+
+
+def test_it_may_be_called_as_a_function_of_the_language(device):
+    x = device.empty(5, "f4")
+    fb.elementwise("T x", "T y", "y = max(x, (T)0)", name="max")(x)
+    fb.reduction("T x", "T y", "x", "max(a, b)", 0, name="max")(x)

@@ -164,7 +164,7 @@ class elementwise(Expression):  # noqa: N801 - called as a function is
         return map_source(given, self.operation, *self._around)
 
     def _take(self, device: AnyDevice, program: Program) -> Any:
-        return program[self.name]
+        return program[f"{self.name}_elements"]
 
     def _code(self) -> str:
         return repr(self.operation)

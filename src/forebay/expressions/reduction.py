@@ -264,7 +264,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
     def _take(self, device: AnyDevice, program: Program) -> _Kernels:
         block = self._block(device)
         return _Kernels(
-            program[self.name],
+            program[f"{self.name}_group"],
             program[f"{self.name}_partial"],
             program[f"{self.name}_last"],
             block,

@@ -68,14 +68,16 @@ class Given(NamedTuple):
 
 
 def map_source(given: Given, operation: str, loop_prep: str = "", after_loop: str = "") -> str:
-    """Return the source of an elementwise kernel: inputs, outputs, number of elements, sizes of raw arrays in C++."""
+    """Return the source of an elementwise kernel, NAME_elements: inputs, outputs, number of elements, and in C++ sizes
+    of raw arrays.
+    """
     dialect, every = given.dialect, (*given.inputs, *given.outputs)
     declared = [_declare(given, each, each in given.inputs) for each in every]
     declared += [f"const {dialect.index} n", *_counts(given, every)]
     inputs = [_read_and_hide(given, each) for each in given.inputs if each.way != RAW]
     outputs = [_write_and_hide(given, each) for each in given.outputs if each.way != RAW]
     return f"""{_beginning(given, every)}
-{dialect.kernel} {given.name}({", ".join(declared)})
+{dialect.kernel} {given.name}_elements({", ".join(declared)})
 {{
     {_arrays(given, every)}
     {{
@@ -103,10 +105,10 @@ def reduction_source(
 ) -> str:
     """Return the source of the kernels of a reduction, in groups of `block`.
 
-    NAME reduces all of it in one group: inputs, number of elements, sizes of raw arrays in C++, output. NAME_partial
-    reduces a share in each group, of a number of elements that is a multiple of `block`: inputs, number, share, sizes,
-    one partial result for each group. NAME_last takes these: partial results, their number, number of elements,
-    output.
+    NAME_group reduces all of it in one group: inputs, number of elements, sizes of raw arrays in C++, output.
+    NAME_partial reduces a share in each group, of a number of elements that is a multiple of `block`: inputs, number,
+    share, sizes, one partial result for each group. NAME_last takes these: partial results, their number, number of
+    elements, output.
     """
     dialect, index = given.dialect, given.dialect.index
     value = dialect.spell(given.what, accumulated).value
@@ -165,12 +167,12 @@ def reduction_source(
     {" ".join(read for read, _ in inputs)}
     {{
         {_hidden_arrays(given, given.inputs)}
-        {"const _indexer _in_ind = {n, i};" if dialect is CPP else ""}
+        {"const _indexer _in_ind = {n, i}; (void)_in_ind;" if dialect is CPP else ""}
         {" ".join(hide for _, hide in inputs)}
         return {mapped};
     }}
 }}
-{dialect.kernel} {given.name}({", ".join([*declared, f"const {index} n", *counts, out])})
+{dialect.kernel} {given.name}_group({", ".join([*declared, f"const {index} n", *counts, out])})
 {{
     {reduce(of_inputs, "0", "n")}
     {finish}
