@@ -55,7 +55,18 @@ html_theme_options = {
 
 copybutton_exclude = ".linenos, .gp, .go"
 
-MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver"}
+MADE_BY_CALLING = {
+    "Device",
+    "by_value",
+    "local",
+    "elementwise",
+    "reduction",
+    "trace",
+    "Argument",
+    "MaxOver",
+    "MinOver",
+    "SumOver",
+}
 CONSTRUCTOR = r"^cdef class {}\b(?:(?!^cdef class )[\s\S])*?^    def __init__\(\s*self\b,?([\s\S]*?)\) -> None:"
 
 

@@ -35,6 +35,8 @@ from forebay.core.errors import (
 )
 from forebay.core.stats import Stats
 from forebay.events.event import Event
+from forebay.expressions.elementwise import elementwise
+from forebay.expressions.reduction import reduction
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
 from forebay.queues.drivers.selection import devices
@@ -109,8 +111,10 @@ __all__ = [
     "TimeoutError",
     "by_value",
     "devices",
+    "elementwise",
     "host_empty",
     "local",
+    "reduction",
     "results",
     "trace",
 ]

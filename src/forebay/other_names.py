@@ -18,6 +18,8 @@ INSTEAD = {
         "SyclDevice device current_device set_device device_count cuda gpu cpu gpus is_available select_default_device",
     "forebay.Device().program(source)[name] is a kernel": "compile jit build SourceModule kernel program Module",
     "from forebay.cupy_style import RawKernel, RawModule": "RawKernel RawModule",
+    "fb.elementwise and fb.reduction, or forebay.cupy_style with CuPy's arguments":
+        "ElementwiseKernel ReductionKernel vectorize fuse sum dot",
     "kernel[grid, block, queue](*args), or queue.launch(kernel, grid, block, *args)":
         "launch enqueue_nd_range_kernel NdRange Range",
     "queue.copy(dst, src), or get() and set(host) of a Buffer":

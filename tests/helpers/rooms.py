@@ -36,6 +36,7 @@ FLOORS = {
     "queues.interop": 10,
     "c_string": 10,
     "tracing": 10,
+    "expressions": 10,
     "": 11,  # the face
     "hiprtc": 11,
     "cupy_style": 12,

@@ -21,7 +21,19 @@ pytestmark = pytest.mark.needs("no chosen device")
 
 FACES = {"forebay": fb, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc, "forebay.hip": hip}
 OURS = ("forebay", "forebay.cupy_style")
-MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver", "RawModule"}
+MADE_BY_CALLING = {
+    "Device",
+    "by_value",
+    "elementwise",
+    "local",
+    "reduction",
+    "trace",
+    "Argument",
+    "MaxOver",
+    "MinOver",
+    "SumOver",
+    "RawModule",
+}
 WAITS = re.compile(r"\b_?(?:finish|finish_within|finish_queue|wait|wait_for_all|wait_on_host|synchronize)\(")
 SAYS = re.compile(r"Return|hip\w*Error|HIPRTC_|`hip\w+`")  # what is returned, or which function says it
 

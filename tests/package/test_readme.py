@@ -39,6 +39,7 @@ MARKS = {
     "docs/coming-from/pyopencl.md": [pytest.mark.needs("OpenCL")],
     "docs/concepts.md": [WAITS],
     "docs/hip-kernels.md": [],
+    "docs/how-to/elementwise.md": [WAITS, pytest.mark.needs("OpenCL"), OPENCL_CPU],
     "docs/how-to/null-hardware.md": [pytest.mark.needs("Level Zero")],
     "docs/how-to/ordering-bugs.md": [WAITS],
     "docs/how-to/overlap.md": [WAITS],

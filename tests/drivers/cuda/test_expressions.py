@@ -1,0 +1,43 @@
+"""Kernels made from expressions in C++, as CUDA's compiler takes them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from forebay.expressions.elementwise import elementwise
+from forebay.expressions.reduction import reduction
+from forebay.expressions.sources import FULL, NUMBER, RAW, Given, Typed
+from forebay.hiprtc.driver_compiler import compile_cpp
+from forebay.hiprtc.options import split_options
+
+GPU = SimpleNamespace(info=SimpleNamespace(kind="gpu"))
+MIXED = elementwise._in_cpp(
+    "T x, raw T t, T a", "T z, bool last", "z = a * x + t[_ind.size() - 1 - i]; last = _ind.get() == n - 1", "mixed",
+    "", (), "T nothing = 0;", "(void)nothing;",
+)  # fmt: skip
+NORM = reduction._in_cpp("T x", "T y", "x * x", "a + b", "0", "y = sqrt(a)", None, "norm", "", ())
+
+
+def source_of(made, dtype, ways):
+    every = (*made.in_params, *made.out_params)
+    typed = [Typed(each, each.dtype or np.dtype(dtype), way) for each, way in zip(every, ways, strict=True)]
+    count = len(made.in_params)
+    decided = {"T": np.dtype(dtype)}
+    given = Given(made.name, made.name, made._dialect, "", decided, tuple(typed[:count]), tuple(typed[count:]))
+    return made._source(GPU, given)
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype", "ways", "parameters"),
+    [
+        (MIXED, "f2", (FULL, RAW, NUMBER, FULL, FULL), "half* half* float half* uchar* long long"),
+        (NORM, "f8", (FULL, FULL), "double* long double*"),
+    ],
+)
+def test_they_compile(nvrtc, made, dtype, ways, parameters):
+    program = compile_cpp(nvrtc, source_of(made, dtype, ways), "program.hip", {}, split_options(()), ())
+    kernels = {kernel.name: kernel for kernel in program.kernels}
+    names = ["mixed_elements"] if made is MIXED else ["norm_group", "norm_last", "norm_partial"]
+    assert sorted(kernels) == names
+    assert [each.type_name for each in kernels[names[0]].parameters] == parameters.split()

@@ -1,0 +1,173 @@
+"""`fb.reduction`: any number of elements, in at most two launches, with the same result each time."""
+
+import math
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import forebay as fb
+
+SUM = fb.reduction("T x", "T total", "x", "a + b", 0, name="sum_of")
+LARGEST = fb.reduction("T x", "T largest", "x", "a > b ? a : b", name="largest")
+SIZES = [0, 1, 2, 15, 16, 17, 255, 256, 257, 4096, 4097, 16384, 16385, 70000, 1 << 20]
+
+
+def numbers(dtype, size, seed):
+    return np.random.default_rng(seed).integers(0, 100, size).astype(dtype)
+
+
+@pytest.mark.executes
+@pytest.mark.needs("doubles")
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(dtype=st.sampled_from(["f4", "f8", "u1"]), size=st.sampled_from(SIZES) | st.integers(0, 40000),
+       seed=st.integers(0, 99))  # fmt: skip
+def test_results_are_numpys(device, dtype, size, seed):
+    x = numbers(dtype, size, seed)
+    there = device.array(x)
+    for _ in range(2):  # the second call is like the one before
+        total = SUM(there)
+        assert (total.shape, total.dtype) == ((), np.dtype(dtype))
+        largest = LARGEST(there).get() if size else None
+        assert (total.get(), largest) == (x.sum(dtype=dtype), x.max() if size else None)
+
+
+@pytest.mark.executes
+def test_the_result_is_new_or_given_or_on_its_way_to_the_host(device, queue):
+    for size in (100, 100000):
+        x = device.array(np.ones(size, "i4").reshape(10, -1))
+        device.finish()
+        one = device.empty((1, 1), "i4")
+        assert SUM(x, queue=queue).get(queue=queue) == size
+        assert SUM(x, one, queue=queue) is one
+        assert one.get(queue=queue).tolist() == [[size]]
+        assert SUM(x, queue=queue, result=one, axis=(0, -1)) is one
+        future = SUM(x, queue=queue, result="i4")
+        assert (future.dtype, future.get()) == (np.dtype("i4"), size)
+
+
+@pytest.mark.executes
+@pytest.mark.needs("doubles")
+def test_map_start_post_and_what_is_accumulated(device, queue):
+    x = np.linspace(0, 2, 50000, dtype="f4")
+    there = device.array(x)
+    norm = fb.reduction("T x", "T y", "x * x", "a + b", 0, "y = sqrt(a)", accumulate="f8", name="norm")
+    assert norm(there).get() == np.float32(math.sqrt((x.astype("f8") ** 2).sum()))
+    dot = fb.reduction("T x, T y, T factor", "float64 z", "x * y * factor", "a + b", 100, name="dot")
+    assert np.isclose(dot(there, there, 2).get(), 100 + 2 * (x.astype("f8") ** 2).sum(), rtol=1e-6)  # once
+    assert dot(there[:0], there[:0], 2).get() == 100
+    mean = fb.reduction("T x", "T y", "x", "a + b", 0, "y = a / n", name="mean_of")
+    assert np.isclose(mean(there).get(), 1)
+    first = fb.reduction("T x, raw T limits", "int64 y", "x > limits[0] ? i : n", "a < b ? a : b", None, name="first")
+    assert first(there, device.array(np.array([1.5], "f4"))).get() == np.argmax(x > 1.5)
+    every = fb.reduction("bool x", "bool y", "x", "a && b", True, name="every")
+    assert every(device.array(np.ones(70000, "?"))).get()
+    assert not every(device.array(np.arange(70000) > 0)).get()
+    least = fb.reduction("float16 x", "float16 y", "x", "a < b ? a : b", np.inf, name="least")
+    assert least(device.array(np.arange(3, 20000).astype("f2"))).get() == 3
+    assert least(device.empty(0, "f2")).get() == np.inf
+    count = fb.reduction("raw T x", "int32 y", "x[i] > 0", "a + b", 0, name="count")
+    assert count(there, size=10).get() == 9
+
+
+@pytest.mark.executes
+def test_two_runs_give_the_same_bits(device):
+    x = device.array(np.random.default_rng(1).random(300000, "f4"))
+    assert len({SUM(x).item() for _ in range(5)}) == 1
+
+
+@pytest.mark.parametrize(("size", "launches"), [(0, 1), (1000, 1), (1000000, 2)])
+def test_it_takes_one_launch_or_two_and_waits_for_nothing(device, queue, size, launches):
+    x, y = device.empty(size, "f4"), device.empty((), "f4")
+    SUM(x, queue=queue, result=y)
+    device.finish()
+    before = queue.stats.launches, device.stats.host_syncs
+    SUM(x, queue=queue, result=y)
+    SUM(x, queue=queue)
+    assert queue.stats.launches == before[0] + 2 * launches
+    assert device.stats.host_syncs == before[1]
+
+
+@pytest.mark.executes
+def test_in_a_capture_it_is_part_of_the_graph(device):
+    queue = device.queue()
+    x, y = device.array(np.ones(100000, "i4")), device.empty((), "i4")
+    device.finish()
+    with queue, queue.capture() as graph:
+        total = SUM(x)
+        SUM(total, result=y)
+        queue.free(total)
+    for k in (1, 3):
+        queue.fill(x, k)
+        graph.launch(queue)
+        assert y.get(queue=queue) == 100000 * k
+
+
+@pytest.mark.executes(reads="wrong")
+@pytest.mark.threads
+def test_threads_reduce_at_the_same_time(device):
+    buffers = [device.array(np.full(100000, k, "i4")) for k in range(3)]
+    device.finish()
+    wrong = []
+
+    def work(k):
+        with device.queue(blocking=False) as queue:
+            for _ in range(20):
+                if SUM(buffers[k], queue=queue, result="i4").get() != 100000 * k:
+                    wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+TYPE, VALUE = (fb.ArgumentTypeError, TypeError), (fb.InvalidArgumentError, ValueError)
+MISTAKES = {
+    "no elements": (lambda x, y: LARGEST(x[:0]), *VALUE, ["largest: no elements, and no start"]),
+    "one of two axes": (lambda x, y: SUM(x.reshape(2, -1), axis=1), fb.NotSupportedError, NotImplementedError,
+        ["axis=1 of 2", "all axes"]),
+    "no axis": (lambda x, y: SUM(x, axis=1), *VALUE, ["axis=1 is no axis of 1"]),
+    "more than one result": (lambda x, y: SUM(x, result=x), *VALUE, ["one element, not (8,)"]),
+    "a result of another type": (lambda x, y: SUM(x, result=y), *TYPE, ["total has elements of int32, x has float32"]),
+    "another dtype for the host": (lambda x, y: SUM(x, result="f8"), *TYPE, ["result=float64: the result is float32"]),
+    "the result twice": (lambda x, y: SUM(x, x[:1], result="f4"), *TYPE, ["given twice"]),
+    "two shapes": (lambda x, y: DOT(x, x[1:]), *VALUE, ["y has the shape (7,)", "x has (8,)"]),
+}  # fmt: skip
+DOT = fb.reduction("T x, T y", "T z", "x * y", "a + b", 0)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_submit_nothing(device, queue, refuses, mistake):
+    x, y = device.empty(8, "f4"), device.empty((), "i4")
+    call, kind, builtin, words = MISTAKES[mistake]
+    with queue:
+        for _ in range(2):
+            with refuses(kind, builtin, *words):
+                call(x, y)
+            SUM(x), LARGEST(x)  # so that the next one is much like the call before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        (("T x", "T y, T z", "x", "a + b"), fb.InvalidArgumentError, "one result"),
+        (("T x", "raw T y", "x", "a + b"), fb.InvalidArgumentError, "not raw"),
+        (("T a", "T y", "a", "a + b"), fb.InvalidArgumentError, "'a' has a meaning here"),
+        (("T x", "T y", "x", np.add), fb.ArgumentTypeError, "combine is code"),
+        (("T x", "T y", "x", "a + b", [0]), fb.ArgumentTypeError, "start is code"),
+    ],
+)
+@pytest.mark.needs("no chosen device")
+def test_what_cannot_be_read_is_refused_at_once(arguments, kind, words):
+    with pytest.raises(kind, match=words):
+        fb.reduction(*arguments)
+
+
+def test_a_mistake_in_the_expressions_shows_the_compilers_log(device):
+    with pytest.raises(fb.BuildError, match=r"wrong, map 'x', combine 'a \+ c'"):
+        fb.reduction("T x", "T y", "x", "a + c", 0, name="wrong")(device.empty(5))
