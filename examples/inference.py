@@ -1,8 +1,12 @@
-"""Small requests to a network, each on a queue of its own: ``python -m examples.inference``.
+"""Small requests to a network, each on a queue of its own.
 
-A request is a sequence of words, and the network reads one word after another, so a request is a chain of small
-launches. A long one comes first. On one queue all others wait for it, however short they are. On queues of their own
-they pass it, and a device with room for several kernels runs several requests at once. NumPy checks the results.
+Run it by ``python -m examples.inference``.
+
+A request is a sequence of words, and the network reads one word after another,
+so a request is a chain of small launches. A long one comes first. On one queue
+all others wait for it, however short they are. On queues of their own they pass
+it, and a device with room for several kernels runs several requests at once.
+NumPy checks the results.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ WORDS = 1000
 QUESTION, DOCUMENT = 16, 400  # words, at most
 TOLERANCE = 1e-4
 SOURCE = f"""
-/* One word: state = tanh(weights * state + the row of the word). A work-item for each number of the state. */
-kernel void read_word(global const float *weights, global const float *rows, global const int *words, int number,
+/* One word: state = tanh(weights * state + the row of the word). A work-item
+   for each number of the state. */
+kernel void read_word(global const float *weights, global const float *rows,
+                      global const int *words, int number,
                       global const float *before, global float *after)
 {{
     int me = get_local_id(0);
@@ -36,7 +42,9 @@ kernel void read_word(global const float *weights, global const float *rows, glo
 
 @dataclass
 class Network:
-    """A recurrent network: what becomes of the state, and what each word adds to it."""
+    """A recurrent network: what becomes of the state, and what each word adds
+    to it.
+    """
 
     weights: np.ndarray
     rows: np.ndarray
@@ -101,10 +109,8 @@ class Server:
     ):
         self.device = device
         self.read_word = device.program(SOURCE)["read_word"]
-        self.weights, self.rows = (
-            device.array(network.weights),
-            device.array(network.rows),
-        )
+        self.weights = device.array(network.weights)
+        self.rows = device.array(network.rows)
         self.requests = [Request.made(device, words) for words in requests]
         self.queues = [device.queue(blocking=False) for _ in requests]
 
@@ -129,12 +135,14 @@ class Server:
         queue.copy(request.result, before)
 
     def serve(self, queues: int) -> np.ndarray:
-        """Serve all requests, which come at the same moment. Blocks until they are served.
+        """Serve all requests, which come at the same moment. Blocks until they
+        are served.
 
         Returns
         -------
         numpy.ndarray
-            The latency of each: milliseconds from that moment until its result was on the host.
+            The latency of each: milliseconds from that moment until its result
+            was on the host.
         """
         for request in self.requests:
             request.result.fill(np.nan)
@@ -191,41 +199,36 @@ def draw(latencies: dict[int, np.ndarray], output: Path) -> None:
     "--output", type=click.Path(path_type=Path), help="Write a picture there."
 )
 def main(requests: int, repeats: int, output: Path | None) -> None:
-    """Answer small requests on one queue and on many, compare the latencies, and the results with NumPy's."""
+    """Answer small requests on one queue and on many, compare the latencies,
+    and the results with NumPy's.
+    """
     device = fb.Device(timing=True)
     network, sequences = Network.made(), sentences(requests)
     server = Server(device, network, sequences)
-    print(
-        f"device: {device.name}, {requests} requests of {sum(map(len, sequences))} words in all"
-    )
+    words = sum(map(len, sequences))
+    print(f"device: {device.name}, {requests} requests of {words} words in all")
     expected = np.stack([network.read(words) for words in sequences])
     off, best = 0.0, {1: np.empty(0), requests: np.empty(0)}
     for _ in range(repeats):
-        for (
-            count,
-            fastest,
-        ) in (
-            best.items()
-        ):  # in turn, so that what else the machine does meets both
+        # in turn, so that what else the machine does meets both
+        for count, fastest in best.items():
             found = server.serve(count)
             if not fastest.size or found.max() < fastest.max():
                 best[count] = found
             results = np.stack([request.result for request in server.requests])
             off = max(off, float(np.abs(results - expected).max()))
     for count, found in best.items():
-        name, questions = (
-            f"{count:>3} queue{'s' if count > 1 else ' '}",
-            found[1:],
-        )
+        name = f"{count:>3} queue{'s' if count > 1 else ' '}"
+        questions = found[1:]
         print(
-            f"{name}: half of the questions within {np.median(questions):.1f} ms, all of them within "
+            f"{name}: half of the questions within "
+            f"{np.median(questions):.1f} ms, all of them within "
             f"{questions.max():.1f} ms, the document within {found[0]:.1f} ms"
         )
     if output:
         draw(best, output)
-    right = (
-        off <= TOLERANCE
-    )  # also when a result is not a number, because it was never written
+    # false also when a result is not a number, because it was never written
+    right = off <= TOLERANCE
     print(f"{'OK' if right else 'WRONG'}: off by at most {off:.1e} from NumPy")
     sys.exit(not right)
 

@@ -266,10 +266,8 @@ class Block:
             "inner_residual", inside, (32, 4), self.compute, self.u, *field
         )
         check(hip.hipEventRecord(end, self.compute))
-        for block in (
-            self,
-            *self.neighbours.values(),
-        ):  # itself, because `update` writes what `pack_sides` reads
+        # itself, too, because `update` writes what `pack_sides` reads
+        for block in (self, *self.neighbours.values()):
             check(hip.hipStreamWaitEvent(self.compute, block.sent, 0))
         grid = groups(2 * sum(size))
         self.program.launch(

@@ -1,9 +1,12 @@
-"""Noise is taken out of many pictures, and a trace shows what overlaps: ``python -m examples.pipeline``.
+"""Noise is taken out of many pictures, and a trace shows what overlaps.
 
-A picture is copied to the device, filtered there a few times, and copied back. On one queue one thing happens after
-another. With a queue for each of the three, the next picture is on its way while this one is filtered and the last one
-copied back, as far as the device can do both. The result is SciPy's, to the last bit. ``--trace`` keeps the traces,
-for https://ui.perfetto.dev.
+Run it by ``python -m examples.pipeline``.
+
+A picture is copied to the device, filtered there a few times, and copied back.
+On one queue one thing happens after another. With a queue for each of the
+three, the next picture is on its way while this one is filtered and the last
+one copied back, as far as the device can do both. The result is SciPy's, to the
+last bit. ``--trace`` keeps the traces, for https://ui.perfetto.dev.
 """
 
 from __future__ import annotations
@@ -28,10 +31,17 @@ BLOCK = (64, 4)
 ROOMS = 3  # pictures that are on the device at a time
 NOISE = 0.1  # of the pixels
 SOURCE = """
-void order(uchar *a, uchar *b) { uchar least = min(*a, *b); *b = max(*a, *b); *a = least; }
+void order(uchar *a, uchar *b)
+{
+    uchar least = min(*a, *b);
+    *b = max(*a, *b);
+    *a = least;
+}
 
-/* The median of each pixel and the eight around it, for each colour; beyond the border the border repeats. */
-kernel void median(global const uchar *from, global uchar *to, int width, int height)
+/* The median of each pixel and the eight around it, for each colour; beyond the
+   border the border repeats. */
+kernel void median(global const uchar *from, global uchar *to,
+                   int width, int height)
 {
     int x = get_global_id(0), y = get_global_id(1);
     if (x >= width || y >= height) return;
@@ -39,23 +49,28 @@ kernel void median(global const uchar *from, global uchar *to, int width, int he
         uchar v[9];
         for (int j = 0; j < 3; j++)
             for (int i = 0; i < 3; i++) {
-                int row = clamp(y + j - 1, 0, height - 1), column = clamp(x + i - 1, 0, width - 1);
+                int row = clamp(y + j - 1, 0, height - 1);
+                int column = clamp(x + i - 1, 0, width - 1);
                 v[3 * j + i] = from[3 * (row * width + column) + colour];
             }
         /* The columns in order: then three of the nine are left. */
         for (int i = 0; i < 3; i++) {
-            order(v + i, v + 3 + i); order(v + 3 + i, v + 6 + i); order(v + i, v + 3 + i);
+            order(v + i, v + 3 + i);
+            order(v + 3 + i, v + 6 + i);
+            order(v + i, v + 3 + i);
         }
-        uchar low = max(v[0], max(v[1], v[2])), high = min(v[6], min(v[7], v[8]));
+        uchar low = max(v[0], max(v[1], v[2]));
         uchar middle = max(min(v[3], v[4]), min(max(v[3], v[4]), v[5]));
-        to[3 * (y * width + x) + colour] = max(min(low, middle), min(max(low, middle), high));
+        uchar high = min(v[6], min(v[7], v[8]));
+        to[3 * (y * width + x) + colour] =
+            max(min(low, middle), min(max(low, middle), high));
     }
 }
 """
 
 
 def noisy(count: int) -> np.ndarray:
-    """A photograph, so many times, each with black and white dots of its own."""
+    """A photograph, so many times, each with black and white dots anew."""
     random = np.random.default_rng(6)
     pictures = np.repeat(photograph()[None], count, axis=0)
     dots = random.random(pictures.shape[:3])
@@ -74,7 +89,9 @@ class Room:
 
 
 class Pipeline:
-    """Pictures on their way through a device. Memory is made once, and pinned on the host, or copies would wait."""
+    """Pictures on their way through a device. Memory is made once, and pinned
+    on the host, or copies would wait.
+    """
 
     def __init__(self, device: fb.Device, pictures: np.ndarray, passes: int):
         self.device, self.passes = device, passes
@@ -94,9 +111,11 @@ class Pipeline:
         device.finish()
 
     def run(self, up: fb.Queue, compute: fb.Queue, down: fb.Queue) -> float:
-        """Filter all pictures. Blocks until the last is back, and returns the seconds that it took.
+        """Filter all pictures. Blocks until the last is back, and returns the
+        seconds that it took.
 
-        The three queues may be one and the same: then none of the waits is needed, and forebay makes none.
+        The three queues may be one and the same: then none of the waits is
+        needed, and forebay makes none.
         """
         self.result.fill(0)
         height, width = self.given.shape[1:3]
@@ -124,7 +143,9 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that the device ran: on which track of the trace, and when, in milliseconds."""
+    """A command that the device ran: on which track of the trace, and when, in
+    milliseconds.
+    """
 
     track: int
     name: str
@@ -152,7 +173,9 @@ def commands_in(path: Path) -> list[Ran]:
 
 
 def shares(commands: list[Ran]) -> tuple[float, float]:
-    """For how much of the time the device ran something, and for how much on two or three queues at once."""
+    """For how much of the time the device ran something, and for how much on
+    two or three queues at once.
+    """
     changes = sorted(
         [(each.begin, 1) for each in commands]
         + [(each.end, -1) for each in commands]
@@ -236,12 +259,16 @@ def draw(traces: dict[str, list[Ran]], output: Path) -> None:
 def main(
     pictures: int, passes: int, folder: Path | None, output: Path | None
 ) -> None:
-    """Filter pictures on one queue and on three, look what overlaps, and compare the results with SciPy's."""
+    """Filter pictures on one queue and on three, look what overlaps, and
+    compare the results with SciPy's.
+    """
     device = fb.Device()
     given = noisy(pictures)
     pipeline = Pipeline(device, given, passes)
+    height, width = given.shape[1:3]
     print(
-        f"device: {device.name}, {pictures} pictures of {given.shape[2]} × {given.shape[1]}, {passes} passes"
+        f"device: {device.name}, {pictures} pictures of {width} × {height}, "
+        f"{passes} passes"
     )
     expected = given
     for _ in range(passes):
@@ -253,30 +280,28 @@ def main(
         for count, name in ((1, "one queue"), (3, "three queues")):
             queues = [device.queue(blocking=False) for _ in range(count)]
             up, compute, down = queues * (3 // count)
-            pipeline.run(
-                up, compute, down
-            )  # some drivers compile a kernel only when a queue first launches it
+            # some drivers compile a kernel only when a queue first launches it
+            pipeline.run(up, compute, down)
             took = min(pipeline.run(up, compute, down) for _ in range(3))
             path = Path(folder or temporary) / f"{name.replace(' ', '-')}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
-            with fb.trace(
-                path, device_times=True
-            ):  # apart, because these times take events
-                timed = [device.queue(blocking=False) for _ in range(count)] * (
-                    3 // count
-                )
-                pipeline.run(*timed)
+            # apart, because these times take events
+            with fb.trace(path, device_times=True):
+                timed = [device.queue(blocking=False) for _ in range(count)]
+                pipeline.run(*timed * (3 // count))
             traces[name] = commands_in(path)
             busy, both = shares(traces[name])
             print(
-                f"{name}: {1e3 * took:.1f} ms; in the trace something ran in {busy:.0%} of the time, "
-                f"and on several queues at once in {both:.0%}"
+                f"{name}: {1e3 * took:.1f} ms; in the trace something ran in "
+                f"{busy:.0%} of the time, and on several queues at once in "
+                f"{both:.0%}"
             )
             wrong += np.count_nonzero(pipeline.result != expected)
     if output:
         draw(traces, output)
     print(
-        f"{'WRONG' if wrong else 'OK'}: {wrong} numbers of {2 * expected.size:,} differ from SciPy's"
+        f"{'WRONG' if wrong else 'OK'}: {wrong} numbers of "
+        f"{2 * expected.size:,} differ from SciPy's"
     )
     sys.exit(bool(wrong))
 

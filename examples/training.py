@@ -1,9 +1,13 @@
-"""A network learns a function in ten thousand equal steps: ``python -m examples.training``.
+"""A network learns a function in ten thousand equal steps.
 
-Each step of the training is nine launches. They are the same each time but for the points that are shown and the
-rate, so they stand in ``with step:``. On Level Zero such a step is one driver call; elsewhere it costs what the
-launches cost. The program trains twice, in steps and with each launch by itself: the result is the same to the last
-bit. Then NumPy trains the same network in double precision.
+Run it by ``python -m examples.training``.
+
+Each step of the training is nine launches. They are the same each time but for
+the points that are shown and the rate, so they stand in ``with step:``. On
+Level Zero such a step is one driver call; elsewhere it costs what the launches
+cost. The program trains twice, in steps and with each launch by itself: the
+result is the same to the last bit. Then NumPy trains the same network in double
+precision.
 """
 
 from __future__ import annotations
@@ -19,52 +23,59 @@ import numpy as np
 import forebay as fb
 
 WIDTHS = (2, 16, 16, 1)  # of the layers
-POINTS, SHOWN = (
-    1024,
-    64,
-)  # points of the function, and how many of them a step is shown
+POINTS = 1024  # of the function
+SHOWN = 64  # how many of them a step is shown
 RATE, MOMENTUM = 0.05, 0.9
 GROUP = 64
 TOLERANCE = 0.01  # of what was learned, where the function goes from -1 to 1
 SOURCE = f"""
 #define POINTS {SHOWN}
 
-/* The last row of the weights is added whatever the input is. One work-item for each output of each point. */
-kernel void forward(global const float *in, global const float *weights, global float *out, int ins, int outs, int last)
+/* The last row of the weights is added whatever the input is. One work-item for
+   each output of each point. */
+kernel void forward(global const float *in, global const float *weights,
+                    global float *out, int ins, int outs, int last)
 {{
     int point = get_global_id(0) / outs, j = get_global_id(0) % outs;
     if (point >= POINTS) return;
     float sum = weights[ins * outs + j];
-    for (int i = 0; i < ins; i++) sum += in[point * ins + i] * weights[i * outs + j];
+    for (int i = 0; i < ins; i++)
+        sum += in[point * ins + i] * weights[i * outs + j];
     out[point * outs + j] = last ? sum : tanh(sum);
 }}
 
-kernel void error(global const float *out, global const float *wanted, global float *slopes)
+kernel void error(global const float *out, global const float *wanted,
+                  global float *slopes)
 {{
     int point = get_global_id(0);
     if (point < POINTS) slopes[point] = out[point] - wanted[point];
 }}
 
 /* From the slopes of a layer's outputs to those of the layer before. */
-kernel void backward(global const float *in, global const float *weights, global const float *slopes,
-                     global float *slopes_before, int ins, int outs)
+kernel void backward(global const float *in, global const float *weights,
+                     global const float *slopes, global float *slopes_before,
+                     int ins, int outs)
 {{
     int point = get_global_id(0) / ins, i = get_global_id(0) % ins;
     if (point >= POINTS) return;
     float sum = 0, value = in[point * ins + i];
-    for (int j = 0; j < outs; j++) sum += slopes[point * outs + j] * weights[i * outs + j];
+    for (int j = 0; j < outs; j++)
+        sum += slopes[point * outs + j] * weights[i * outs + j];
     slopes_before[point * ins + i] = sum * (1 - value * value);
 }}
 
 /* One work-item for each weight. */
-kernel void learn(global const float *in, global const float *slopes, global float *weights, global float *moving,
+kernel void learn(global const float *in, global const float *slopes,
+                  global float *weights, global float *moving,
                   int ins, int outs, float rate)
 {{
     int i = get_global_id(0) / outs, j = get_global_id(0) % outs;
     if (i > ins) return;
     float sum = 0;
-    for (int point = 0; point < POINTS; point++)
-        sum += (i == ins ? 1.0f : in[point * ins + i]) * slopes[point * outs + j];
+    for (int point = 0; point < POINTS; point++) {{
+        float value = i == ins ? 1.0f : in[point * ins + i];
+        sum += value * slopes[point * outs + j];
+    }}
     float speed = {MOMENTUM}f * moving[i * outs + j] + sum / POINTS;
     moving[i * outs + j] = speed;
     weights[i * outs + j] -= rate * speed;
@@ -107,10 +118,8 @@ def predicted(
 def on_the_host(steps: int) -> list[np.ndarray]:
     """The weights that NumPy comes to, in double precision."""
     points, weights = begin()
-    points, weights = (
-        points.astype("f8"),
-        [each.astype("f8") for each in weights],
-    )
+    points = points.astype("f8")
+    weights = [each.astype("f8") for each in weights]
     wanted, moving = function(points), [np.zeros_like(each) for each in weights]
     for number, rate in enumerate(rates(steps)):
         shown = slice(number * SHOWN % POINTS, number * SHOWN % POINTS + SHOWN)
@@ -142,10 +151,8 @@ class Training:
         self.moving = [device.zeros(each.shape) for each in weights]
         self.outputs = [device.empty((SHOWN, width)) for width in WIDTHS[1:]]
         self.slopes = [device.empty((SHOWN, width)) for width in WIDTHS[1:]]
-        x, wanted = (
-            device.array(points),
-            device.array(function(points).astype("f4")),
-        )
+        x = device.array(points)
+        wanted = device.array(function(points).astype("f4"))
         self.launches = [
             self._launches(x[at : at + SHOWN], wanted[at : at + SHOWN])
             for at in range(0, POINTS, SHOWN)
@@ -155,17 +162,15 @@ class Training:
     def _launches(
         self, points: fb.Buffer, wanted: fb.Buffer
     ) -> tuple[list[tuple], list[tuple]]:
-        """What is launched when these points are shown: what finds the slopes, and what learns, all but the rate."""
+        """What is launched when these points are shown: what finds the slopes,
+        and what learns, all but the rate.
+        """
         forward, error, backward, learn = (
             self.program[n] for n in ("forward", "error", "backward", "learn")
         )
         sizes, last = list(itertools.pairwise(WIDTHS)), len(WIDTHS) - 2
-        inputs, outputs, slopes, weights = (
-            [points, *self.outputs],
-            self.outputs,
-            self.slopes,
-            self.weights,
-        )
+        inputs, outputs = [points, *self.outputs], self.outputs
+        slopes, weights = self.slopes, self.weights
         finding, learning = [], []
         for n, (a, b) in enumerate(sizes):
             args = inputs[n], weights[n], outputs[n], a, b, int(n == last)
@@ -191,7 +196,9 @@ class Training:
             queue.launch(*launch, rate)
 
     def run(self, steps: int, together: bool) -> tuple[float, float]:
-        """Train. Blocks until that is done; returns the seconds until all was submitted, and until all was done."""
+        """Train. Blocks until that is done; returns the seconds until all was
+        submitted, and until all was done.
+        """
         queue = self.device.queue(blocking=False)
         step = queue.step() if together else contextlib.nullcontext()
         began = time.perf_counter()
@@ -213,24 +220,23 @@ def groups(items: int) -> int:
     "--steps", default=10_000, show_default=True, type=click.IntRange(min=1)
 )
 def main(steps: int) -> None:
-    """Train a network in steps and launch by launch, and compare the results with each other and with NumPy's."""
+    """Train a network in steps and launch by launch, and compare the results
+    with each other and with NumPy's.
+    """
     device = fb.Device()
-    print(
-        f"device: {device.name}, {steps} steps of {3 * (len(WIDTHS) - 1)} launches"
-    )
-    Training(device).run(
-        min(steps, 100), True
-    )  # some drivers compile a kernel only when it is first launched
+    launches = 3 * (len(WIDTHS) - 1)
+    print(f"device: {device.name}, {steps} steps of {launches} launches")
+    # some drivers compile a kernel only when it is first launched
+    Training(device).run(min(steps, 100), True)
     found = []
-    for together, name in (
-        (False, "launch by launch"),
-        (True, "in q.step()     "),
-    ):
+    for together in (False, True):
+        name = "in q.step()     " if together else "launch by launch"
         training = Training(device)
         submitted, done = training.run(steps, together)
         per = 1e6 / steps
         print(
-            f"{name}: {submitted * per:.1f} µs a step to submit, {done * per:.1f} µs until it was done"
+            f"{name}: {submitted * per:.1f} µs a step to submit, "
+            f"{done * per:.1f} µs until it was done"
         )
         found.append([each.get() for each in training.weights])
     if not device.driver.executes:
@@ -246,7 +252,8 @@ def main(steps: int) -> None:
     print(f"what was learned is off by {left:.3f} on average from the function")
     right = same and off <= TOLERANCE
     print(
-        f"{'OK' if right else 'WRONG'}: {'' if same else 'not '}the same both ways, off by {off:.1e} from NumPy"
+        f"{'OK' if right else 'WRONG'}: {'' if same else 'not '}the same both "
+        f"ways, off by {off:.1e} from NumPy"
     )
     sys.exit(not right)
 
