@@ -88,31 +88,26 @@ class Request:
     result: np.ndarray  # pinned
 
     @classmethod
-    def made(cls, device: fb.Device, words: np.ndarray) -> Request:
-        """Allocate it."""
-        given = fb.host_empty(len(words), "i4", device)
-        given[:] = words
-        states = device.empty(HIDDEN), device.empty(HIDDEN)
+    def made(cls, device: fb.Device, length: int) -> Request:
+        """Allocate it for so many words."""
         return cls(
-            given,
-            device.empty(len(words), "i4"),
-            states,
+            fb.host_empty(length, "i4", device),
+            device.empty(length, "i4"),
+            (device.empty(HIDDEN), device.empty(HIDDEN)),
             fb.host_empty(HIDDEN, "f4", device),
         )
 
 
 class Server:
-    """A network on a device, and its requests."""
+    """A network on a device, and memory for requests of these lengths."""
 
-    def __init__(
-        self, device: fb.Device, network: Network, requests: list[np.ndarray]
-    ):
+    def __init__(self, device: fb.Device, network: Network, lengths: list[int]):
         self.device = device
         self.read_word = device.program(SOURCE)["read_word"]
         self.weights = device.array(network.weights)
         self.rows = device.array(network.rows)
-        self.requests = [Request.made(device, words) for words in requests]
-        self.queues = [device.queue(blocking=False) for _ in requests]
+        self.requests = [Request.made(device, length) for length in lengths]
+        self.queues = [device.queue(blocking=False) for _ in lengths]
 
     def submit(self, request: Request, queue: fb.Queue) -> None:
         """Submit all of a request. Returns at once."""
@@ -134,9 +129,16 @@ class Server:
             before, after = after, before
         queue.copy(request.result, before)
 
-    def serve(self, queues: int) -> np.ndarray:
-        """Serve all requests, which come at the same moment. Blocks until they
+    def serve(self, requests: list[np.ndarray], queues: int) -> np.ndarray:
+        """Serve requests, which all come at the same moment. Blocks until they
         are served.
+
+        Parameters
+        ----------
+        requests
+            The words of each, as many as it has memory for.
+        queues
+            How many queues they are served on.
 
         Returns
         -------
@@ -144,7 +146,8 @@ class Server:
             The latency of each: milliseconds from that moment until its result
             was on the host.
         """
-        for request in self.requests:
+        for request, words in zip(self.requests, requests, strict=True):
+            request.given[:] = words
             request.result.fill(np.nan)
         began = self.queues[0].record(timing=True)
         began.wait()
@@ -204,19 +207,25 @@ def main(requests: int, repeats: int, output: Path | None) -> None:
     """
     device = fb.Device(timing=True)
     network, sequences = Network.made(), sentences(requests)
-    server = Server(device, network, sequences)
+    server = Server(device, network, [len(words) for words in sequences])
     words = sum(map(len, sequences))
     print(f"device: {device.name}, {requests} requests of {words} words in all")
-    expected = np.stack([network.read(words) for words in sequences])
+    # other words on many queues: those that are on the device already would
+    # not have to be uploaded
+    asked = {1: sequences, requests: [words[::-1] for words in sequences]}
+    expected = {
+        count: np.stack([network.read(words) for words in texts])
+        for count, texts in asked.items()
+    }
     off, best = 0.0, {1: np.empty(0), requests: np.empty(0)}
     for _ in range(repeats):
         # in turn, so that what else the machine does meets both
         for count, fastest in best.items():
-            found = server.serve(count)
+            found = server.serve(asked[count], count)
             if not fastest.size or found.max() < fastest.max():
                 best[count] = found
             results = np.stack([request.result for request in server.requests])
-            off = max(off, float(np.abs(results - expected).max()))
+            off = np.maximum(off, np.abs(results - expected[count]).max())
     for count, found in best.items():
         name = f"{count:>3} queue{'s' if count > 1 else ' '}"
         questions = found[1:]
@@ -227,8 +236,9 @@ def main(requests: int, repeats: int, output: Path | None) -> None:
         )
     if output:
         draw(best, output)
-    # false also when a result is not a number, because it was never written
-    right = off <= TOLERANCE
+    # False also when a result was never written: NaN is not below anything,
+    # and np.maximum keeps it, which max() does not
+    right = bool(off <= TOLERANCE)
     print(f"{'OK' if right else 'WRONG'}: off by at most {off:.1e} from NumPy")
     sys.exit(not right)
 

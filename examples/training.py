@@ -143,9 +143,8 @@ def on_the_host(steps: int) -> list[np.ndarray]:
 class Training:
     """A network on a device, its points, and what a step needs."""
 
-    def __init__(self, device: fb.Device):
-        self.device = device
-        self.program = device.program(SOURCE)
+    def __init__(self, device: fb.Device, program: fb.Program):
+        self.device, self.program = device, program
         points, weights = begin()
         self.weights = [device.array(each) for each in weights]
         self.moving = [device.zeros(each.shape) for each in weights]
@@ -224,14 +223,15 @@ def main(steps: int) -> None:
     with each other and with NumPy's.
     """
     device = fb.Device()
+    program = device.program(SOURCE)
     launches = 3 * (len(WIDTHS) - 1)
     print(f"device: {device.name}, {steps} steps of {launches} launches")
     # some drivers compile a kernel only when it is first launched
-    Training(device).run(min(steps, 100), True)
+    Training(device, program).run(min(steps, 100), True)
     found = []
     for together in (False, True):
         name = "in q.step()     " if together else "launch by launch"
-        training = Training(device)
+        training = Training(device, program)
         submitted, done = training.run(steps, together)
         per = 1e6 / steps
         print(
