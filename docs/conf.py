@@ -143,7 +143,7 @@ def give_orders():
         ModuleAnalyzer.cache["module", module] = analyzer
 
 
-TYPE_FIELD = re.compile(r"\.\. attribute:: (\w+)\n((?:   .*\n|\n)*?)   :type: (.*)\n?")
+TYPE_FIELD = re.compile(r"\.\. attribute:: ([\w, ]+)\n((?:   .*\n|\n)*?)   :type: (.*)\n?")
 
 
 def put_types_first(app, what, name, thing, options, lines):

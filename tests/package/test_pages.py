@@ -81,6 +81,25 @@ def test_commands_that_pages_name_are_there():
     assert named - {"bound", "step"} <= set(commands.commands)  # these are layers of measurements
 
 
+def headings(page):
+    """The headings of a page, without what is in its blocks."""
+    return re.findall(
+        r"^## (.*)$", re.sub(r"^```.*?^```$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+
+
+def test_the_landing_page_and_the_readme_begin_alike():
+    for page in ("README.md", "docs/index.md"):
+        assert headings(page)[:4] == ["Install", "Devices", "Numbers", "Where to go on"]
+    begins = [
+        PAGES[page].partition("## Where to go on")[0].replace("](docs/", "](")
+        for page in ("README.md", "docs/index.md")
+    ]
+    assert begins[0] == begins[1]
+    (program,) = re.findall(r"^```python\n(.*?)^```$", begins[0], re.MULTILINE | re.DOTALL)
+    assert len([line for line in program.splitlines() if line]) <= 10
+
+
 # What is wider is cut on a phone, and in a window beside another.
 WIDEST = 80
 PROGRAMS = ("examples", "docs/coming-from")

@@ -1,5 +1,6 @@
 """The documentation builds as a site without a warning, has every public name, and its links lead somewhere."""
 
+import html
 import importlib.util
 import posixpath
 import re
@@ -57,6 +58,7 @@ def test_it_builds_without_warnings_and_its_links_lead_somewhere(site, tmp_path)
     pages = {path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     check_that_all_pages_are_there(site, pages)
     check_that_they_can_be_reached(pages)
+    check_what_each_page_has(site, pages)
     check_links(site, pages)
     check_names(site, pages)
     check_signatures(site)
@@ -84,6 +86,14 @@ def check_that_they_can_be_reached(pages):
             if not urlsplit(link).scheme and urlsplit(link).path
         ]
     assert set(pages) - seen - set(WRITTEN) == set()
+
+
+def check_what_each_page_has(site, pages):
+    version = html.escape(fb.__version__.partition("+")[0])
+    for page in set(pages) - set(WRITTEN):
+        text = (site / page).read_text(encoding="utf-8")
+        assert re.search(rf'class="sidebar-brand-text">\s*forebay {re.escape(version)}', text), page
+        assert "copybutton.js" in text, page
 
 
 def check_links(site, pages):
@@ -117,6 +127,7 @@ def check_names(site, pages):
 
 
 def check_signatures(site):
+    """Classes have them, members are in the order of the source, and nothing is announced and then not said."""
     text = (site / "reference" / "devices.html").read_text(encoding="utf-8")
     (device,) = re.findall(r'<dt class="sig[^>]*id="forebay.Device">(.*?)</dt>', text, re.DOTALL)
     for parameter in ("filter", "timing", "debug", "private"):
@@ -127,11 +138,18 @@ def check_signatures(site):
     (launch,) = re.findall(r'<dt class="sig[^>]*id="forebay.Queue.launch">(.*?)</dt>', text, re.DOTALL)
     assert "grid" in launch
     assert "result" in launch
+    members = re.findall(r'id="forebay\.Queue\.(\w+)"', text)
+    expected = ["launch", "copy", "fill", "record", "wait", "finish", "capture", "step", "close"]
+    assert [name for name in members if name in expected] == expected
+    for page in (site / "reference").glob("*.html"):
+        assert not re.search(r"–\s*</p>", page.read_text(encoding="utf-8")), page
 
 
-# What reaches beyond the window and is in no box that scrolls. The theme hides it, and so it would be lost.
+# What reaches beyond the window and is in no box that scrolls: the theme hides it, and so it would be lost. And code
+# that has to be scrolled to be read.
 CUT_OFF = """
 [...document.querySelectorAll("article *")].filter(each => {
+    if (each.tagName === "PRE" && each.scrollWidth > each.clientWidth + 1) return true;
     if (each.getBoundingClientRect().right <= innerWidth + 1) return false;
     for (let box = each; box.tagName !== "ARTICLE"; box = box.parentElement)
         if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
@@ -141,7 +159,7 @@ CUT_OFF = """
 
 
 def check_widths(site, pages, profile):
-    """No page is wider than a phone or a window: what is wide scrolls in a box of its own."""
+    """No page is wider than a phone or a window, and nor is code; a wide table scrolls in a box of its own."""
     wide = []
     with browser.Browser(profile) as seen:
         seen.open("about:blank")
