@@ -9,6 +9,7 @@ list to keep up to date. Stubs for wheels and type checkers are made from the an
 """
 
 import ast
+import copy
 import os
 import re
 import shutil
@@ -147,13 +148,24 @@ def write_stubs():
     StubgenPyx(config=config).convert_multiple_files(sources)
     for stub in [source.with_suffix(".pyi") for source in sources]:
         tree = TidyStub().visit(ast.parse(stub.read_text(encoding="utf-8")))
-        tree.body.insert(1, ast.parse("from typing_extensions import Never").body[0])
+        tree.body.insert(1, ast.parse("from typing_extensions import Never, overload").body[0])
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         for node in [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]:
             node.names = [name for name in node.names if (name.asname or name.name).split(".")[0] in used]
             if not node.names:
                 tree.body.remove(node)
         stub.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+
+
+# What the last parameter of a method may be, and what comes back then. Cython would take overloads of special methods
+# for the methods, and a default that is there only for the message of an error is none for a type checker.
+OVERLOADS = {
+    "Buffer.__getitem__": {
+        "SupportsIndex | slice[Any, Any, None]": "Buffer",
+        "slice | tuple[Any, ...] | EllipsisType | None": "Buffer | StridedView",
+    },
+    "Queue.wait": {"Event": "None", "Queue": "None"},
+}
 
 
 class TidyStub(ast.NodeTransformer):
@@ -163,7 +175,23 @@ class TidyStub(ast.NodeTransformer):
         if [ast.unparse(base) for base in node.bases] == ["TypedDict"]:  # a C structure
             return None
         node.decorator_list = [name for name in node.decorator_list if not ast.unparse(name).startswith("cython.")]
+        members = [
+            self.overloaded(each, OVERLOADS.get(f"{node.name}.{getattr(each, 'name', '')}")) for each in node.body
+        ]
+        node.body = [each for overloads in members for each in overloads]
         return self.generic_visit(node)
+
+    @staticmethod
+    def overloaded(node, kinds):
+        made = []
+        for kind, result in (kinds or {}).items():
+            made.append(copy.deepcopy(node))
+            arguments = made[-1].args
+            (arguments.args or arguments.posonlyargs)[-1].annotation = ast.parse(kind, mode="eval").body
+            arguments.defaults = []
+            made[-1].returns = ast.parse(result, mode="eval").body
+            made[-1].decorator_list = [ast.Name("overload")]
+        return made or [node]
 
     def visit_AnnAssign(self, node):
         kind = ast.unparse(node.annotation)

@@ -10,7 +10,7 @@ from sphinx.errors import PycodeError
 from sphinx.pycode import ModuleAnalyzer
 
 import forebay
-from forebay.queues.interop.names import OtherName, add
+from forebay.queues.interop.names import add
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "extensions"))
@@ -98,11 +98,6 @@ def hide_signature(app, what, name, thing, options, signature, returns):
     return None
 
 
-def skip(app, what, name, thing, skip, options):
-    """Leave out names that exist only to say what forebay calls the thing."""
-    return True if isinstance(thing, OtherName) else None
-
-
 def hide_colons(app, what, name, thing, options, lines):
     """Keep Napoleon from taking what is before a colon in a property's docstring for its type."""
     if what in ("attribute", "property") and lines:
@@ -169,5 +164,4 @@ def setup(app):
     give_orders()
     give_signatures()
     app.connect("autodoc-process-signature", hide_signature)
-    app.connect("autodoc-skip-member", skip)
     app.connect("doctree-read", drop_dashes)

@@ -422,7 +422,7 @@ cdef class Queue:
         """
         return record(self, self.state, self.device, self._capture, event, timing)
 
-    def wait(self, event_or_queue: Event | Queue | None = None) -> None:  # None only for the message
+    def wait(self, event_or_queue: Event | Queue | None = None) -> None:  # None only for the message, see setup.py
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
         A queue of a SYCL device also waits for a `dpctl.SyclEvent`, which is asked at once whether it is done.

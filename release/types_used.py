@@ -22,6 +22,27 @@ assert_type(kernel.bind(queue, 1, 1, buffer), fb.BoundLaunch)
 assert_type(kernel.device, fb.Device)
 assert_type(buffer.view("u1").shape, tuple[int, ...])
 assert_type(queue.record() - queue.record(), float)
+assert_type(queue.record(), fb.Event)
+assert_type(queue.record().done, bool)
+assert_type(queue.alloc(8, "i4"), fb.Buffer)
+assert_type(queue.finish(), None)
+assert_type(buffer[1:3], fb.Buffer)
+assert_type(buffer[0], fb.Buffer)
+assert_type(buffer[1:][0].device.queue(), fb.Queue)
+assert_type(buffer[:, 0], fb.Buffer | fb.StridedView)
+assert_type(buffer[::2], fb.Buffer | fb.StridedView)
+assert_type(buffer[::2].copy(), fb.Buffer)
+assert_type(buffer.shape, tuple[int, ...])
+assert_type(buffer.reshape(2, 1), fb.Buffer)
+assert_type(buffer == buffer, bool)
+assert_type(device.null_queue, fb.Queue)
+assert_type(device.event(), fb.Event)
+assert_type(device.info.name, str)
+buffer[1:] = buffer[:1]
+buffer[::2] = 3
+queue.launch(kernel, 1, 1, fb.NULL)
+queue.wait(queue.record())
+queue.wait(device.queue(blocking=False))
 device.pool.release_threshold = 1 << 20
 with queue.capture() as graph:
     queue.fill(buffer, 0)
@@ -34,4 +55,10 @@ queue.launch(kernel, 1)  # type: ignore[call-overload]
 queue.launch(kernel, 1, 1, results="f4")  # type: ignore[call-overload]
 queue.copy(1, 2)  # type: ignore[arg-type]
 queue.device = device  # type: ignore[misc]
+queue.wait()  # type: ignore[call-overload]
+queue.wait(None)  # type: ignore[call-overload]
+queue.wait(buffer)  # type: ignore[call-overload]
+buffer["rows"]  # type: ignore[call-overload]
+buffer + buffer  # type: ignore[operator]
+device.queue(non_blocking=True)  # type: ignore[arg-type]
 fb.Queue(device)  # type: ignore[arg-type]

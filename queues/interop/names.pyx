@@ -16,6 +16,7 @@ from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
+from forebay.queues.launch.arguments import by_value, local
 from forebay.queues.launch.bound import BoundLaunch
 from forebay.queues.launch.results import Result
 from forebay.queues.memory.buffer import Buffer
@@ -31,6 +32,7 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         PyObject* tp_dict
         PyObject* tp_mro
+        const char* tp_doc
     void PyType_Modified(PyTypeObject*)
 
 # What to do instead, and the names that say so.
@@ -130,6 +132,14 @@ WAYS_OUT: dict[type, str] = {
 }
 
 
+# What ``inspect.signature``, ``help`` and editors say a class is called with: compiled classes do not tell.
+SIGNATURES: dict[type, str] = {
+    Device: "(filter=None, *, timing=None, debug=False, private=False, check=None)",
+    by_value: "(value)",
+    local: "(nbytes)",
+}
+
+
 class OtherName:
     """A name that another package has for something of ours."""
 
@@ -157,12 +167,21 @@ def add_unlisted(kind: type, names: dict[str, OtherName]) -> None:
     """
     cdef PyTypeObject* native = <PyTypeObject*> kind
     cdef tuple order = kind.__mro__
-    unlisted = type("NamesElsewhere", (), {**names, "__slots__": (), "__doc__": None})
+    unlisted = type("NamesElsewhere", (), {**names, "__slots__": (), "__doc__": None, "__module__": "forebay"})
     old = native.tp_mro
     new = (*order[:-1], unlisted, *order[-1:])
     Py_INCREF(new)
     native.tp_mro = <PyObject*> new
     Py_DECREF(<object> old)
+    PyType_Modified(native)
+
+
+def sign(kind: type, signature: str) -> None:
+    """Put a signature before the docstring of a compiled class, where CPython looks for it."""
+    cdef PyTypeObject* native = <PyTypeObject*> kind
+    cdef bytes text = f"{kind.__name__}{signature}\n--\n\n{kind.__doc__}".encode()
+    Py_INCREF(text)  # for good, as the class
+    native.tp_doc = text
     PyType_Modified(native)
 
 
@@ -179,5 +198,7 @@ def refuse_pickles(way_out: str) -> Any:
 for _kind, _instead in INSTEAD.items():
     add_unlisted(_kind, {
         _name: OtherName(_name, _advice) for _advice, _names in _instead.items() for _name in _names.split()})
+for _kind, _signature in SIGNATURES.items():
+    sign(_kind, _signature)
 for _kind, _way_out in WAYS_OUT.items():
     add(_kind, "__reduce_ex__", refuse_pickles(_way_out))

@@ -29,6 +29,7 @@ from forebay.queues.memory.shapes import element_code, read_dtype, read_shape, s
 from forebay.queues.memory.strided import StridedView, part_of
 
 if TYPE_CHECKING:
+    from types import EllipsisType
     from typing import Any, SupportsIndex
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -278,7 +279,9 @@ cdef class Buffer:
             raise ArgumentTypeError("len() of a 0-dimensional Buffer")
         return self.shape[0]
 
-    def __getitem__(self, key: SupportsIndex | slice | tuple[Any, ...]) -> Any:
+    def __getitem__(  # setup.py tells type checkers which is which
+        self, key: SupportsIndex | slice | tuple[Any, ...] | EllipsisType | None, /
+    ) -> Buffer | StridedView:
         """Return a view of part of the memory, by NumPy's basic indexing: ``buf[i]``, ``buf[a:b]``, ``buf[::2, 1]``.
 
         The view is a `StridedView` where the elements do not lie one after another. Rows are made fastest.
@@ -303,7 +306,10 @@ cdef class Buffer:
             raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
 
-    def __setitem__(self, key: SupportsIndex | slice | tuple[Any, ...], host: ArrayLike | Buffer) -> None:
+    def __setitem__(
+        self, key: SupportsIndex | slice | tuple[Any, ...] | EllipsisType | None,
+        host: ArrayLike | Buffer | StridedView, /,
+    ) -> None:
         """Implement ``buf[a:b] = host``: `set` that part."""
         self[key].set(host)
 

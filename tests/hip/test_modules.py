@@ -198,7 +198,6 @@ def test_structures(function, out, pair):
 
 
 @pytest.mark.executes
-@pytest.mark.executes
 @pytest.mark.needs("null pointers after others")
 def test_none_is_a_null_pointer_and_so_are_0_and_one_of_ours(device, out):
     source = "kernel void is_null(global int *out, global int *pointer) { out[0] = pointer == 0; }"
@@ -208,6 +207,7 @@ def test_none_is_a_null_pointer_and_so_are_0_and_one_of_ours(device, out):
         assert out_of(out, 1) == [expected], pointer
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("stream", [None, 0, hip.hipStreamPerThread, "created"], ids=repr)
 def test_streams(function, stream):
     stream, memory = ok(hip.hipStreamCreate()) if stream == "created" else stream, ints()

@@ -4,6 +4,7 @@ Functions of `forebay.hip` and `forebay.hiprtc` name the codes that they return 
 """
 
 import inspect
+import pydoc
 import re
 
 import pytest
@@ -11,7 +12,6 @@ import pytest
 import forebay as fb
 from forebay import cupy_style, hip, hiprtc
 from forebay.core import errors
-from forebay.queues.interop.names import OtherName
 from tests.helpers.processes import ROOT
 
 if not (ROOT / "setup.py").exists():
@@ -42,9 +42,9 @@ def own_members(kind):
     """Public attributes of a class, as they stand in it and in the private classes that it derives from."""
     public = [base for base in kind.__mro__[1:] if base.__name__ in fb.__all__]
     for base in kind.__mro__:
-        if base.__module__.startswith("forebay") and base not in public:
+        if base.__module__.startswith("forebay.") and base not in public:  # not what has only names of other packages
             for name, value in vars(base).items():
-                if not name.startswith("_") and not isinstance(value, OtherName):
+                if not name.startswith("_"):
                     yield name, value
 
 
@@ -200,3 +200,30 @@ def test_the_codes_of_hip_are_named(name):
 def test_a_function_of_hip_that_waits_says_so(name):
     waits = any(WAITS.search(source) for source in inner_bodies(HIP_WITH_CODE[name], set()))
     assert not waits or re.search(r"\b(?:[Bb]locks?|[Ww]aits?)\b", HIP[name].__doc__)
+
+
+def test_classes_say_what_they_are_called_with():
+    """Those that are compiled have it written by hand, which is compared with the source here."""
+    for name in MADE_BY_CALLING & set(fb.__all__):
+        kind = getattr(fb, name)
+        said = inspect.signature(kind).parameters
+        source = ROOT.joinpath(*kind.__module__.split(".")[1:]).with_suffix(".pyx") if inspect.isclass(kind) else ROOT
+        if source.is_file():
+            text = source.read_text(encoding="utf-8").partition(f"cdef class {kind.__name__}:")[2]
+            names = {}
+            given = re.search(r"def __init__\(\s*self,([\s\S]*?)\) -> None:", text)[1]
+            exec(f"from __future__ import annotations\ndef made({given}): ...", names)
+            there = inspect.signature(names["made"]).parameters
+            assert [(each.name, each.kind, each.default) for each in said.values()] == [
+                (each.name, each.kind, each.default) for each in there.values()
+            ], name
+
+
+@pytest.mark.parametrize(
+    "kind", [fb.Device, fb.Queue, fb.Buffer, fb.Event, fb.Kernel, fb.Graph], ids=lambda kind: kind.__name__
+)
+def test_help_and_completion_have_our_names_alone(kind):
+    text = pydoc.plaintext.document(kind)
+    assert len(text.splitlines()) < 700
+    assert "OtherName" not in text
+    assert {name for name in dir(kind) if not name.startswith("_")} == {name for name, _ in own_members(kind)}

@@ -68,7 +68,8 @@ def queues_made_anew(scene: Scene) -> None:
         last = queue.record()
         queue.close()
     queue = scene.queue()
-    queue.wait(last)
+    if last is not None:
+        queue.wait(last)
     scene.quick(queue, y, x)
 
 
