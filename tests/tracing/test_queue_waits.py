@@ -231,6 +231,9 @@ def test_waits_in_a_capture_are_edges(find, make_queue, add, buffer, other):
     def run():
         first, second = make_queue(blocking=False), make_queue(blocking=False)
         for turn in range(OFTEN):
+            first.launch(add, 10, 10, buffer, turn)
+            second.launch(add, 10, 10, other, turn)
+            second.wait(first)  # in one direction only
             with first.capture():
                 second.wait(first)
                 first.launch(add, 10, 10, buffer, turn)
