@@ -27,7 +27,7 @@ from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    begin_life, command, drop_point, host_function, is_checked, is_told, note_point, wait_for_point, withdraw
+    begin_life, command, drop_point, host_function, is_checked, note_point, wait_for_point, withdraw
 )
 from forebay.races.engine cimport Use
 from forebay.races.graphs cimport check_nodes
@@ -294,7 +294,7 @@ cdef class ExecutableGraph:
         capture = on._capture
         if capture is not None and self.capture_into(capture, on):
             return
-        if is_told(on.state):
+        if is_checked(on.state):
             self.launch_checked(on)
         else:
             self.launch_now(on)
@@ -304,9 +304,8 @@ cdef class ExecutableGraph:
         cdef vector[Use] uses
         cdef vector[size_t] owners
         works = self.current()
-        if is_checked(on.state):
-            wait_for_point(on, on.state, self.seen)  # the launch before
-        for work in works if is_checked(on.state) else ():
+        wait_for_point(on, on.state, self.seen)  # the launch before
+        for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc":
                 begin_life(on, on.state, (<MemoryWork> work).buffer.allocation.uses)
         add_nodes(works, self.ordered, uses, owners)
@@ -316,7 +315,7 @@ cdef class ExecutableGraph:
         except BaseException:
             withdraw(uses)
             raise
-        return note_point(on, on.state, &self.seen) if is_checked(on.state) else 0
+        return note_point(on, on.state, &self.seen)
 
     cdef int launch_now(self, Queue on) except -1:
         cdef Replay replay

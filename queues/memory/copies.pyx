@@ -212,7 +212,7 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
     cdef vector[Use] uses
-    if is_told(state):
+    if is_checked(state):
         add_use(src, False, "copy", uses)
         command(queue, state, uses)
     submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)

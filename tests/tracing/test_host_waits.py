@@ -128,6 +128,22 @@ def test_a_wait_for_what_forebay_does_not_see_being_read(find, own, add, buffer,
     assert IN_A_LOOP not in find(run)
 
 
+@pytest.mark.executes
+def test_a_wait_for_memory_that_is_read_in_place_counts_as_needed_from_the_first_view_on(find, device, own, add):
+    with device.zeros(100, "i4", usm_type="shared") as shared:
+        device.finish()
+
+        def run(looks):
+            for turn in range(TURNS):
+                own.launch(add, 10, 10, shared, turn)
+                own.finish()
+                if looks:
+                    shared.host.sum()
+
+        assert find(lambda: run(False)) == {IN_A_LOOP: TURNS - 1}
+        assert find(lambda: run(True)) == {}
+
+
 @pytest.mark.executes(run=False)
 def test_a_wait_for_times(find, make_queue, add, buffer):
     queue = make_queue(blocking=False, timing=True)

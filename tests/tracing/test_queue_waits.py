@@ -91,11 +91,12 @@ USES = (
 
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
-def test_memory_that_both_use_is_a_reason(find, make_queue, add, buffer, use):
+def test_memory_that_both_use_is_a_reason(find, make_queue, add, buffer, other, use):
     def run():
         first, second = make_queue(blocking=False), make_queue(blocking=False)
         for turn in range(OFTEN):
             first.launch(add, 10, 10, buffer, turn)
+            second.launch(add, 10, 10, other, turn)
             use(second, add, buffer)
             first.wait(second)
             second.wait(first)
@@ -158,10 +159,11 @@ def test_the_null_queue_comes_after_blocking_queues_and_may_need_their_order(
     assert APART not in find(lambda: run(True))
 
 
-def test_memory_that_the_other_queue_frees_is_a_reason(find, make_queue, add):
+def test_memory_that_the_other_queue_frees_is_a_reason(find, make_queue, add, other):
     def run():
         first, second = make_queue(blocking=False), make_queue(blocking=False)
         for turn in range(OFTEN):
+            second.launch(add, 10, 10, other, turn)
             memory = first.alloc(100, "i4")
             first.launch(add, 10, 10, memory, turn)
             second.wait(event_or_queue=first)
@@ -231,6 +233,9 @@ def test_waits_in_a_capture_are_edges(find, make_queue, add, buffer, other):
     def run():
         first, second = make_queue(blocking=False), make_queue(blocking=False)
         for turn in range(OFTEN):
+            first.launch(add, 10, 10, buffer, turn)
+            second.launch(add, 10, 10, other, turn)
+            second.wait(first)  # in one direction only
             with first.capture():
                 second.wait(first)
                 first.launch(add, 10, 10, buffer, turn)

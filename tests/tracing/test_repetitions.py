@@ -201,13 +201,24 @@ def a_few_times(turn, add, program, nodes):
         yield node, add, 10, 10, turn
 
 
-@pytest.mark.parametrize("changes", [one_of_many, now_and_then, other_blocks, a_few_times])
-def test_graphs_that_a_step_would_not_replace(find, device, own, program, add, buffer, changes):
+def every_time(turn, add, program, nodes):
+    for node in nodes:
+        yield node, add, 10, 10, turn
+
+
+MANY = 3 * OFTEN
+
+
+@pytest.mark.parametrize(
+    ("changes", "launches"),
+    [(one_of_many, MANY), (now_and_then, MANY), (other_blocks, MANY), (a_few_times, MANY), (every_time, OFTEN - 1)],
+)
+def test_graphs_that_a_step_would_not_replace(find, device, own, program, add, buffer, changes, launches):
     graph, nodes = chain(device, add, buffer, 4)
 
     def run():
         executable = graph.instantiate()
-        for turn in range(3 * OFTEN):
+        for turn in range(launches):
             for node, kernel, grid, block, value in changes(turn, add, program, nodes):
                 executable.set_kernel(node, kernel, grid, block, buffer, value)
             executable.launch(own)

@@ -103,8 +103,7 @@ class Repetitions:
     def began(self, call: Call, around: list[Call]) -> None:
         """Note how things are before the call."""
         if call.name == "Queue.copy" and len(call.arguments) == 3:
-            if not any(each.name == "launch_with_arrays" for each in around):
-                self._note_copy(call, *call.arguments)
+            self._note_copy(call, *call.arguments)
         elif call.name == "launch_with_arrays" and not call.arguments[0].capturing:
             call.notes["unchanged"] = self._note_arrays(call)
 
