@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import pickle
 import threading
 import weakref
 
@@ -120,6 +121,16 @@ def test_a_kernel_is_compiled_once_for_each_kind_of_arguments(device, caplog):
             for arguments in ((x, 2), (y, 2), (x, x), (x, x[0])):
                 twice(*arguments)
         assert built(caplog) == 4
+
+
+def test_a_call_is_not_taken_for_the_one_before_it_when_other_arguments_decided(device):
+    convert = fb.elementwise("float32 x, U a", "T y", "y = x * a")
+    x = device.empty(5, "f4")
+    convert(x, np.float64(2), result=device.empty(5, "i2"))
+    with pytest.raises(fb.ArgumentTypeError, match="no argument decides T, the type of y"):
+        convert(x, np.float64(2))
+    with pytest.raises(fb.ArgumentTypeError, match="no argument decides U, the type of a"):
+        convert(x, 2.0, result=device.empty(5, "i2"))
 
 
 @pytest.mark.needs("OpenCL")
@@ -318,6 +329,15 @@ def test_a_mistake_in_the_statements_shows_the_compilers_log(device):
 def test_what_it_is_called(device):
     assert repr(AXPY) == "<forebay.elementwise axpy(float32 x, float32 y) -> float32 z: 'z = 2 * x + y'>"
     assert [str(each) for each in SCALED.in_params] == ["T x", "U y"]
+
+
+@pytest.mark.executes
+def test_another_process_can_be_sent_one(device):
+    x = device.array(np.arange(3, dtype="f4"))
+    AXPY(x, 1)
+    sent = pickle.loads(pickle.dumps(AXPY))
+    assert (repr(sent), sent.in_params) == (repr(AXPY), AXPY.in_params)
+    assert sent(x, 1).get().tolist() == [1, 3, 5]
 
 
 def test_it_may_be_called_as_a_function_of_the_language(device):

@@ -212,7 +212,8 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         sizes = [call.inputs[i].size for i in call.variant.counted]
         given = [] if to_host is not None else [output]
         if count <= kernels.alone_up_to:
-            return queue.launch(kernels.alone, 1, block, *call.inputs, count, *sizes, *given, result=to_host)
+            inputs = call.inputs if count else [_of_no_elements(queue, value) for value in call.inputs]
+            return queue.launch(kernels.alone, 1, block, *inputs, count, *sizes, *given, result=to_host)
         groups = min(-(-count // block), kernels.most_groups)
         share = -(-count // (groups * block)) * block
         groups = -(-count // share)
@@ -274,6 +275,11 @@ class reduction(Expression):  # noqa: N801 - called as a function is
 
     def _code(self) -> str:
         return f"map {self.map!r}, combine {self.combine!r}, start {self.start!r}, post {self.post!r}"
+
+
+def _of_no_elements(queue: AnyQueue, value: Any) -> Any:
+    """Return what a launch takes for an array of NumPy's without elements, of which there is nothing to copy."""
+    return value if not isinstance(value, np.ndarray) or value.size else queue.alloc(0, value.dtype)
 
 
 def _spelled(start: Any) -> Any:

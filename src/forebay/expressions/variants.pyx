@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from cpython.object cimport PyObject
 
 from forebay.queues.kernels.kernel cimport Kernel
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject** ob_item
+
+# Numbers that a launch converts to any type of numbers but complex ones, or refuses
+cdef frozenset reals = frozenset({
+    int, float, bool, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64
+})
 
 cdef enum:
     BLOCK = 256  # work-items of a group of an elementwise kernel
@@ -145,7 +152,7 @@ cdef class Variant:
         for i in range(self.taken):
             value = args[i]
             if type(value) is not Buffer:
-                if self.ways[i] is not NUMBER or (type(value) is not float and type(value) is not int):
+                if self.ways[i] is not NUMBER or type(value) not in reals:
                     return None
                 continue
             buffer = value
