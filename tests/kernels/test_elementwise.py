@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from forebay.expressions import arguments
 
 AXPY = fb.elementwise("float32 x, float32 y", "float32 z", "z = 2 * x + y", name="axpy")
 SCALED = fb.elementwise("T x, U y", "T z, bool more", "z = x * 2 + (T)y; more = z > 7", name="scaled")
@@ -324,6 +325,17 @@ def test_a_mistake_in_the_statements_shows_the_compilers_log(device):
         with pytest.raises(fb.BuildError, match=r"wrong, 'y = x \* \(q\)'") as caught:
             wrong(device.empty(5))
     assert "q" in caught.value.log
+
+
+@pytest.mark.needs("a compiler of its own")
+def test_doubles_are_refused_where_there_are_none(device, monkeypatch):
+    """A device that refuses what it compiles, and does not take a double, stands for one that has none."""
+    wrong = fb.elementwise("T x", "T y", "y = x * (q)", name="wrong")
+    monkeypatch.setattr(arguments, "DOUBLES", "kernel void doubles(global quadruple *x) { x[0] *= 2.0; }")
+    with pytest.raises(fb.NotSupportedError, match=f"wrong: {device.name} has no float64"):
+        wrong(device.empty(5, "f8"))
+    with pytest.raises(fb.BuildError):
+        wrong(device.empty(5, "f4"))
 
 
 def test_what_it_is_called(device):

@@ -21,6 +21,8 @@ from forebay.queues.memory.strided import StridedView
 
 __all__ = ["Call", "Expression", "refuse"]
 
+DOUBLES = "kernel void doubles(global double *x) { x[0] *= 2.0; }"
+
 
 class Call(NamedTuple):
     """What the arguments of a call come to.
@@ -358,7 +360,7 @@ def is_number(value: Any) -> bool:
 
 def _has_doubles(device: AnyDevice) -> bool:
     try:
-        device.program("kernel void doubles(global double *x) { x[0] *= 2.0; }")
+        device.program(DOUBLES)
     except BuildError:
         return False
     return True
