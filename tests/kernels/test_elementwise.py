@@ -191,6 +191,20 @@ def test_in_a_capture_it_is_part_of_the_graph(device):
         assert np.array_equal(z.get(queue=queue), np.arange(4) * 5 * k)
 
 
+def test_a_call_that_is_refused_leaves_a_capture_as_it_was(device, queue):
+    add = fb.elementwise("T x, T a", "T y", "y = x + a", name="add")
+    x, z = device.empty(4, "i4"), device.empty(4, "i4")
+    device.finish()
+    with queue.capture() as graph:
+        add(x, 1, queue=queue, result=z)  # compiled in the capture
+        with pytest.raises(fb.ArgumentTypeError, match="needs an integer"):
+            add(x, 2.5, queue=queue)
+        add(z, 1, queue=queue, result=z)
+    for _ in range(2):  # which would be refused if memory of the graph were not freed
+        graph.launch(queue)
+    queue.finish()
+
+
 def test_it_goes_to_the_queue_that_is_given_or_current(device, make_queue):
     x, z = device.empty(5, "f4"), device.empty(5, "f4")
     first, second = make_queue(), make_queue()

@@ -109,6 +109,16 @@ def test_in_a_capture_it_is_part_of_the_graph(device):
         assert y.get(queue=queue) == 100000 * k
 
 
+def test_a_result_for_the_host_is_refused_in_a_capture(device, queue):
+    x = device.empty(100000, "i4")
+    device.finish()
+    queue.begin_capture()
+    with pytest.raises(fb.CaptureUnsupportedError, match="sum_of with result= for the host"):
+        SUM(x, queue=queue, result="i4")
+    with pytest.raises(fb.CaptureInvalidatedError):
+        queue.end_capture()
+
+
 @pytest.mark.executes(reads="wrong")
 @pytest.mark.threads
 def test_threads_reduce_at_the_same_time(device):

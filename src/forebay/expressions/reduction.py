@@ -15,6 +15,7 @@ from forebay.expressions.arguments import Call, Expression, refuse
 from forebay.expressions.dialects import CPP, OPENCL_C, Dialect, code_of
 from forebay.expressions.parameters import KINDS, check_text
 from forebay.expressions.sources import Given, reduction_source
+from forebay.expressions.variants import give_up
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.shapes import ShapeLike, read_dtype
@@ -191,6 +192,9 @@ class reduction(Expression):  # noqa: N801 - called as a function is
                 refuse(self.name, f"result={to_host}: the result is {made}")
             if call.outputs:
                 refuse(self.name, "the output is given twice, behind the inputs and as result=")
+            call.queue._refuse_in_capture(
+                f"{self.name} with result= for the host (pass a Buffer, to read after each run)"
+            )
             return self._launch(call, count, None, to_host)
         if call.outputs:
             (output,) = call.outputs
@@ -202,7 +206,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         try:
             self._launch(call, count, output, None)
         except BaseException:
-            call.queue.free(output) if call.queue.capturing else output.close()  # a free is a command of the queue
+            give_up(call.queue, (output,))
             raise
         return output
 
@@ -227,7 +231,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
             queue.launch(kernels.partial, groups, block, *call.inputs, count, share, *sizes, partial)
             made = queue.launch(kernels.last, 1, block, partial, groups, count, *given, result=to_host)
         except BaseException:
-            queue.free(partial) if queue.capturing else partial.close()  # a refused launch leaves the queue as it was
+            give_up(queue, (partial,))
             raise
         queue.free(partial)
         return made

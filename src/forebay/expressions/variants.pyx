@@ -1,5 +1,6 @@
 """Kernels for arguments of certain types, and the calls that are like the call before: most are."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from forebay.queues.launch.launch cimport launch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 
+from forebay.core.errors import CaptureError
 from forebay.expressions.sources import FULL, NUMBER, ONE
 
 if TYPE_CHECKING:
@@ -37,6 +39,18 @@ cpdef bint overlaps_elsewhere(Buffer one, Buffer other):
     """Whether both have bytes in common, and begin at different ones."""
     return one.allocation is other.allocation and one.start != other.start and (
         one.start < other.start + other.nbytes and other.start < one.start + one.nbytes)
+
+
+def give_up(queue: Queue, buffers: tuple[Buffer, ...]) -> None:
+    """Give back what was allocated for a launch that was refused, which leaves the queue as it was: in a capture by a
+    node, and elsewhere without a command.
+    """
+    for buffer in buffers:
+        if queue.capturing:
+            with contextlib.suppress(CaptureError):  # that is invalid now, as the launch says
+                queue.free(buffer)
+        else:
+            buffer.close()
 
 
 cdef class Variant:
@@ -99,8 +113,7 @@ cdef class Variant:
         try:
             self.submit(queue, arguments + outputs, size_of(shape), block)
         except BaseException:
-            for output in outputs:
-                queue.free(output) if queue.capturing else output.close()  # a free is a command of the queue
+            give_up(queue, outputs)
             raise
         return outputs
 
