@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import pickle
 import threading
 import weakref
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from forebay.expressions import arguments
 
 AXPY = fb.elementwise("float32 x, float32 y", "float32 z", "z = 2 * x + y", name="axpy")
 SCALED = fb.elementwise("T x, U y", "T z, bool more", "z = x * 2 + (T)y; more = z > 7", name="scaled")
@@ -122,6 +124,16 @@ def test_a_kernel_is_compiled_once_for_each_kind_of_arguments(device, caplog):
         assert built(caplog) == 4
 
 
+def test_a_call_is_not_taken_for_the_one_before_it_when_other_arguments_decided(device):
+    convert = fb.elementwise("float32 x, U a", "T y", "y = x * a")
+    x = device.empty(5, "f4")
+    convert(x, np.float64(2), result=device.empty(5, "i2"))
+    with pytest.raises(fb.ArgumentTypeError, match="no argument decides T, the type of y"):
+        convert(x, np.float64(2))
+    with pytest.raises(fb.ArgumentTypeError, match="no argument decides U, the type of a"):
+        convert(x, 2.0, result=device.empty(5, "i2"))
+
+
 @pytest.mark.needs("OpenCL")
 def test_another_process_would_find_it_on_disk(device, tmp_path, monkeypatch):
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
@@ -177,6 +189,20 @@ def test_in_a_capture_it_is_part_of_the_graph(device):
         queue.copy(x, np.arange(4, dtype="f4") * k)
         graph.launch(queue)
         assert np.array_equal(z.get(queue=queue), np.arange(4) * 5 * k)
+
+
+def test_a_call_that_is_refused_leaves_a_capture_as_it_was(device, queue):
+    add = fb.elementwise("T x, T a", "T y", "y = x + a", name="add")
+    x, z = device.empty(4, "i4"), device.empty(4, "i4")
+    device.finish()
+    with queue.capture() as graph:
+        add(x, 1, queue=queue, result=z)  # compiled in the capture
+        with pytest.raises(fb.ArgumentTypeError, match="needs an integer"):
+            add(x, 2.5, queue=queue)
+        add(z, 1, queue=queue, result=z)
+    for _ in range(2):  # which would be refused if memory of the graph were not freed
+        graph.launch(queue)
+    queue.finish()
 
 
 def test_it_goes_to_the_queue_that_is_given_or_current(device, make_queue):
@@ -315,9 +341,29 @@ def test_a_mistake_in_the_statements_shows_the_compilers_log(device):
     assert "q" in caught.value.log
 
 
+@pytest.mark.needs("a compiler of its own")
+def test_doubles_are_refused_where_there_are_none(device, monkeypatch):
+    """A device that refuses what it compiles, and does not take a double, stands for one that has none."""
+    wrong = fb.elementwise("T x", "T y", "y = x * (q)", name="wrong")
+    monkeypatch.setattr(arguments, "DOUBLES", "kernel void doubles(global quadruple *x) { x[0] *= 2.0; }")
+    with pytest.raises(fb.NotSupportedError, match=f"wrong: {device.name} has no float64"):
+        wrong(device.empty(5, "f8"))
+    with pytest.raises(fb.BuildError):
+        wrong(device.empty(5, "f4"))
+
+
 def test_what_it_is_called(device):
     assert repr(AXPY) == "<forebay.elementwise axpy(float32 x, float32 y) -> float32 z: 'z = 2 * x + y'>"
     assert [str(each) for each in SCALED.in_params] == ["T x", "U y"]
+
+
+@pytest.mark.executes
+def test_another_process_can_be_sent_one(device):
+    x = device.array(np.arange(3, dtype="f4"))
+    AXPY(x, 1)
+    sent = pickle.loads(pickle.dumps(AXPY))
+    assert (repr(sent), sent.in_params) == (repr(AXPY), AXPY.in_params)
+    assert sent(x, 1).get().tolist() == [1, 3, 5]
 
 
 def test_it_may_be_called_as_a_function_of_the_language(device):

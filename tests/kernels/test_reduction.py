@@ -16,7 +16,9 @@ SIZES = [0, 1, 2, 15, 16, 17, 255, 256, 257, 4096, 4097, 16384, 16385, 70000, 1 
 
 
 def numbers(dtype, size, seed):
-    return np.random.default_rng(seed).integers(0, 100, size).astype(dtype)
+    """Below zero where the type has that, so that what is no element is not the largest; floats add them exactly."""
+    first = 1 if dtype == "u1" else -10
+    return np.random.default_rng(seed).integers(first, first + 9, size).astype(dtype)
 
 
 @pytest.mark.executes
@@ -44,6 +46,8 @@ def test_the_result_is_new_or_given_or_on_its_way_to_the_host(device, queue):
         assert SUM(x, one, queue=queue) is one
         assert one.get(queue=queue).tolist() == [[size]]
         assert SUM(x, queue=queue, result=one, axis=(0, -1)) is one
+        assert SUM(np.ones(size, "i4"), queue=queue, result="i4").get() == size
+        assert SUM(np.ones(0, "i4"), queue=queue, result="i4").get() == 0
         future = SUM(x, queue=queue, result="i4")
         assert (future.dtype, future.get()) == (np.dtype("i4"), size)
 
@@ -103,6 +107,16 @@ def test_in_a_capture_it_is_part_of_the_graph(device):
         queue.fill(x, k)
         graph.launch(queue)
         assert y.get(queue=queue) == 100000 * k
+
+
+def test_a_result_for_the_host_is_refused_in_a_capture(device, queue):
+    x = device.empty(100000, "i4")
+    device.finish()
+    queue.begin_capture()
+    with pytest.raises(fb.CaptureUnsupportedError, match="sum_of with result= for the host"):
+        SUM(x, queue=queue, result="i4")
+    with pytest.raises(fb.CaptureInvalidatedError):
+        queue.end_capture()
 
 
 @pytest.mark.executes(reads="wrong")

@@ -21,6 +21,8 @@ from forebay.queues.memory.strided import StridedView
 
 __all__ = ["Call", "Expression", "refuse"]
 
+DOUBLES = "kernel void doubles(global double *x) { x[0] *= 2.0; }"
+
 
 class Call(NamedTuple):
     """What the arguments of a call come to.
@@ -76,9 +78,20 @@ class Expression:
         if not self.out_params:
             refuse(name, "nothing comes out: out_params is empty", InvalidArgumentError)
         self._dialect = dialect
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
         self._variants: dict[Any, Variant] = {}
         self._lock = threading.Lock()
         self._last: Variant | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_variants", "_lock", "_last")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what another process sent. Kernels are the process's own."""
+        vars(self).update(state)
+        self._begin_empty()
 
     def _source(self, device: AnyDevice, given: Given) -> str:
         """Return the source for arguments of these types."""
@@ -143,7 +156,8 @@ class Expression:
         variant = self._variant(queue.device, tuple(ways), dtypes, types.decided)
         # `launch_again` looks only at the inputs that are Buffers, and must come to the same.
         arrays = {parameter.type_name for parameter, way in zip(self.in_params, ways, strict=True) if way != NUMBER}
-        simple = types.decided.keys() <= arrays and not any(each.kind == "c" for each in dtypes)
+        complex_numbers = any(way == NUMBER and dtype.kind == "c" for way, dtype in zip(ways, dtypes))  # noqa: B905
+        simple = types.decided.keys() <= arrays and not complex_numbers
         self._last = variant if simple else None
         return Call(variant, queue, tuple(inputs), tuple(outputs), shape)
 
@@ -346,7 +360,7 @@ def is_number(value: Any) -> bool:
 
 def _has_doubles(device: AnyDevice) -> bool:
     try:
-        device.program("kernel void doubles(global double *x) { x[0] *= 2.0; }")
+        device.program(DOUBLES)
     except BuildError:
         return False
     return True

@@ -37,6 +37,8 @@ class Dialect:
 
     Attributes
     ----------
+    name : str
+        That of the object in this module.
     kernel, function : str
         What begins a kernel, and a function that it calls.
     space : str
@@ -60,6 +62,7 @@ class Dialect:
         Whether an output can be a reference to its element.
     """
 
+    name: str
     kernel: str
     function: str
     space: str
@@ -74,6 +77,9 @@ class Dialect:
     spellings: dict[str, Spelling]
     begins: dict[str, str]
     references: bool
+
+    def __reduce__(self) -> str:
+        return self.name  # a pickle has the name, since there is one object of each
 
     def spell(self, what: str, dtype: np.dtype[Any]) -> Spelling:
         """Return the names of a type.
@@ -124,6 +130,7 @@ def _plain(names: dict[str, str]) -> dict[str, Spelling]:
 # A bool has a byte, as in NumPy, and kernels take none by value. A half is read and written, and computed as float: not
 # every device has an arithmetic of halves.
 OPENCL_C = Dialect(
+    name="OPENCL_C",
     kernel="kernel void",
     function="static inline",
     space="global ",
@@ -157,6 +164,7 @@ struct _halves {
 };"""
 
 CPP = Dialect(
+    name="CPP",
     kernel='extern "C" __global__ void',
     function="static __device__",
     space="",

@@ -15,6 +15,7 @@ from forebay.expressions.arguments import Call, Expression, refuse
 from forebay.expressions.dialects import CPP, OPENCL_C, Dialect, code_of
 from forebay.expressions.parameters import KINDS, check_text
 from forebay.expressions.sources import Given, reduction_source
+from forebay.expressions.variants import give_up
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.shapes import ShapeLike, read_dtype
@@ -191,6 +192,9 @@ class reduction(Expression):  # noqa: N801 - called as a function is
                 refuse(self.name, f"result={to_host}: the result is {made}")
             if call.outputs:
                 refuse(self.name, "the output is given twice, behind the inputs and as result=")
+            call.queue._refuse_in_capture(
+                f"{self.name} with result= for the host (pass a Buffer, to read after each run)"
+            )
             return self._launch(call, count, None, to_host)
         if call.outputs:
             (output,) = call.outputs
@@ -202,7 +206,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         try:
             self._launch(call, count, output, None)
         except BaseException:
-            call.queue.free(output) if call.queue.capturing else output.close()  # a free is a command of the queue
+            give_up(call.queue, (output,))
             raise
         return output
 
@@ -212,7 +216,8 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         sizes = [call.inputs[i].size for i in call.variant.counted]
         given = [] if to_host is not None else [output]
         if count <= kernels.alone_up_to:
-            return queue.launch(kernels.alone, 1, block, *call.inputs, count, *sizes, *given, result=to_host)
+            inputs = call.inputs if count else [_of_no_elements(queue, value) for value in call.inputs]
+            return queue.launch(kernels.alone, 1, block, *inputs, count, *sizes, *given, result=to_host)
         groups = min(-(-count // block), kernels.most_groups)
         share = -(-count // (groups * block)) * block
         groups = -(-count // share)
@@ -226,7 +231,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
             queue.launch(kernels.partial, groups, block, *call.inputs, count, share, *sizes, partial)
             made = queue.launch(kernels.last, 1, block, partial, groups, count, *given, result=to_host)
         except BaseException:
-            queue.free(partial) if queue.capturing else partial.close()  # a refused launch leaves the queue as it was
+            give_up(queue, (partial,))
             raise
         queue.free(partial)
         return made
@@ -274,6 +279,11 @@ class reduction(Expression):  # noqa: N801 - called as a function is
 
     def _code(self) -> str:
         return f"map {self.map!r}, combine {self.combine!r}, start {self.start!r}, post {self.post!r}"
+
+
+def _of_no_elements(queue: AnyQueue, value: Any) -> Any:
+    """Return what a launch takes for an array of NumPy's without elements, of which there is nothing to copy."""
+    return value if not isinstance(value, np.ndarray) or value.size else queue.alloc(0, value.dtype)
 
 
 def _spelled(start: Any) -> Any:

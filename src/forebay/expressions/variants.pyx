@@ -1,7 +1,9 @@
 """Kernels for arguments of certain types, and the calls that are like the call before: most are."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
+import numpy as np
 from cpython.object cimport PyObject
 
 from forebay.queues.kernels.kernel cimport Kernel
@@ -9,6 +11,7 @@ from forebay.queues.launch.launch cimport launch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 
+from forebay.core.errors import CaptureError
 from forebay.expressions.sources import FULL, NUMBER, ONE
 
 if TYPE_CHECKING:
@@ -22,6 +25,12 @@ cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject** ob_item
 
+# Numbers that a launch converts to any type of numbers but complex ones, or refuses
+cdef frozenset reals = frozenset({
+    int, float, bool, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64
+})
+
 cdef enum:
     BLOCK = 256  # work-items of a group of an elementwise kernel
 
@@ -30,6 +39,18 @@ cpdef bint overlaps_elsewhere(Buffer one, Buffer other):
     """Whether both have bytes in common, and begin at different ones."""
     return one.allocation is other.allocation and one.start != other.start and (
         one.start < other.start + other.nbytes and other.start < one.start + one.nbytes)
+
+
+def give_up(queue: Queue, buffers: tuple[Buffer, ...]) -> None:
+    """Give back what was allocated for a launch that was refused, which leaves the queue as it was: in a capture by a
+    node, and elsewhere without a command.
+    """
+    for buffer in buffers:
+        if queue.capturing:
+            with contextlib.suppress(CaptureError):  # that is invalid now, as the launch says
+                queue.free(buffer)
+        else:
+            buffer.close()
 
 
 cdef class Variant:
@@ -92,8 +113,7 @@ cdef class Variant:
         try:
             self.submit(queue, arguments + outputs, size_of(shape), block)
         except BaseException:
-            for output in outputs:
-                queue.free(output) if queue.capturing else output.close()  # a free is a command of the queue
+            give_up(queue, outputs)
             raise
         return outputs
 
@@ -145,7 +165,7 @@ cdef class Variant:
         for i in range(self.taken):
             value = args[i]
             if type(value) is not Buffer:
-                if self.ways[i] is not NUMBER or (type(value) is not float and type(value) is not int):
+                if self.ways[i] is not NUMBER or type(value) not in reals:
                     return None
                 continue
             buffer = value
