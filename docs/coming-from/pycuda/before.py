@@ -1,6 +1,7 @@
 """Heat in a rod that is hot at one end."""
 
 import numpy as np
+import pycuda.autoinit
 import pycuda.driver as cuda
 from pycuda import gpuarray
 from pycuda.compiler import SourceModule
