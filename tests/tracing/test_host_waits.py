@@ -108,7 +108,7 @@ REASONS = (
 )  # fmt: skip
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.__name__)
 def test_a_wait_with_a_reason(find, own, add, buffer, reason):
     def run():
@@ -159,7 +159,7 @@ def test_a_wait_for_times(find, make_queue, add, buffer):
     assert find(run) == {}
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 def test_a_graph_that_copies_to_the_host_is_a_reason(find, device, own, add, buffer):
     host = np.empty(100, "i4")
     with own.capture() as graph:

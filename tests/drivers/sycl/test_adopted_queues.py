@@ -345,7 +345,7 @@ def test_blocking_is_a_bool(sycl_queue):
 
 
 def test_without_dpctl_it_says_what_to_install():
-    program = "import sys; sys.modules['dpctl'] = None\nimport forebay as fb\nps.Device('sycl:cpu')"
+    program = "import sys; sys.modules['dpctl'] = None\nimport forebay as fb\nfb.Device('sycl:cpu')"
     done = python("-c", program)
     assert done.returncode
     assert "pip install 'forebay[sycl]'" in done.stderr
