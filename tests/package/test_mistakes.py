@@ -397,7 +397,7 @@ def setting(device, queue):
     return Setting(device, queue, device.program(SOURCE))
 
 
-@pytest.mark.needs("no validation layer")  # what the reduction of a ufunc was refused for stays referenced
+@pytest.mark.needs("no validation layer")  # NumPy (2.4) leaks what it was refused a reduction of
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_message_names_the_thing_and_the_way_out(setting, mistake):
     do, kind, builtin, words = MISTAKES[mistake]
