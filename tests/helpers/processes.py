@@ -38,7 +38,8 @@ def command(*arguments, without_level_zero=False, **environment):
     if null_levelzero.inside() and not without_level_zero:
         here = null_levelzero.devices_here()
         command, env = null_levelzero.child_command("python", *map(str, arguments), devices=here)
-    changes = {"FOREBAY_DEVICE": None} | environment
+    # With all of CUDA's connections a process takes seconds to open a device beside others (docs/cuda.md).
+    changes = {"FOREBAY_DEVICE": None, "CUDA_DEVICE_MAX_CONNECTIONS": 8} | environment
     env = {name: value for name, value in env.items() if name not in changes}
     return command, env | {name: str(value) for name, value in changes.items() if value is not None}
 

@@ -458,9 +458,9 @@ def test_the_pool_keeps_what_it_is_told(pool):
 
 
 @pytest.mark.executes(run=False)
-def test_a_stream_gets_new_memory_rather_than_a_wait_for_another_one(function, hold):
+def test_a_stream_gets_new_memory_rather_than_a_wait_for_another_one(device, function, hold):
     a, b = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(2))
-    first, out = ok(hip.hipMallocAsync(4 * N, a)), np.zeros(N, "i4")
+    first, out = ok(hip.hipMallocAsync(4 * N, a)), fb.host_empty(N, "i4", device=device)
     launch(function("fill"), a, first, 1)
     ok(hip.hipStreamSynchronize(a))
     gate = hold(a)

@@ -1,5 +1,6 @@
 """forebay.hiprtc as programs written for hip-python call it."""
 
+import re
 import threading
 
 import numpy as np
@@ -111,14 +112,14 @@ def test_what_is_refused_is_in_the_log():
     ("source", "told"),
     [
         (b"kernel void k(global int* p) { p[0] = no_such_name; }", "no_such_name"),
-        (b"__global__ void k(const int* p) {\n p[0] = 1; }", "read-only"),
+        (b"__global__ void k(const int* p) {\n p[0] = 1; }", "read-only|must be a modifiable lvalue"),
     ],
 )
 def test_what_the_compiler_says_is_in_the_log(source, told):
     prog = create(source)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
     assert "error" in log_of(prog)
-    assert told in log_of(prog)
+    assert re.search(told, log_of(prog))
 
 
 @pytest.mark.needs("a compiler of HIP C++")

@@ -224,8 +224,8 @@ def test_in_steps_memory_goes_from_launch_to_launch(make_queue, fill, pool):
 
 
 @pytest.mark.executes(run=False)  # a graph's copy to pageable memory is a host function, which stays on null hardware
-def test_memory_that_a_graph_uses_is_freed_after_its_launch(make_queue, hold, fill, pool):
-    queue, outs = make_queue(blocking=False), np.zeros((2, N), "i4")
+def test_memory_that_a_graph_uses_is_freed_after_its_launch(device, make_queue, hold, fill, pool):
+    queue, outs = make_queue(blocking=False), [np.zeros(N, "i4"), fb.host_empty(N, "i4", device=device)]
     buffer = queue.alloc(N, "i4")
     address = buffer.address
     with queue.capture() as graph:

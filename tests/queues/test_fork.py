@@ -147,8 +147,9 @@ works()
 
 
 EVERYTHING = """
-from tests.helpers.observer import observe
+from tests.helpers.observer import observe, observer_of
 import ctypes, weakref
+observer_of(device.info.backend)  # imported here: CUDA's driver does not start in a child
 unused = device.program("kernel void k(global int *a) { a[0] = 1; }")
 part, pinned, lent = buffer[100:200], fb.host_empty(100, "i4", device=device), queue.alloc(400)
 add[1, 100, queue](part, 0)

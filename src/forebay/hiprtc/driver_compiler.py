@@ -19,7 +19,7 @@ from forebay.hiprtc.compiler import NotNamedError, dumps, loads, own_version
 from forebay.hiprtc.header_names import names
 from forebay.hiprtc.host_code.constants import with_constant_expressions
 from forebay.hiprtc.host_code.mending import Mending
-from forebay.hiprtc.included import read_included
+from forebay.hiprtc.included import read_included, with_whole_names
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.kernels.signatures import CppCompiler, CppProgram
@@ -181,7 +181,7 @@ class _Compilation:
         return self.headers.get(path)
 
     def _compiled(self, text: str, included: Sequence[str], expressions: Sequence[str]) -> CppProgram:
-        headers = _more_headers(tuple(self.compiler.folders)) | self.headers
+        headers = _more_headers(tuple(self.compiler.folders)) | with_whole_names(self.headers)
         command = [
             "-default-device",
             # Macros of the same meaning, in these headers and in CUDA's; double4, which HIP has for good.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from forebay.core.errors import BuildError
 from forebay.queues.kernels.source_files import FileRefusedError, read_file
 
-__all__ = ["read_included"]
+__all__ = ["read_included", "with_whole_names"]
 
 INCLUDED = re.compile(
     r"""^[ \t]*\#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)""", re.MULTILINE
@@ -62,6 +63,20 @@ def read_included(
                 known.add(read[0])
                 left.append((*read, os.path.dirname(read[0])))
     return list(seen)
+
+
+def with_whole_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with those that they include in quotes from beside them named as a compiler without folders
+    looks for them: in ``sub/a.h`` ``"b.h"`` is ``"sub/b.h"`` where there is such a header (C++, [cpp.include])."""
+    return {name: INCLUDED.sub(functools.partial(_whole_name, name, headers), text) for name, text in headers.items()}
+
+
+def _whole_name(name: str, headers: Mapping[str, str], found: re.Match[str]) -> str:
+    beside = os.path.normpath(os.path.join(os.path.dirname(name), found[1])) if found[1] else ""
+    if beside not in headers:
+        return found[0]
+    begin, end = found.start(1) - found.start(), found.end(1) - found.start()
+    return f"{found[0][:begin]}{beside}{found[0][end:]}"
 
 
 def _read(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -55,6 +55,35 @@ def test_mathematics_of_integers_and_of_two_types(compiles, refused):
     assert "no instance of overloaded function" in refused("__global__ void k(float4* v) { v[0].x = sqrt(v[0]); }")
 
 
+def test_the_smaller_of_two_integers_of_any_types(compiles):
+    integers = ["bool", "char", "unsigned char", "short", "int", "unsigned", "long", "size_t", "long long"]
+    pairs = [(one, other) for one in integers for other in integers]
+    parameters = ", ".join(f"{name} v{i}" for i, name in enumerate(integers))
+    lines = "\n".join(
+        f"static_assert(sizeof({of}({a}(1), {b}(2))) == sizeof({a}(1) + {b}(2)), \"{of} of {a} and {b}\");\n"
+        f"out[{i}] = {of}(v{integers.index(a)}, v{integers.index(b)});"
+        for i, (a, b) in enumerate(pairs)
+        for of in ("min", "max")
+    ).replace("unsigned char(", "(unsigned char)(").replace("long long(", "(long long)(")
+    compiles(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
+
+
+def test_headers_include_those_beside_them(compiles, refused):
+    """As hiprtcCreateProgram has them: a compiler of files looks in the folder of the file that includes."""
+    headers = {
+        "sub/ops.h": '#pragma once\n#include "level.h"\n#include "../top.h"\n#include <other.h>',
+        "sub/level.h": "const int LEVEL = 3;",
+        "level.h": "#error not this one",
+        "top.h": "const int TOP = 4;",
+        "other.h": "const int OTHER = 5;",
+        "sub/other.h": "#error in angles it is not beside",
+    }
+    source = '#include "sub/ops.h"\n__global__ void k(int* p) { static_assert(LEVEL + TOP + OTHER == 12, "all"); }'
+    compiles(source, headers=headers)
+    del headers["sub/level.h"], headers["level.h"]
+    assert "level.h" in refused(source, (), (), headers)
+
+
 def test_constants_computed_from_others(compiles, refused):
     compiles("""
     static const float SCALE = 2.0f;

@@ -85,3 +85,18 @@ FOREBAY_OF_TWO(nextafter)
 FOREBAY_OF_TWO(pow)
 FOREBAY_OF_TWO(remainder)
 #undef FOREBAY_OF_TWO
+
+// CUDA's min and max of two integers are ambiguous where one has 64 bits and the other is of another type.
+#define FOREBAY_OF_LONG(name, better)                                                                               \
+    template <class T, class U, class... None>                                                                      \
+    __DEVICE__ typename __forebay::only_if<__forebay::number<T>::integral && __forebay::number<U>::integral &&      \
+                                               !__forebay::same<T, U>::value &&                                     \
+                                               (sizeof(T) == 8 || sizeof(U) == 8) && sizeof...(None) == 0,          \
+                                           decltype(T() + U())>::type                                               \
+    name(T x, U y, None...) {                                                                                       \
+        decltype(T() + U()) a = x, b = y;                                                                           \
+        return a better b ? a : b;                                                                                  \
+    }
+FOREBAY_OF_LONG(max, >)
+FOREBAY_OF_LONG(min, <)
+#undef FOREBAY_OF_LONG

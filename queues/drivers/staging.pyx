@@ -1,7 +1,5 @@
 """Host memory for staging copies: for a copy from pageable memory the driver would make the calling thread wait."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -54,12 +52,18 @@ class StagingPool:
                 self._kept += memory.nbytes
 
 
-class _Block:
-    """Gives its memory back when the last array made from it is gone."""
+cdef class _Block:
+    """Gives its memory back when the last array made from it is gone.
 
-    def __init__(self, pool: StagingPool, memory: DriverMemory) -> None:
-        self._pool = pool
-        self._memory = memory
+    Compiled, because Python delivers a Ctrl-C at the beginning of the next function in Python: that would be `__del__`
+    at the end of each copy that waited, and what `__del__` raises is lost.
+    """
+
+    cdef object pool, memory
+    cdef readonly dict __array_interface__
+
+    def __init__(self, pool, memory):
+        self.pool, self.memory = pool, memory
         self.__array_interface__ = {
             "shape": (memory.nbytes,),
             "typestr": "|u1",
@@ -67,5 +71,5 @@ class _Block:
             "version": 3,
         }
 
-    def __del__(self) -> None:
-        self._pool.give_back(self._memory)
+    def __del__(self):
+        self.pool.give_back(self.memory)
