@@ -32,9 +32,8 @@ log: logging.Logger = logging.getLogger(__name__)
 # as it drives the devices of the others. A new driver is one folder and one line here.
 DRIVERS: dict[str, DriverFolder] = {}
 DRIVERS["level_zero"] = LevelZero()
-DRIVERS["opencl"] = OpenCL()
-# Its place is before OpenCL, once all tests have passed on a GPU: docs/reliability.md says how far they are.
 DRIVERS["cuda"] = Cuda()
+DRIVERS["opencl"] = OpenCL()
 DRIVERS["sycl"] = Sycl(DRIVERS)
 
 
@@ -42,7 +41,7 @@ def devices() -> list[DeviceInfo]:
     """Return every device found. Unusable devices carry the reason and advice.
 
     The order is that of preference: the first usable device is the default. Those of Level Zero come first, then those
-    of OpenCL, CUDA and SYCL; accelerators come last. The first call examines the machine, and blocks until every driver
+    of CUDA, OpenCL and SYCL; accelerators come last. The first call examines the machine, and blocks until every driver
     has started and all but CUDA's have built a kernel.
     """
     note_drivers()

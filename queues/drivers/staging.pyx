@@ -1,7 +1,11 @@
-"""Host memory for staging copies: for a copy from pageable memory the driver would make the calling thread wait."""
+"""Host memory for staging copies: for a copy from pageable memory the driver would make the calling thread wait.
+
+Compiled, because Python delivers a Ctrl-C at the beginning of the next function in Python: that would be the one that
+gives a block back at the end of each copy that waited, and what such a function raises is lost. Nor does it need any
+names of a module when Python ends.
+"""
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +13,12 @@ import numpy as np
 
 from forebay.core.driver import DriverMemory
 
-SMALLEST = 1 << 12
-KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
+cdef enum:
+    SMALLEST = 1 << 12
+    KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
 
 
-class StagingPool:
+cdef class StagingPool:
     """Blocks of host memory, in powers of two. A block is used again once its array has no references left.
 
     Parameters
@@ -22,11 +27,13 @@ class StagingPool:
         Allocates so many bytes of host memory which the device reads and writes directly.
     """
 
+    cdef object make, lock
+    cdef dict idle  # lists of blocks, by their size
+    cdef Py_ssize_t kept
+
     def __init__(self, make: Callable[[int], DriverMemory]) -> None:
-        self._make = make
-        self._idle: dict[int, list[DriverMemory]] = defaultdict(list)
-        self._kept = 0
-        self._lock = threading.RLock()  # the collector may run `give_back` while this thread is in `take`
+        self.make, self.idle, self.kept = make, {}, 0
+        self.lock = threading.RLock()  # the collector may give a block back while this thread is in `take`
 
     def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """An array of `nbytes` bytes, contents unspecified, which the device can read and write directly.
@@ -35,34 +42,35 @@ class StagingPool:
         ------
         OutOfMemoryError
         """
+        cdef Py_ssize_t size
         if nbytes == 0:
             return np.empty(0, np.uint8)
-        size = max(SMALLEST, 1 << (nbytes - 1).bit_length())
-        with self._lock:
-            idle = self._idle[size]
-            memory = idle.pop() if idle else None
-            self._kept -= size if memory is not None else 0
-        return np.asarray(_Block(self, memory or self._make(size)))[:nbytes]
+        size = max(<Py_ssize_t> SMALLEST, 1 << (nbytes - 1).bit_length())
+        memory = None
+        with self.lock:
+            if self.idle.get(size):
+                memory = self.idle[size].pop()
+                self.kept -= size
+        return np.asarray(Block(self, memory or self.make(size)))[:nbytes]
 
-    def give_back(self, memory: DriverMemory) -> None:
+    cdef int give_back(self, object memory) except -1:
         """Keep a block for the next copy, unless the pool keeps too much already."""
-        with self._lock:
-            if self._kept + memory.nbytes <= KEPT:
-                self._idle[memory.nbytes].append(memory)
-                self._kept += memory.nbytes
+        cdef Py_ssize_t size = memory.nbytes
+        with self.lock:
+            if self.kept + size <= KEPT:
+                self.idle.setdefault(size, []).append(memory)
+                self.kept += size
+        return 0
 
 
-cdef class _Block:
-    """Gives its memory back when the last array made from it is gone.
+cdef class Block:
+    """Gives its memory back when the last array made from it is gone."""
 
-    Compiled, because Python delivers a Ctrl-C at the beginning of the next function in Python: that would be `__del__`
-    at the end of each copy that waited, and what `__del__` raises is lost.
-    """
-
-    cdef object pool, memory
+    cdef StagingPool pool
+    cdef object memory
     cdef readonly dict __array_interface__
 
-    def __init__(self, pool, memory):
+    def __init__(self, StagingPool pool not None, memory):
         self.pool, self.memory = pool, memory
         self.__array_interface__ = {
             "shape": (memory.nbytes,),

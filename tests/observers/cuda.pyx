@@ -16,6 +16,8 @@ from forebay.queues.queue cimport Queue
 from forebay.queues.drivers.cuda.calls cimport CALL_EventQuery, Calls, cuda
 from forebay.queues.drivers.cuda.handles cimport CuEvent, CuQueue
 
+import functools
+
 from forebay.queues.drivers.cuda import calls, library, operations
 from forebay.queues.drivers.cuda.own_kernels import PTX
 from forebay.queues.drivers.cuda.objects import ContextHandle
@@ -208,6 +210,9 @@ cdef void see_release_kernel(void* kernel) noexcept nogil:
     real.release_kernel(kernel)
 
 
+started = functools.cache(library.start)  # in a child that was forked the driver does not start
+
+
 cdef Driver* table() noexcept:
     cdef uintptr_t address = operations.table_address()
     return <Driver*> address
@@ -216,7 +221,7 @@ cdef Driver* table() noexcept:
 cdef void begin():
     global real
     cdef Driver* current = table()
-    calls.load(library.start()[0])
+    calls.load(started()[0])
     begin_calls(cuda)
     real = current[0]
     current.launch = see_launch
@@ -253,7 +258,7 @@ def watch(emulate=False):
     It looks for gates whose word is used again before their stream has passed it. Other mistakes the driver refuses, or
     the results show them. Where nothing executes the driver answers by its model what is done.
     """
-    driver, count = library.start()
+    driver, count = started()
     calls.load(driver)
     for ordinal in range(count):
         ContextHandle(ordinal, PTX.encode() + b"\0")

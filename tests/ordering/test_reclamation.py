@@ -177,7 +177,7 @@ def busy_queues(device, kernels, hold, count):
 
 
 def test_a_collection_asks_two_busy_queues_and_the_next_one_others(device, calls, kernels, hold):
-    count, kept = 256, []
+    count, kept = min(256, most_held(device)), []
     queues = busy_queues(device, kernels, hold, count)
 
     def collect(turns):

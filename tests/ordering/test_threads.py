@@ -231,14 +231,18 @@ def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, th
 
 
 def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
-    """One queue is held with thousands of commands and host functions; another thread launches and takes the GIL."""
+    """One queue is held with thousands of commands and host functions; another thread launches and takes the GIL.
+
+    CUDA has room for 1,020 behind the gate.
+    """
+    n = 700 if device.driver.most_held else 3000
     held, other = device.queue(blocking=False), device.queue(blocking=False)
     a, b = zeros(device, 64), zeros(device, 64)
     ran = []
 
     def fill_up():
         gate = hold(held)
-        for k in range(3000):
+        for k in range(n):
             held.launch(threaded["add"], 1, 1, a, 0, 1)
             if k % 100 == 0:
                 held.host(lambda: ran.append(int(np.sum(np.arange(1000)))))
@@ -252,8 +256,8 @@ def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
         other.finish()
 
     together(fill_up, go_on)
-    assert len(ran) == 30
-    assert holds(a[:1], 3000)
+    assert len(ran) == n // 100
+    assert holds(a[:1], n)
     assert holds(b[:1], 3000)
 
 

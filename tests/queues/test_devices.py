@@ -90,9 +90,10 @@ def test_a_caller_cannot_change_the_list_of_others():
         assert listed() == before
 
 
-def test_level_zero_comes_before_opencl_and_sycl_after_it():
+def test_drivers_of_one_kind_of_device_come_before_opencl_and_sycl_after_it():
     order = [device.name for device in devices() if device.kind != "accelerator"]
-    found = [*DRIVERS["level_zero"].discover(), *DRIVERS["opencl"].discover(), *DRIVERS["sycl"].discover()]
+    drivers = (DRIVERS[name] for name in ("level_zero", "cuda", "opencl", "sycl"))
+    found = [device for driver in drivers for device in driver.discover()]
     assert order == [device.name for device in found if device.kind != "accelerator"]
 
 
@@ -338,6 +339,8 @@ def machine(monkeypatch):
     monkeypatch.setattr(DRIVERS["level_zero"], "absence", lambda: "no Level Zero loader: install one")
     monkeypatch.setattr(DRIVERS["sycl"], "discover", list)
     monkeypatch.setattr(DRIVERS["sycl"], "absence", lambda: "no dpctl: install it")
+    monkeypatch.setattr(DRIVERS["cuda"], "discover", list)
+    monkeypatch.setattr(DRIVERS["cuda"], "absence", lambda: "CUDA's driver is not installed: for an NVIDIA GPU, install it")
     return found
 
 

@@ -150,6 +150,7 @@ def test_without_nvrtc(monkeypatch, tmp_path):
     """The message says what to install; one of a later CUDA than the driver's is none."""
     monkeypatch.setattr(module, "_wheels", list)
     monkeypatch.setattr(module, "_by_loader", lambda most: [])
+    monkeypatch.setattr(module, "TOOLKIT", str(tmp_path / "none"))
     folder = tmp_path / "lib64"
     folder.mkdir()
     (folder / "libnvrtc.so.99.1").touch()

@@ -36,6 +36,7 @@ from forebay.queues.kernels.signatures import (
 __all__ = ["Nvrtc", "NvrtcCompiler", "find_nvrtc"]
 
 LIBRARY = "libnvrtc.so."
+TOOLKIT = "/usr/local/cuda"  # where CUDA's installers put it
 RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_groups)")  # constants of headers
 ADVICE = how_to_install("cuda")
 
@@ -151,7 +152,7 @@ def find_nvrtc(most: int) -> Nvrtc:
 @functools.cache
 def _find(most: int, *toolkits: str) -> Nvrtc:
     newer = ""
-    for group in (_in_wheels(), _in_toolkits((*toolkits, "/usr/local/cuda")), _by_loader(most)):
+    for group in (_in_wheels(), _in_toolkits((*toolkits, TOOLKIT)), _by_loader(most)):
         for major, path in sorted(group, reverse=True):
             if major > most:
                 newer = f": {path} is of CUDA {major}, and this driver of CUDA {most}"
@@ -192,14 +193,18 @@ def _by_loader(most: int) -> list[tuple[int, Path]]:
 
 
 def _includes(library: Path, major: int) -> Iterator[Path]:
-    """The folders with headers beside a library: of its toolkit, or of the wheels of the same version."""
+    """The folders with headers beside a library: of its toolkit, or of the wheels of the same version; and then those of
+    a toolkit of that version, because the wheels that another package needs may be without the C++ library.
+    """
     roots = [library.parent.parent]
     if "nvidia" in library.parts:
         roots += [each for each in _wheels() if each.name == f"cu{major}" or not each.name.startswith("cu1")]
+    for toolkit in (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), TOOLKIT):
+        if major in {found for found, _ in _in_toolkits([toolkit])}:
+            roots.append(Path(toolkit))
     for root in dict.fromkeys(roots):
-        for folder in (root / "include", root / "include" / "cccl", root / "targets/x86_64-linux/include"):
-            if folder.is_dir():
-                yield folder
+        for of in (root / "include", root / "targets/x86_64-linux/include"):
+            yield from (folder for folder in (of, of / "cccl") if folder.is_dir())
 
 
 def _strings(values: Sequence[bytes]) -> ctypes.Array[c_char_p]:
