@@ -21,6 +21,7 @@ from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
+from forebay.core.epochs cimport advance_submitted_by
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.abandoned cimport collect_abandoned
@@ -249,6 +250,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
         lock.unlock()
         state.counts.host_functions += 1
         state.counts.events_made += 2
+        advance_submitted_by(state.epochs, state.driver.room_of_host_function)  # its command is counted by the caller
     else:
         end_host_function(state.device)
     return status
