@@ -5,6 +5,7 @@ a recording are changed where the driver can do that, and only while the replay 
 changed while it runs has two or three replays then, which take turns. Nobody may be launching a replay meanwhile.
 """
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
@@ -17,7 +18,7 @@ from forebay.lifetimes.collection cimport reach_point
 from forebay.queues.graphs.prepared cimport Prepared
 from forebay.queues.graphs.replay cimport NO_LAUNCH, Replay, add_plan, has_room, note_works
 from forebay.queues.graphs.submission cimport RECORDED
-from forebay.queues.graphs.work cimport KernelWork, Work
+from forebay.queues.graphs.work cimport KernelWork, PyTupleObject, Work
 
 cdef enum:
     MOST_SPARES = 3  # replays of an executable beside the one that is launched next
@@ -49,8 +50,21 @@ cdef bint is_recorded(Prepared prepared, size_t node):
     return prepared.submission.steps[prepared.step_of[node]].kind == RECORDED
 
 
-cdef bint fits(Replay replay, tuple works, bint* recorded):
-    """Return whether the replay can be changed to do these works; `recorded` is set where it must not run meanwhile."""
+cdef void find_changes(tuple works, tuple before, vector[size_t]& changed):
+    """List where two tuples of the same length differ: the part of a change that looks at every node."""
+    cdef PyObject** items = (<PyTupleObject*> works).ob_item
+    cdef PyObject** others = (<PyTupleObject*> before).ob_item
+    cdef size_t i, count = <size_t> len(works)
+    changed.clear()
+    for i in range(count):
+        if items[i] != others[i]:
+            changed.push_back(i)
+
+
+cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* recorded):
+    """Return whether the replay can be changed to do these works, of which `changed` then says which are others.
+    `recorded` is set where it must not run meanwhile.
+    """
     cdef Prepared prepared = replay.prepared
     cdef tuple before = replay.works
     cdef KernelWork work, other
@@ -58,9 +72,8 @@ cdef bint fits(Replay replay, tuple works, bint* recorded):
     recorded[0] = False
     if replay.users or before is None or replay.lifetimes is not None:
         return False
-    for i in range(<size_t> len(works)):
-        if works[i] is before[i]:
-            continue
+    find_changes(works, before, changed)
+    for i in changed:
         if type(works[i]) is not KernelWork or type(before[i]) is not KernelWork or prepared.command_of[i] == NO_LAUNCH:
             return False
         work, other = before[i], works[i]
@@ -80,8 +93,6 @@ cdef bint is_idle(Replay replay):
     cdef uint64_t epoch = replay.submission.last_epoch
     cdef bint done
     if queue == NULL or epoch <= completed_epoch(queue):
-        return True
-    if device.driver.changes_spare_running:
         return True
     retain_epochs(queue)
     with nogil:
@@ -145,8 +156,10 @@ cdef bint same_items(tuple one, tuple other):
     return True
 
 
-cdef bint change(Replay replay, Sizes sizes) except -1:
-    """Let the replay do these works. Returns False, and never uses it again, when the driver cannot."""
+cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
+    """Let the replay do these works, of which those are others. Returns False, and never uses it again, when the driver
+    cannot.
+    """
     cdef vector[vector[Change]] changes
     cdef Prepared prepared = replay.prepared
     cdef tuple works = replay.works
@@ -159,9 +172,7 @@ cdef bint change(Replay replay, Sizes sizes) except -1:
     replay.works = None  # so that nobody launches it while it is changed, nor after it was changed in part
     replay.users += 1
     try:
-        for i in range(<size_t> len(works)):
-            if works[i] is others[i]:
-                continue
+        for i in changed:
             work, other = works[i], others[i]
             if same_memory:
                 same_memory = same_items(work.buffers, other.buffers) and same_items(work.writes, other.writes)
@@ -178,9 +189,8 @@ cdef bint change(Replay replay, Sizes sizes) except -1:
     if status != 0:
         prepared.changeable = False
         return False
-    for i in range(<size_t> len(works)):
-        if works[i] is not others[i]:
-            prepared.kept[i] = others[i]
+    for i in changed:
+        prepared.kept[i] = others[i]
     if same_memory:
         replay.sizes, replay.works = sizes, others
     else:
@@ -191,14 +201,20 @@ cdef bint change(Replay replay, Sizes sizes) except -1:
 cdef Replay change_one(list replays, Sizes sizes):
     """Return one of these replays, changed to do the works that the sizes are about; None if none can be."""
     cdef Replay replay
+    cdef vector[size_t] changed
     cdef bint recorded
     for replay in replays:
         # one that has these works already was found to have too little scratch, or far too much
-        if replay.works is sizes.works or not fits(replay, sizes.works, &recorded) or not has_room(replay, sizes):
+        if (
+            replay.works is sizes.works or not fits(replay, sizes.works, changed, &recorded)
+            or not has_room(replay, sizes)
+        ):
             continue
-        if recorded and not (is_idle(replay) and fits(replay, sizes.works, &recorded)):
+        if recorded and not replay.prepared.driver.changes_spare_running and not (
+            is_idle(replay) and fits(replay, sizes.works, changed, &recorded)
+        ):
             continue
-        if change(replay, sizes):
+        if change(replay, sizes, changed):
             return replay
     return None
 
