@@ -41,7 +41,8 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
-from forebay.races.checker cimport begin_check, finished_device, line_of_program, made
+from forebay.races.checker cimport begin_check, finished_device, made
+from forebay.races.lines cimport line_of_program
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 

@@ -10,7 +10,6 @@ Everything here runs with the GIL. The engine is never seen half changed, becaus
 import logging
 from typing import TYPE_CHECKING
 
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.weakref cimport PyWeakref_NewRef
 from cython.operator cimport dereference
@@ -24,6 +23,7 @@ from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
+from forebay.races.lines cimport known_lines, line_of_program
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
@@ -32,16 +32,6 @@ from forebay.races.reports import Told
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-cdef extern from "Python.h":
-    ctypedef struct PyFrameObject:
-        pass
-    ctypedef struct PyCodeObject:
-        pass
-    PyFrameObject* PyEval_GetFrame()
-    PyFrameObject* PyFrame_GetBack(PyFrameObject* frame)  # a new reference, or NULL
-    PyCodeObject* PyFrame_GetCode(PyFrameObject* frame)  # a new reference
-    int PyFrame_GetLineNumber(PyFrameObject* frame)
 
 log = logging.getLogger("forebay.races")
 
@@ -105,45 +95,6 @@ def queue_by_id(number: int) -> Any:
     """Return the Queue; None when it is gone."""
     cdef unordered_map[uint64_t, Queue].iterator found = engine.queues.find(number)
     return None if found == engine.queues.end() else (<object> dereference(found).second.thing)()
-
-
-# -- lines of the program
-
-
-cdef dict lines = {}  # by (code, line): a number
-cdef list known_lines = [("", 0, "")]  # (file, line, function) by number
-cdef dict own_code = {}  # whether a code object is forebay's
-
-
-cdef bint is_own(object code, object frame) except -1:
-    own = own_code.get(code)
-    if own is None:
-        own = own_code[code] = (<str> frame.f_globals.get("__name__", "")).partition(".")[0] == "forebay"
-    return own
-
-
-cdef uint32_t line_of_program() except? 0:
-    """Return the number of the innermost line of this thread that is not forebay's own; 0 when there is none."""
-    cdef PyFrameObject* current = PyEval_GetFrame()
-    if current == NULL:
-        return 0
-    frame = <object> <PyObject*> current
-    while True:
-        code = <object> <PyObject*> PyFrame_GetCode(<PyFrameObject*> <PyObject*> frame)
-        Py_DECREF(code)
-        if not is_own(code, frame):
-            break
-        current = PyFrame_GetBack(<PyFrameObject*> <PyObject*> frame)
-        if current == NULL:
-            return 0
-        frame = <object> <PyObject*> current
-        Py_DECREF(frame)
-    key = (code, PyFrame_GetLineNumber(<PyFrameObject*> <PyObject*> frame))
-    number = lines.get(key)
-    if number is None:
-        number = lines[key] = len(known_lines)
-        known_lines.append((code.co_filename, key[1], code.co_name))
-    return number
 
 
 # -- what commands are
@@ -294,11 +245,10 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
     """Tell each race once. Returns the first that is certain, told before or not; None when there is none."""
     cdef Conflict* each
     cdef size_t i
-    first = None
+    told = []
     for i in range(found.size()):
         each = &found[i]
-        context = <uintptr_t> engine.queues[each.first.queue].context
-        race = reports.tell(
+        told.append(
             Told(
                 each.certain, each.told, known_lines[each.made], each.kept,
                 (each.first.lo, each.first.hi), (each.second.lo, each.second.hi),
@@ -307,10 +257,9 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
                 known_lines[each.first.line], known_lines[line],
                 queue_by_id(each.first.queue), each.first.queue, queue,
                 known_lines[each.early.line] if each.early.queue else None,
-                may_miss(each.first, each.second), context))
-        if each.certain and first is None:
-            first = race
-    return first
+                may_miss(each.first, each.second), <uintptr_t> engine.queues[each.first.queue].context))
+    races = [reports.tell(each_told) for each_told in told]  # Python code runs, which may use any queue
+    return next((race for race in races if race.certain), None)
 
 
 cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const Use& second, tuple missing) except -1:
@@ -470,16 +419,6 @@ cdef object host_function(object queue, QueueState* state, object function):
 
 
 # -- what is checked
-
-
-def place() -> str:
-    """Return the innermost line of this thread that is not forebay's own, as ``file:line``."""
-    return place_at(line_of_program())
-
-
-cdef str place_at(uint32_t line):
-    """Return ``file:line`` for a number that `line_of_program` gave."""
-    return reports.place_of(known_lines[line])
 
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:

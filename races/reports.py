@@ -149,6 +149,8 @@ def tell(told: Told) -> Race:
         return race
     race = made_of(told)
     with _lock:
+        if key in _known:  # another thread has told it meanwhile
+            return _known[key]
         if len(_known) < MOST:
             _known[key] = race
             _found.setdefault(told.context, []).append(race)

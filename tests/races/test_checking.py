@@ -76,6 +76,22 @@ def test_names_are_those_of_the_function_that_has_both(device, kernels):
     assert len(queues) == 2
 
 
+def test_a_function_that_two_files_have_is_told_of_both(device, kernels, queues, tmp_path):
+    """Their code objects are equal."""
+    work = []
+    for name in ("one.py", "other.py"):
+        path = tmp_path / name
+        path.write_text("def fill(queue, x):\n    queue.fill(x, 1)\n")
+        names = {"__name__": name}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        work.append((names["fill"], f"{path}:2"))
+    x = device.empty(SIZE)
+    for queue, (fill, _) in zip(queues, work, strict=False):
+        fill(queue, x)
+    (race,) = device.races
+    assert [race.first.place, race.second.place] == [place for _, place in work]
+
+
 def test_an_error_instead_of_the_second_command():
     with fb.Device(private=True, check="races,error") as device:
         a, b = device.queue(blocking=False), device.queue(blocking=False)
