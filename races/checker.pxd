@@ -59,3 +59,4 @@ cdef void waited_for_uses(Uses* uses, bint writers_only) noexcept
 cdef int come_after_uses(object queue, QueueState* state, Uses* uses, bint writers_only) except -1
 cdef object host_function(object queue, QueueState* state, object function)
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1
+cdef void end_check(DeviceState* state, bint raises) noexcept

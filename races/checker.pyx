@@ -22,7 +22,7 @@ from libcpp.vector cimport vector
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
+from forebay.races.engine cimport Conflict, Context, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
 from forebay.races.lines cimport known_lines, line_of_program
 
 from forebay.core.errors import RaceError
@@ -85,9 +85,6 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     made.blocking = state.blocking
     made.context = state.device
     made.thing = <void*> thing
-    if made.null:
-        engine.contexts[made.context].null = made
-        engine.contexts[made.context].listed.clear()
     return made
 
 
@@ -175,7 +172,7 @@ cdef int check_command(object queue, QueueState* state, vector[Use]& uses) excep
     cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
     cdef Queue* own = queue_of(queue, state)
-    cdef bint raises = engine.contexts[own.context].raises
+    cdef bint raises = engine.contexts[own.context].raising != 0
     begin_order(queue, state, &own)
     engine.find_conflicts(own, uses, found)
     if found.empty():
@@ -236,7 +233,7 @@ cdef int on_host(DeviceState* device, vector[Use]& uses) except -1:
     engine.find_conflicts(NULL, uses, found)
     if not found.empty():
         error = tell(found, None, line_of_program())
-        if error is not None and engine.contexts[device].raises:
+        if error is not None and engine.contexts[device].raising:
             raise RaceError(str(error), error)
     return 0
 
@@ -277,7 +274,7 @@ cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const 
             known_whats[first.what], known_whats[second.what], first.flags, second.flags,
             known_lines[line], known_lines[line], None, 0, None, None, may_miss(first, second),
             <uintptr_t> state.device, missing))
-    if certain and engine.contexts[state.device].raises:
+    if certain and engine.contexts[state.device].raising:
         raise RaceError(str(race), race)
     return 0
 
@@ -422,15 +419,28 @@ cdef object host_function(object queue, QueueState* state, object function):
 
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:
-    """Check all queues of a device from now on."""
-    if not state.checked:  # another may have had its address
-        reports.forget(<uintptr_t> state)
+    """Check all queues of the context from now on, for one Device more."""
+    cdef Context* context
+    cdef Queue* null = queue_of(device.null_queue, state.null_queue)
+    if not state.checked:
+        reports.forget(<uintptr_t> state)  # what another told, which had its address, or this one earlier
         engine.contexts.erase(state)
-    check_queues(state)
-    if raises:
-        engine.contexts[state].raises = True
-    queue_of(device.null_queue, state.null_queue)
+        check_queues(state, True)
+    context = &engine.contexts[state]
+    context.null = null
+    context.checking += 1
+    context.raising += raises
     return 0
+
+
+cdef void end_check(DeviceState* state, bint raises) noexcept:
+    """One Device less wants that. With the last one, checking ends."""
+    cdef Context* context = &engine.contexts[state]
+    context.raising -= raises
+    context.checking -= 1
+    if context.checking == 0:
+        check_queues(state, False)
+        engine.leave(state)
 
 
 def statistics() -> dict[str, int]:

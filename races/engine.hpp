@@ -85,7 +85,7 @@ struct Queue {
 struct Context {
     Queue* null = nullptr;
     std::vector<Queue*> listed;  // blocking queues with commands since the last of the null queue
-    bool raises = false;
+    size_t checking = 0, raising = 0;  // Devices that asked for it, and those of them that want an error
 };
 
 inline Overlap contiguous_and_rows(uint64_t lo, uint64_t hi, const Use& rows) {
@@ -256,6 +256,17 @@ class Engine {
     void finish_context(void* context) {
         for (auto& each : queues)
             if (each.second.context == context) wait_on_host(moment_of(each.second));
+        forget_waited();
+    }
+
+    // Nobody checks its queues any more. Whoever does so again sees nothing of what was between, so all counts as ordered.
+    void leave(void* context) {
+        for (auto& each : queues) {
+            if (each.second.context != context) continue;
+            wait_on_host(moment_of(each.second));
+            each.second.listed = each.second.vague = false;
+        }
+        contexts.erase(context);
         forget_waited();
     }
 

@@ -77,7 +77,8 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
     cdef cppclass Context:
         Queue* null
         vector[Queue*] listed
-        cbool raises
+        size_t checking
+        size_t raising
 
     cdef cppclass Engine:
         unordered_map[uint64_t, Queue] queues
@@ -104,6 +105,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         void wait_on_host(const Past& past)
         void finish(Queue& queue)
         void finish_context(void* context)
+        void leave(void* context)
         void find_conflicts(Queue* queue, vector[Use]& uses, vector[Conflict]& found)
         void note(Queue& queue, vector[Use]& uses, uint32_t line)
         void withdraw(const vector[Use]& uses)

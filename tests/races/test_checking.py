@@ -174,6 +174,55 @@ def test_checking_begins_for_queues_that_are_there():
             assert len(device.races) == 1
 
 
+def raced(device):
+    a, b, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(SIZE)
+    a.fill(x, 1)
+    b.fill(x, 2)
+
+
+def test_checking_ends_with_the_last_device_that_asked_for_it():
+    with fb.Device() as plain:
+        kept = plain.queue(blocking=False)
+        first, second = fb.Device(check="races"), fb.Device(check="races,error")
+        with pytest.raises(fb.RaceError):
+            raced(plain)
+        second.close()
+        raced(plain)  # the other Device wants no error
+        told = first.races
+        assert len(told) == 1  # once for each pair of lines
+        first.close()
+        raced(plain)
+        assert (first.races, plain.races, kept.checked, plain.queue().checked) == (told, (), False, False)
+
+
+def test_checking_that_begins_again_knows_nothing_of_before():
+    with fb.Device() as plain:
+        a, b, blocking = plain.queue(blocking=False), plain.queue(blocking=False), plain.queue()
+        x = plain.empty(SIZE)
+        for _ in range(2):
+            with fb.Device(check="races") as device:
+                assert device.races == ()
+                blocking.fill(x, 1)
+                plain.null_queue.fill(x, 2)  # comes after it, as ever
+                assert device.races == ()
+                b.fill(x, 3)
+                assert len(device.races) == 2
+            a.fill(x, 4)
+            b.wait(a)
+        with fb.Device(check="races") as device:
+            b.fill(x, 5)
+            blocking.fill(x, 6)
+            assert len(device.races) == 1
+
+
+def test_a_checked_device_that_is_dropped_checks_no_more():
+    with fb.Device() as plain:
+        fb.Device(check="races")
+        gc.collect()
+        raced(plain)
+        assert plain.races == ()
+
+
 # -- threads and host functions
 
 
