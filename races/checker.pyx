@@ -83,6 +83,7 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     made.id = number
     made.null = state.is_null
     made.blocking = state.blocking
+    made.adopted = state.adopted
     made.context = state.device
     made.thing = <void*> thing
     return made
@@ -247,7 +248,7 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
         each = &found[i]
         told.append(
             Told(
-                each.certain, each.told, known_lines[each.made], each.kept,
+                each.certain, each.told, each.foreign, known_lines[each.made], each.kept,
                 (each.first.lo, each.first.hi), (each.second.lo, each.second.hi),
                 known_whats[each.first.what], known_whats[each.second.what],
                 each.first.flags, each.second.flags,
@@ -270,7 +271,7 @@ cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const 
         by, nbytes = dereference(place).second.made, dereference(place).second.nbytes
     race = reports.tell(
         Told(
-            certain, False, known_lines[by], nbytes, (first.lo, first.hi), (second.lo, second.hi),
+            certain, False, False, known_lines[by], nbytes, (first.lo, first.hi), (second.lo, second.hi),
             known_whats[first.what], known_whats[second.what], first.flags, second.flags,
             known_lines[line], known_lines[line], None, 0, None, None, may_miss(first, second),
             <uintptr_t> state.device, missing))

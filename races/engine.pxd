@@ -51,6 +51,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         Use second
         cbool certain
         cbool told
+        cbool foreign
         Moment early
         uint32_t made
         uint64_t kept
@@ -66,6 +67,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         uint64_t epoch
         cbool null
         cbool blocking
+        cbool adopted
         cbool observed
         cbool listed
         void* context

@@ -152,6 +152,31 @@ def test_the_environment_decides(monkeypatch):
         assert (device.check, device.null_queue.checked) == ("", False)
 
 
+@pytest.mark.needs("OpenCL")
+def test_what_another_package_orders_is_possible_at_most(device, monkeypatch):
+    cl = pytest.importorskip("pyopencl")
+    context = cl.Context([device.info.native])
+    theirs = cl.CommandQueue(context)
+    monkeypatch.setenv("FOREBAY_CHECK", "races")
+    with fb.Device.adopt(context) as own:
+        a, b = fb.Device.adopt_queue(theirs, blocking=False), own.queue(blocking=False)
+        assert a.checked
+        x = own.empty(SIZE)
+        a.fill(x, 1)
+        theirs.finish()
+        b.fill(x, 2)
+        assert own.races == ()
+        (race,) = own.possible_races
+        assert "another package" in race.basis[-1]
+        a.fill(x, 3)  # nobody but forebay can have waited for its own queue
+        assert [race.missing for race in own.races] == ["a.wait(b)"]
+        b.wait(a)
+        b.fill(x, 4)
+        assert (len(own.races), len(own.possible_races)) == (1, 1)
+        own.finish()
+        a.close()
+
+
 def test_nothing_is_checked_without_being_asked():
     with fb.Device(private=True) as device:
         a, b = device.queue(), device.queue()
