@@ -250,7 +250,8 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)
-cdef void check_queues(DeviceState* device) noexcept nogil  # those that there are, and all that are made later
+# Those that there are, and all that are made later
+cdef void check_queues(DeviceState* device, bint checked) noexcept nogil
 cdef void uncheck_queue(QueueState* queue) noexcept nogil
 cdef void watch_queue(QueueState* queue, bint watched) noexcept nogil
 cdef void bar_for_capture(QueueState* queue) noexcept nogil

@@ -358,13 +358,13 @@ cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
     queue.lock.unlock()
 
 
-cdef void check_queues(DeviceState* device) noexcept nogil:
+cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
     cdef vector[QueueState*] queues
     cdef size_t i
-    device.checked = True
+    device.checked = checked
     registered_queues(device, queues)
     for i in range(queues.size()):
-        bar(queues[i], BY_CHECK, True)
+        bar(queues[i], BY_CHECK, checked)
         release_queue_state(queues[i])
 
 

@@ -41,7 +41,8 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
-from forebay.races.checker cimport begin_check, finished_device, line_of_program, made
+from forebay.races.checker cimport begin_check, end_check, finished_device, made
+from forebay.races.lines cimport line_of_program
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
@@ -122,8 +123,8 @@ cdef class Device:
     check : str, optional
         ``"races"``: whether two commands use the same memory, one of them writing, that nothing in the program orders.
         Judged when they are submitted, by the program's order alone, and told in `races`. ``"races,error"`` raises
-        `RaceError` instead of submitting the second. Concerns all queues of its context, from now on. Without it, the
-        environment variable FOREBAY_CHECK decides; ``""`` checks nothing.
+        `RaceError` instead of submitting the second. Concerns all queues of its context, until the last Device that
+        asked for it is closed. Without it, the environment variable FOREBAY_CHECK decides; ``""`` checks nothing.
 
     Attributes
     ----------
@@ -168,6 +169,7 @@ cdef class Device:
     cdef readonly object _thread_queues
     cdef readonly HostErrors _host_errors
     cdef object _reducing
+    cdef tuple _told  # the races that there were when it was closed
     cdef object _moving
     cdef object _allocations
     cdef object __weakref__
@@ -335,7 +337,7 @@ cdef class Device:
 
     @property
     def races(self) -> tuple[Race, ...]:
-        """The races that were found on the device, for certain; see `check` at `Device`.
+        """The races that were found on the device, for certain; see `check` at `Device`. Closed, it still has them.
 
         Each is told once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
         """
@@ -347,6 +349,8 @@ cdef class Device:
         return tuple(race for race in self._races_found() if not race.certain)
 
     def _races_found(self) -> tuple[Race, ...]:
+        if self._told is not None:
+            return self._told
         return found_races(<uintptr_t> self.state) if self.state.checked else ()
 
     # -- queues
@@ -882,6 +886,9 @@ cdef class Device:
     def _disband(self) -> None:
         """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
         self._refuse_commands()
+        if self.check:
+            self._told = self._races_found()
+            end_check(self.state, self.check == "races,error")
         self._host_errors.close()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._open_allocations.close_all()

@@ -29,8 +29,6 @@ cdef uint32_t what_of_node(uint32_t what, str place) except 0
 cdef int tell_of_nodes(
     object queue, QueueState* state, const Use& first, const Use& second, tuple missing
 ) except -1
-cdef uint32_t line_of_program() except? 0
-cdef str place_at(uint32_t line)
 
 # Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
 cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1
@@ -61,3 +59,4 @@ cdef void waited_for_uses(Uses* uses, bint writers_only) noexcept
 cdef int come_after_uses(object queue, QueueState* state, Uses* uses, bint writers_only) except -1
 cdef object host_function(object queue, QueueState* state, object function)
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1
+cdef void end_check(DeviceState* state, bint raises) noexcept

@@ -10,7 +10,6 @@ Everything here runs with the GIL. The engine is never seen half changed, becaus
 import logging
 from typing import TYPE_CHECKING
 
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.weakref cimport PyWeakref_NewRef
 from cython.operator cimport dereference
@@ -23,7 +22,8 @@ from libcpp.vector cimport vector
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
+from forebay.races.engine cimport Conflict, Context, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
+from forebay.races.lines cimport known_lines, line_of_program
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
@@ -32,16 +32,6 @@ from forebay.races.reports import Told
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-cdef extern from "Python.h":
-    ctypedef struct PyFrameObject:
-        pass
-    ctypedef struct PyCodeObject:
-        pass
-    PyFrameObject* PyEval_GetFrame()
-    PyFrameObject* PyFrame_GetBack(PyFrameObject* frame)  # a new reference, or NULL
-    PyCodeObject* PyFrame_GetCode(PyFrameObject* frame)  # a new reference
-    int PyFrame_GetLineNumber(PyFrameObject* frame)
 
 log = logging.getLogger("forebay.races")
 
@@ -93,11 +83,9 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     made.id = number
     made.null = state.is_null
     made.blocking = state.blocking
+    made.adopted = state.adopted
     made.context = state.device
     made.thing = <void*> thing
-    if made.null:
-        engine.contexts[made.context].null = made
-        engine.contexts[made.context].listed.clear()
     return made
 
 
@@ -105,45 +93,6 @@ def queue_by_id(number: int) -> Any:
     """Return the Queue; None when it is gone."""
     cdef unordered_map[uint64_t, Queue].iterator found = engine.queues.find(number)
     return None if found == engine.queues.end() else (<object> dereference(found).second.thing)()
-
-
-# -- lines of the program
-
-
-cdef dict lines = {}  # by (code, line): a number
-cdef list known_lines = [("", 0, "")]  # (file, line, function) by number
-cdef dict own_code = {}  # whether a code object is forebay's
-
-
-cdef bint is_own(object code, object frame) except -1:
-    own = own_code.get(code)
-    if own is None:
-        own = own_code[code] = (<str> frame.f_globals.get("__name__", "")).partition(".")[0] == "forebay"
-    return own
-
-
-cdef uint32_t line_of_program() except? 0:
-    """Return the number of the innermost line of this thread that is not forebay's own; 0 when there is none."""
-    cdef PyFrameObject* current = PyEval_GetFrame()
-    if current == NULL:
-        return 0
-    frame = <object> <PyObject*> current
-    while True:
-        code = <object> <PyObject*> PyFrame_GetCode(<PyFrameObject*> <PyObject*> frame)
-        Py_DECREF(code)
-        if not is_own(code, frame):
-            break
-        current = PyFrame_GetBack(<PyFrameObject*> <PyObject*> frame)
-        if current == NULL:
-            return 0
-        frame = <object> <PyObject*> current
-        Py_DECREF(frame)
-    key = (code, PyFrame_GetLineNumber(<PyFrameObject*> <PyObject*> frame))
-    number = lines.get(key)
-    if number is None:
-        number = lines[key] = len(known_lines)
-        known_lines.append((code.co_filename, key[1], code.co_name))
-    return number
 
 
 # -- what commands are
@@ -224,7 +173,7 @@ cdef int check_command(object queue, QueueState* state, vector[Use]& uses) excep
     cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
     cdef Queue* own = queue_of(queue, state)
-    cdef bint raises = engine.contexts[own.context].raises
+    cdef bint raises = engine.contexts[own.context].raising != 0
     begin_order(queue, state, &own)
     engine.find_conflicts(own, uses, found)
     if found.empty():
@@ -285,7 +234,7 @@ cdef int on_host(DeviceState* device, vector[Use]& uses) except -1:
     engine.find_conflicts(NULL, uses, found)
     if not found.empty():
         error = tell(found, None, line_of_program())
-        if error is not None and engine.contexts[device].raises:
+        if error is not None and engine.contexts[device].raising:
             raise RaceError(str(error), error)
     return 0
 
@@ -294,23 +243,21 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
     """Tell each race once. Returns the first that is certain, told before or not; None when there is none."""
     cdef Conflict* each
     cdef size_t i
-    first = None
+    told = []
     for i in range(found.size()):
         each = &found[i]
-        context = <uintptr_t> engine.queues[each.first.queue].context
-        race = reports.tell(
+        told.append(
             Told(
-                each.certain, each.told, known_lines[each.made], each.kept,
+                each.certain, each.told, each.foreign, known_lines[each.made], each.kept,
                 (each.first.lo, each.first.hi), (each.second.lo, each.second.hi),
                 known_whats[each.first.what], known_whats[each.second.what],
                 each.first.flags, each.second.flags,
                 known_lines[each.first.line], known_lines[line],
                 queue_by_id(each.first.queue), each.first.queue, queue,
                 known_lines[each.early.line] if each.early.queue else None,
-                may_miss(each.first, each.second), context))
-        if each.certain and first is None:
-            first = race
-    return first
+                may_miss(each.first, each.second), <uintptr_t> engine.queues[each.first.queue].context))
+    races = [reports.tell(each_told) for each_told in told]  # Python code runs, which may use any queue
+    return next((race for race in races if race.certain), None)
 
 
 cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const Use& second, tuple missing) except -1:
@@ -324,11 +271,11 @@ cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const 
         by, nbytes = dereference(place).second.made, dereference(place).second.nbytes
     race = reports.tell(
         Told(
-            certain, False, known_lines[by], nbytes, (first.lo, first.hi), (second.lo, second.hi),
+            certain, False, False, known_lines[by], nbytes, (first.lo, first.hi), (second.lo, second.hi),
             known_whats[first.what], known_whats[second.what], first.flags, second.flags,
             known_lines[line], known_lines[line], None, 0, None, None, may_miss(first, second),
             <uintptr_t> state.device, missing))
-    if certain and engine.contexts[state.device].raises:
+    if certain and engine.contexts[state.device].raising:
         raise RaceError(str(race), race)
     return 0
 
@@ -472,26 +419,29 @@ cdef object host_function(object queue, QueueState* state, object function):
 # -- what is checked
 
 
-def place() -> str:
-    """Return the innermost line of this thread that is not forebay's own, as ``file:line``."""
-    return place_at(line_of_program())
-
-
-cdef str place_at(uint32_t line):
-    """Return ``file:line`` for a number that `line_of_program` gave."""
-    return reports.place_of(known_lines[line])
-
-
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:
-    """Check all queues of a device from now on."""
-    if not state.checked:  # another may have had its address
-        reports.forget(<uintptr_t> state)
+    """Check all queues of the context from now on, for one Device more."""
+    cdef Context* context
+    cdef Queue* null = queue_of(device.null_queue, state.null_queue)
+    if not state.checked:
+        reports.forget(<uintptr_t> state)  # what another told, which had its address, or this one earlier
         engine.contexts.erase(state)
-    check_queues(state)
-    if raises:
-        engine.contexts[state].raises = True
-    queue_of(device.null_queue, state.null_queue)
+        check_queues(state, True)
+    context = &engine.contexts[state]
+    context.null = null
+    context.checking += 1
+    context.raising += raises
     return 0
+
+
+cdef void end_check(DeviceState* state, bint raises) noexcept:
+    """One Device less wants that. With the last one, checking ends."""
+    cdef Context* context = &engine.contexts[state]
+    context.raising -= raises
+    context.checking -= 1
+    if context.checking == 0:
+        check_queues(state, False)
+        engine.leave(state)
 
 
 def statistics() -> dict[str, int]:

@@ -56,6 +56,7 @@ struct Conflict {
     Use first, second;
     bool certain;
     bool told;  // a host function comes between, which may have told the program
+    bool foreign;  // the first one's queue is another package's, which may have waited for it
     Moment early;  // the newest point of the first one's queue that the second comes after; queue 0: none
     uint32_t made;  // the line that made the memory
     uint64_t kept;  // the size of the memory
@@ -70,7 +71,7 @@ struct Memory {
 
 struct Queue {
     uint64_t id = 0, epoch = 1;
-    bool null = false, blocking = false;
+    bool null = false, blocking = false, adopted = false;
     bool observed = false;  // somebody comes after its last epoch, and not after what follows
     bool listed = false;
     bool vague = false;  // what it comes after cannot all be seen
@@ -85,7 +86,7 @@ struct Queue {
 struct Context {
     Queue* null = nullptr;
     std::vector<Queue*> listed;  // blocking queues with commands since the last of the null queue
-    bool raises = false;
+    size_t checking = 0, raising = 0;  // Devices that asked for it, and those of them that want an error
 };
 
 inline Overlap contiguous_and_rows(uint64_t lo, uint64_t hi, const Use& rows) {
@@ -259,6 +260,17 @@ class Engine {
         forget_waited();
     }
 
+    // Nobody checks its queues any more. Whoever does so again sees nothing of what was between, so all counts as ordered.
+    void leave(void* context) {
+        for (auto& each : queues) {
+            if (each.second.context != context) continue;
+            wait_on_host(moment_of(each.second));
+            each.second.listed = each.second.vague = false;
+        }
+        contexts.erase(context);
+        forget_waited();
+    }
+
     // -- conflicts
 
     bool is_ordered(const Use& first, const Past& past, uint64_t queue) const {
@@ -285,10 +297,11 @@ class Engine {
                 Overlap shared = overlap(first, use);
                 if (shared == APART) continue;
                 bool told_of = first.epoch <= epoch_in(told, first.queue);
-                bool certain = !told_of && is_certain(first, use);
+                bool foreign = queues[first.queue].adopted;
+                bool certain = !told_of && !foreign && is_certain(first, use);
                 found.push_back(Conflict{
-                    first, use, certain, told_of, queue ? newest_point(*queue, first.queue) : Moment(), memory.made,
-                    memory.nbytes});
+                    first, use, certain, told_of, foreign,
+                    queue ? newest_point(*queue, first.queue) : Moment(), memory.made, memory.nbytes});
             }
         }
     }

@@ -51,6 +51,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         Use second
         cbool certain
         cbool told
+        cbool foreign
         Moment early
         uint32_t made
         uint64_t kept
@@ -66,6 +67,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         uint64_t epoch
         cbool null
         cbool blocking
+        cbool adopted
         cbool observed
         cbool listed
         void* context
@@ -77,7 +79,8 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
     cdef cppclass Context:
         Queue* null
         vector[Queue*] listed
-        cbool raises
+        size_t checking
+        size_t raising
 
     cdef cppclass Engine:
         unordered_map[uint64_t, Queue] queues
@@ -104,6 +107,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         void wait_on_host(const Past& past)
         void finish(Queue& queue)
         void finish_context(void* context)
+        void leave(void* context)
         void find_conflicts(Queue* queue, vector[Use]& uses, vector[Conflict]& found)
         void note(Queue& queue, vector[Use]& uses, uint32_t line)
         void withdraw(const vector[Use]& uses)

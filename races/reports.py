@@ -23,6 +23,7 @@ class Told(NamedTuple):
 
     certain: bool
     host_between: bool
+    foreign: bool
     made: Line
     nbytes: int
     first_range: tuple[int, int]
@@ -149,6 +150,8 @@ def tell(told: Told) -> Race:
         return race
     race = made_of(told)
     with _lock:
+        if key in _known:  # another thread has told it meanwhile
+            return _known[key]
         if len(_known) < MOST:
             _known[key] = race
             _found.setdefault(told.context, []).append(race)
@@ -252,6 +255,8 @@ def reasons(told: Told) -> Iterator[str]:
                 )
     if told.host_between:
         yield "a host function comes after the first command: it may tell the program by means that are not seen"
+    if told.foreign:
+        yield "the first command's queue is another package's, which may have waited for it by means that are not seen"
     if told.chosen and not told.certain:
         yield (
             "a kernel may choose a part by a number that it is given, and the other command may not touch that: pass "

@@ -34,7 +34,7 @@ from forebay.queues.graphs.work import (
     make_kernel,
     make_list,
 )
-from forebay.races.checker import place
+from forebay.races.lines import place
 
 if TYPE_CHECKING:
     from types import TracebackType

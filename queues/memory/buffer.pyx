@@ -18,7 +18,8 @@ from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
 from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
-from forebay.races.checker cimport named, on_host, place_at, use_of
+from forebay.races.checker cimport named, on_host, use_of
+from forebay.races.lines cimport place_at
 from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 
 from forebay.core.errors import (

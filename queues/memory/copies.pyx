@@ -187,7 +187,7 @@ cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
 
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
-    """Copy through the host. First the other device's null queue, which comes after its blocking work, reads `src`."""
+    """Copy through the host. The other device's null queue reads `src` first, after blocking work and all writes."""
     cdef OwnedMemory to
     cdef End staging
     if src.allocation.closed:
@@ -198,6 +198,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     staged = queue.device.driver.stage(src.nbytes)
     staging = staging_end(staged)
     other = src.device.null_queue
+    other._come_after_writers(src)  # also those of queues that do not block, for which `queue` may have waited
     other._copy_to_staging(staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")

@@ -34,7 +34,8 @@ from forebay.queues.memory.slabs cimport (
     points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
     take_own
 )
-from forebay.races.checker cimport command, is_checked, is_told, line_of_program, made, named, use_of
+from forebay.races.checker cimport command, is_checked, is_told, made, named, use_of
+from forebay.races.lines cimport line_of_program
 from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
 from forebay.sync.points cimport carry_pending

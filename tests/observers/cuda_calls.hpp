@@ -97,6 +97,8 @@ template <int function, class R, class... A> struct Wrapper {
     static R call(A... args) {
         State& s = state();
         auto all = std::make_tuple(args...);
+        auto passed = all;  // to the driver
+        bool dropped = false;
         Call seen = {};
         int64_t code = 0;
         seen.function = function;
@@ -131,8 +133,15 @@ template <int function, class R, class... A> struct Wrapper {
                 seen.waits.push_back(s.serial_of(word(std::get<1>(all))));
             if constexpr (function == CALL_EventQuery) seen.event = s.serial_of(seen.object);
             seen.injected = s.fails(function, code);
+            if constexpr (function == CALL_StreamWaitEvent) dropped = s.drops_waits(function);
+            if constexpr (is_node) {
+                if (std::get<3>(all) && s.drops_waits(function)) {
+                    std::get<2>(passed) = nullptr;
+                    std::get<3>(passed) = 0;
+                }
+            }
         }
-        R result = seen.injected ? (R) code : original(args...);
+        R result = seen.injected ? (R) code : dropped ? (R) 0 : std::apply(original, passed);
         std::lock_guard<std::mutex> guard(s.lock);
         seen.status = (int64_t) result;
         if constexpr (function == CALL_EventQuery) {

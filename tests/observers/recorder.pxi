@@ -116,7 +116,10 @@ def take():
 
 def drop_waits(uint64_t one_in, names=None):
     """Let one call in so many, of those of these functions (all) that have waits, reach the driver without them, until
-    `forgive`: an order that the program asked for is lost. OpenCL's observer alone does.
+    `forgive`: an order that the program asked for is lost. The record shows the waits that were asked for.
+
+    In CUDA a wait is a call of its own (cuStreamWaitEvent), which does not reach the driver then, and nodes of a graph
+    lose what they depend on.
     """
     cdef vector[cbool] functions = [names is None or name in names for name in NAMES]
     record().drop_waits(functions, one_in)

@@ -134,6 +134,7 @@ template <int function, class R, class... A> struct Wrapper {
             if constexpr (waits) {
                 for (size_t i = 0; i < std::get<n - 1>(all); i++)
                     seen.waits.push_back(s.serial_of(word(std::get<n - 2>(all)[i])));
+                if (!seen.waits.empty() && s.drops_waits(function)) std::get<n - 1>(all) = 0;
             }
             if constexpr (of_event) seen.event = s.serial_of(seen.object);
             if constexpr (function == CALL_Event_Wait) seen.waits.push_back(seen.event);
@@ -163,7 +164,7 @@ template <int function, class R, class... A> struct Wrapper {
                 given = hand_on(seen.object, function, seen.waits);
             }
             if (!seen.injected) {
-                if (function != CALL_Event_GetCommandExecutionStatus || !task.thrown) result = original(args...);
+                if (function != CALL_Event_GetCommandExecutionStatus || !task.thrown) result = std::apply(original, all);
                 if constexpr (std::is_pointer_v<R>) code = result ? 0 : -1;
             }
             seen.status = code;

@@ -152,3 +152,49 @@ def test_it_loses_nothing_under_contention(device, kernels):
             thread.join()
         device.finish()
     assert calls.count(calls.driver.LAUNCH) == 2000
+
+
+# Waits that are lost on purpose
+
+
+def test_as_many_waits_are_lost_as_it_is_told_to(device, calls):
+    calls.driver.drop_waits(3)
+    a, b = device.queue(blocking=False), device.queue(blocking=False)
+    with device.empty(16, "u4") as x:
+        for _ in range(9):
+            with a._gate() as gate:  # so that the wait is for what is not done
+                b.wait(a)
+                b.fill(x, 2)
+                gate.open()
+            b.finish()
+        assert calls.driver.waits_dropped() in (3, 6)  # a gate is a wait, too, on some
+        calls.forgive()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_wait_that_is_lost_holds_nobody(device, calls, lost):
+    if device.info.backend == "sycl":
+        pytest.skip("forebay itself keeps back there what is behind a gate")
+    a, b = device.queue(blocking=False), device.queue(blocking=False)
+    with device.empty(16, "u4") as x:
+        with a._gate() as gate:
+            calls.driver.drop_waits(int(lost))
+            b.wait(a)
+            b.fill(x, 1)
+            if lost:
+                b.finish(timeout=60)
+            assert b.query() == lost
+            gate.open()
+        a.finish()
+        calls.forgive()
+
+
+def test_dependencies_of_a_graph_are_lost_where_the_driver_has_them(device, calls):
+    """Elsewhere the two are in order by the queue that runs them."""
+    with device.empty(16, "u4") as x, device.graph() as graph:
+        calls.driver.drop_waits(1)
+        graph.add_fill(x, 2, after=graph.add_fill(x, 1))
+        graph.launch(device.null_queue)
+        device.finish()
+        assert calls.driver.waits_dropped() == (device.info.backend == "cuda")
+        calls.forgive()

@@ -319,6 +319,22 @@ def test_a_copy_from_another_device_comes_after_the_work_there(device, another, 
 
 
 @pytest.mark.executes
+def test_a_copy_from_another_device_comes_after_what_its_queue_waits_for(device, another, queue, numbers):
+    """Also of a queue that the null queue there does not wait for."""
+    theirs = another.queue(blocking=False)
+    source, buffer = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
+    device.finish()
+    another.finish()
+    with theirs._gate() as gate:
+        theirs.copy(source, numbers)
+        queue.wait(theirs)
+        queue.copy(buffer, source)
+        gate.open()
+        queue.finish()
+    assert buffer.get().tolist() == numbers.tolist()
+
+
+@pytest.mark.executes
 def test_pinned_memory_of_another_device_is_pageable_here(device, another, queue, hold, numbers):
     host = pinned(another, numbers)
     buffer = device.zeros(COUNT, "i4")

@@ -76,6 +76,22 @@ def test_names_are_those_of_the_function_that_has_both(device, kernels):
     assert len(queues) == 2
 
 
+def test_a_function_that_two_files_have_is_told_of_both(device, kernels, queues, tmp_path):
+    """Their code objects are equal."""
+    work = []
+    for name in ("one.py", "other.py"):
+        path = tmp_path / name
+        path.write_text("def fill(queue, x):\n    queue.fill(x, 1)\n")
+        names = {"__name__": name}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        work.append((names["fill"], f"{path}:2"))
+    x = device.empty(SIZE)
+    for queue, (fill, _) in zip(queues, work, strict=False):
+        fill(queue, x)
+    (race,) = device.races
+    assert [race.first.place, race.second.place] == [place for _, place in work]
+
+
 def test_an_error_instead_of_the_second_command():
     with fb.Device(private=True, check="races,error") as device:
         a, b = device.queue(blocking=False), device.queue(blocking=False)
@@ -136,6 +152,31 @@ def test_the_environment_decides(monkeypatch):
         assert (device.check, device.null_queue.checked) == ("", False)
 
 
+@pytest.mark.needs("OpenCL")
+def test_what_another_package_orders_is_possible_at_most(device, monkeypatch):
+    cl = pytest.importorskip("pyopencl")
+    context = cl.Context([device.info.native])
+    theirs = cl.CommandQueue(context)
+    monkeypatch.setenv("FOREBAY_CHECK", "races")
+    with fb.Device.adopt(context) as own:
+        a, b = fb.Device.adopt_queue(theirs, blocking=False), own.queue(blocking=False)
+        assert a.checked
+        x = own.empty(SIZE)
+        a.fill(x, 1)
+        theirs.finish()
+        b.fill(x, 2)
+        assert own.races == ()
+        (race,) = own.possible_races
+        assert "another package" in race.basis[-1]
+        a.fill(x, 3)  # nobody but forebay can have waited for its own queue
+        assert [race.missing for race in own.races] == ["a.wait(b)"]
+        b.wait(a)
+        b.fill(x, 4)
+        assert (len(own.races), len(own.possible_races)) == (1, 1)
+        own.finish()
+        a.close()
+
+
 def test_nothing_is_checked_without_being_asked():
     with fb.Device(private=True) as device:
         a, b = device.queue(), device.queue()
@@ -156,6 +197,55 @@ def test_checking_begins_for_queues_that_are_there():
             a.fill(x, 1)
             b.fill(x, 1)
             assert len(device.races) == 1
+
+
+def raced(device):
+    a, b, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(SIZE)
+    a.fill(x, 1)
+    b.fill(x, 2)
+
+
+def test_checking_ends_with_the_last_device_that_asked_for_it():
+    with fb.Device() as plain:
+        kept = plain.queue(blocking=False)
+        first, second = fb.Device(check="races"), fb.Device(check="races,error")
+        with pytest.raises(fb.RaceError):
+            raced(plain)
+        second.close()
+        raced(plain)  # the other Device wants no error
+        told = first.races
+        assert len(told) == 1  # once for each pair of lines
+        first.close()
+        raced(plain)
+        assert (first.races, plain.races, kept.checked, plain.queue().checked) == (told, (), False, False)
+
+
+def test_checking_that_begins_again_knows_nothing_of_before():
+    with fb.Device() as plain:
+        a, b, blocking = plain.queue(blocking=False), plain.queue(blocking=False), plain.queue()
+        x = plain.empty(SIZE)
+        for _ in range(2):
+            with fb.Device(check="races") as device:
+                assert device.races == ()
+                blocking.fill(x, 1)
+                plain.null_queue.fill(x, 2)  # comes after it, as ever
+                assert device.races == ()
+                b.fill(x, 3)
+                assert len(device.races) == 2
+            a.fill(x, 4)
+            b.wait(a)
+        with fb.Device(check="races") as device:
+            b.fill(x, 5)
+            blocking.fill(x, 6)
+            assert len(device.races) == 1
+
+
+def test_a_checked_device_that_is_dropped_checks_no_more():
+    with fb.Device() as plain:
+        fb.Device(check="races")
+        gc.collect()
+        raced(plain)
+        assert plain.races == ()
 
 
 # -- threads and host functions

@@ -1,17 +1,18 @@
 """Each litmus test on each device, and that it can fail."""
 
 import contextlib
+import importlib
 
 import pytest
 
 import forebay as fb
+from forebay.queues.drivers.selection import select
 from forebay.selftest import kernels, work
 from forebay.selftest.litmus import LITMUS, RACES
 from forebay.selftest.messages import Controlled, Ended, Latency, Opened, Ran, Request
 from forebay.selftest.scene import Bench, WrongError
 from tests.conftest import DEVICES
 from tests.drivers.levelzero import validation
-from tests.helpers.observer import observe
 
 SLOW = 200_000  # steps
 CHAPTERS = sorted({test.chapter for test in LITMUS})
@@ -29,12 +30,11 @@ def bench_program(device):
 
 @pytest.fixture
 def watched():
-    """The observer of OpenCL's calls, which can lose waits."""
-    from tests.observers import opencl
-
-    opencl.start()
-    yield opencl
-    opencl.stop()
+    """The observer of the driver's calls, which can lose waits."""
+    driver = importlib.import_module(f"tests.observers.{select().backend}")
+    driver.start()
+    yield driver
+    driver.stop()
 
 
 def problems(rounds):
@@ -130,20 +130,25 @@ class TestLostWaits:
     def test_none(self, watched):
         assert list(problems(rounds=1)) == []
 
-    def test_the_observer_loses_as_many_as_it_is_told_to(self, device, bench):
-        with observe(device) as calls:
-            calls.driver.drop_waits(3)
-            a, b = device.queue(blocking=False), device.queue(blocking=False)
-            with device.zeros(16, "u4") as x:
-                for _ in range(9):
-                    a.launch(bench.program["increase"], 1, 16, x, 1)
-                    gate = a._gate()  # so that the wait is for what is not done
-                    b.wait(a)
-                    b.launch(bench.program["increase"], 1, 16, x, 1)
-                    gate.open()
-                    b.finish()
-            assert calls.driver.waits_dropped() in (3, 6)  # a gate is a wait, too
-            calls.forgive()
+
+@pytest.mark.needs("SYCL")
+class TestLostWaitsOfSycl:
+    def test_one_in_ten(self, watched):
+        watched.drop_waits(10)
+        assert "element" in next(problems(rounds=100)).problem
+
+    @pytest.mark.parametrize(
+        ("call", "chapter"),
+        [
+            ("DPCTLQueue_SubmitNDRange", "pairs of queues"),
+            ("DPCTLQueue_MemcpyWithEvents", "copies"),
+            ("DPCTLQueue_SubmitBarrierForEvents", "host"),
+        ],
+    )
+    def test_all_of_one_call(self, watched, monkeypatch, call, chapter):
+        monkeypatch.setattr(work, "LITMUS", tuple(test for test in LITMUS if test.chapter == chapter))
+        watched.drop_waits(1, [call])
+        assert next(problems(rounds=100)).problem
 
 
 @pytest.mark.needs("OpenCL", "real hardware")  # SYCL's queues on a CPU seldom run side by side
