@@ -318,11 +318,8 @@ cdef void drop_point(void** kept) noexcept:
 
 
 cdef int wait_for_point(object queue, QueueState* state, const void* kept) except -1:
-    cdef Queue* own = NULL
-    if kept == NULL:
-        return 0
-    begin_order(queue, state, &own)
-    engine.come_after(dereference(own), (<const Moment*> kept)[0])
+    if kept != NULL:
+        engine.wait(dereference(queue_of(queue, state)), (<const Moment*> kept)[0])
     return 0
 
 

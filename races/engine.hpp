@@ -209,7 +209,15 @@ class Engine {
         contexts[queue.context].listed.push_back(&queue);
     }
 
-    // What every command does first, records and waits among them: the rules of the null queue.
+    // A wait orders what it names, and no more. Where that is done already it is no command (HIP's and forebay's are
+    // dropped then), so the rules of the null queue hold for the queue's next command. What comes after the null queue's
+    // work comes after its waits as well.
+    void wait(Queue& queue, const Moment& moment) {
+        come_after(queue, moment);
+        if (queue.null) queue.commands++;
+    }
+
+    // What every command does first, records among them: the rules of the null queue.
     void begin(Queue& queue) {
         Context& context = contexts[queue.context];
         if (running) come_after(queue, joined(queue.past, *running));

@@ -103,6 +103,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         void come_after(Queue& queue, Past past)
         void come_after_all(Queue& queue)
         void begin(Queue& queue)
+        void wait(Queue& queue, const Moment& moment)
         void wait_on_host(const Moment& moment)
         void wait_on_host(const Past& past)
         void finish(Queue& queue)

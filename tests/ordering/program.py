@@ -98,13 +98,15 @@ class Program:
     Without `calls` nothing is observed: only the results are checked, and that no gate is forgotten.
     """
 
+    RULES = Rules
+
     def __init__(self, device, built, calls=None, strict=True):
         self.device = device
         self.kernels = built
         self.observed = calls is not None
         self.calls = calls if self.observed else Unobserved()
         self.strict = strict and self.observed
-        self.rules = Rules()
+        self.rules = self.RULES()
         self.recorded = Recorded(calls.kind, calls.driver.GATE_MARKERS) if self.observed else self.calls
         self.operations = 0
         self.owners = {}  # operation -> handle of its queue

@@ -47,6 +47,30 @@ def test_what_a_race_says(device, kernels, caplog):
     assert record.getMessage() == str(told)
 
 
+def test_a_wait_orders_what_it_names_and_no_more(device, kernels, queues):
+    """Had the event been done, the wait would have been dropped, and been no command of the null queue."""
+    one, other, free = device.queue(), device.queue(), queues[0]
+    x, y = (device.zeros(SIZE) for _ in range(2))
+    device.finish()
+    one.fill(x, 1)
+    free.fill(y, 1)
+    device.null_queue.wait(free)
+    other.fill(y, 2)  # after the null queue, which comes after that
+    assert not device.races
+    other.fill(x, 2)
+    assert device.races[0].missing == "other.wait(one)"
+
+
+def test_the_null_queue_comes_after_what_a_blocking_queue_waits_for(device, kernels, queues):
+    one, free = device.queue(), queues[0]
+    x = device.zeros(SIZE)
+    device.finish()
+    free.fill(x, 1)
+    one.wait(free)
+    device.null_queue.fill(x, 2)
+    assert not device.races
+
+
 def test_an_event_recorded_too_early_is_named(device, kernels, queues):
     a, b, _ = queues
     x = device.empty(SIZE)

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from tests.ordering.happens_before import Rules
 from tests.ordering.program import SOURCE, Program
 from tests.ordering.test_programs import Player, repeats, steps
 
@@ -20,8 +21,17 @@ class RacedError(Exception):
     """A command was submitted that races."""
 
 
+class RulesOfWaits(Rules):
+    """Those that hold whatever was done when: any wait may have been dropped then, and order no more than it names."""
+
+    def wait(self, queue, point, operation):
+        super().wait(queue, point, None)
+
+
 class Told(Program):
     """Believes what a driver says: null hardware says that what is behind a closed gate is done."""
+
+    RULES = RulesOfWaits
 
     def now_done(self, must):
         self.told |= must
