@@ -106,7 +106,8 @@ def test_every_case_gives_rows_of_forebay_at_every_point(device, name, really):
         assert OURS & {row.layer for row in rows if row.point == point}
 
 
-def test_the_start_of_processes(device):
+def test_the_start_of_processes(device, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")  # with all each process takes seconds beside others
     bench = Bench(device, quick=True, rounds=2, calls=2)
     rows = bench.run(CASES["start"], lambda: None)
     assert {row.point.partition(", ")[2] for row in rows} == {

@@ -16,9 +16,15 @@ RECENT = 8  # that are in no chunk
 FEW = 16  # uses that are done, before they are looked for
 
 
-def behind(device, holder, buffer, kernels, count):
+@pytest.fixture
+def made(device):
+    """Queues, made before one is held: with this many that wait CUDA's driver may make none (docs/cuda.md)."""
+    return [device.queue(blocking=False) for _ in range(9 * CHUNK + 3 * RECENT)]
+
+
+def behind(made, holder, buffer, kernels, count):
     """Queues with work that waits for another one's."""
-    queues = [device.queue(blocking=False) for _ in range(count)]
+    queues = [made.pop() for _ in range(count)]
     for queue in queues:
         queue.wait(holder)
         queue.launch(kernels["advance"], 4, 16, buffer, 1)
@@ -33,17 +39,17 @@ def buffer(device):
 
 
 @pytest.fixture
-def holder(device, buffer, hold):
-    queue = device.queue(blocking=False)
+def holder(made, buffer, hold):
+    queue = made.pop()
     hold(queue)
     return queue
 
 
 @pytest.fixture
-def waiter(device, kernels, buffer, holder):
+def waiter(made, kernels, buffer, holder):
     """A queue that is ordered after many others, all at work."""
-    waiter = device.queue(blocking=False)
-    for queue in behind(device, holder, buffer, kernels, 8 * CHUNK):
+    waiter = made.pop()
+    for queue in behind(made, holder, buffer, kernels, 8 * CHUNK):
         waiter.wait(queue)
     return waiter
 
@@ -51,12 +57,12 @@ def waiter(device, kernels, buffer, holder):
 # What a wait copies
 
 
-def test_waits_copy_few_chunks_of_a_clock_that_others_have(device, kernels, buffer, holder, waiter):
+def test_waits_copy_few_chunks_of_a_clock_that_others_have(made, kernels, buffer, holder, waiter):
     """Most waits copy none: what is new stands in the clock itself until that is full."""
     before, copied = KeptClock(waiter), []
     assert sum(before.chunks.values()) > 7 * CHUNK
     assert max(before.chunks.values()) <= CHUNK
-    for queue in behind(device, holder, buffer, kernels, 3 * RECENT):
+    for queue in behind(made, holder, buffer, kernels, 3 * RECENT):
         waiter.wait(queue)
         after = KeptClock(waiter)
         copied.append(len(after.chunks.keys() - before.chunks.keys()))
@@ -66,11 +72,11 @@ def test_waits_copy_few_chunks_of_a_clock_that_others_have(device, kernels, buff
     assert sum(count != 0 for count in copied) == 3
 
 
-def test_who_waits_for_it_shares_the_chunks(device, holder, waiter):
+def test_who_waits_for_it_shares_the_chunks(made, holder, waiter):
     """A queue that waited for nothing before, and one that did."""
     waiter.record()
     given = KeptClock(waiter)
-    fresh, other = (device.queue(blocking=False) for _ in range(2))
+    fresh, other = made.pop(), made.pop()
     other.wait(holder)
     for queue in (fresh, other):
         queue.wait(waiter)
@@ -122,10 +128,10 @@ def test_uses_that_are_done_are_forgotten(device, kernels, buffer, hold, way, bu
     assert uses_of(other)[0] <= FEW
 
 
-def test_uses_of_many_queues_at_once_are_forgotten_when_they_are_done(device, kernels, buffer, hold):
-    holder, other = device.queue(blocking=False), device.zeros(64, "u4")
+def test_uses_of_many_queues_at_once_are_forgotten_when_they_are_done(device, made, kernels, buffer, hold):
+    holder, other = made.pop(), device.zeros(64, "u4")
     gate = hold(holder)
-    queues = behind(device, holder, other, kernels, 100)
+    queues = behind(made, holder, other, kernels, 100)
     for queue in queues:
         queue.fill(buffer, 1)
     assert uses_of(buffer)[0] >= 100  # each is still to come

@@ -291,8 +291,8 @@ def most(device, monkeypatch):
 
 def test_too_many_queues_that_are_held(find, make_queue, most):
     def run(count):
-        gates = [make_queue(blocking=False)._gate() for _ in range(count)]
-        make_queue(blocking=False)
+        queues = [make_queue(blocking=False) for _ in range(count)]
+        gates = [queue._gate() for queue in queues]
         for gate in gates:
             gate.open()
 

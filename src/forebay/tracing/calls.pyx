@@ -199,7 +199,8 @@ def entries(first: int) -> tuple[NDArray[Any], int]:
             continue
         row = &view[count]
         row.kind, row.failed, row.thread, row.number = entry.kind, entry.failed, entry.thread, number
-        row.begin, row.end, row.object, row.detail = entry.begin, entry.end, entry.object, entry.detail
+        row.begin, row.object, row.detail = entry.begin, entry.object, entry.detail
+        row.end = max(entry.begin, entry.end)  # the clocks of two processors may differ, and a thread change to the other
         row.event, row.waits, row.extra = entry.event, entry.waits, entry.extra
         if entry.number.load(memory_order_acquire) == number + 1:
             count += 1

@@ -198,7 +198,8 @@ def _includes(library: Path, major: int) -> Iterator[Path]:
     """
     roots = [library.parent.parent]
     if "nvidia" in library.parts:
-        roots += [each for each in _wheels() if each.name == f"cu{major}" or not each.name.startswith("cu1")]
+        # Not those of other packages: that of NVSHMEM has an older C++ library.
+        roots += [each for each in _wheels() if each.name == f"cu{major}" or each.name.startswith(("cuda_", "curand"))]
     for toolkit in (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), TOOLKIT):
         if major in {found for found, _ in _in_toolkits([toolkit])}:
             roots.append(Path(toolkit))
