@@ -205,7 +205,7 @@ MISTAKES = {
         fb.ArgumentTypeError, TypeError, ("Queue", "Device.queue")),
     "a backend that is not there": (
         lambda s: fb.Device("vulkan"),
-        fb.InvalidArgumentError, ValueError, ("'vulkan'", "level_zero, opencl, cuda, sycl")),
+        fb.InvalidArgumentError, ValueError, ("'vulkan'", "level_zero, cuda, opencl, sycl")),
     "a null pointer, as None": (
         lambda s: s.queue.launch(s.fill, 1, 1, None, 3),
         fb.ArgumentTypeError, TypeError, ("'fill'", "argument 0", "NoneType", "forebay.NULL")),

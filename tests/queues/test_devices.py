@@ -340,7 +340,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(DRIVERS["sycl"], "discover", list)
     monkeypatch.setattr(DRIVERS["sycl"], "absence", lambda: "no dpctl: install it")
     monkeypatch.setattr(DRIVERS["cuda"], "discover", list)
-    monkeypatch.setattr(DRIVERS["cuda"], "absence", lambda: "CUDA's driver is not installed: for an NVIDIA GPU, install it")
+    monkeypatch.setattr(DRIVERS["cuda"], "absence", lambda: "CUDA's driver is not installed: install it")
     return found
 
 

@@ -152,7 +152,7 @@ def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, 
     assert lines[1] - lines[0] == 2
     assert lines[5] - lines[4] == 1
     waits = [each for each in trace.host if each["name"] == "wait in the driver"]
-    asks = [each for each in trace.host if each["name"] == "ask"]  # one finds that the commands are done, and is the wait
+    asks = [each for each in trace.host if each["name"] == "ask"]  # or that is the wait
     assert len(waits) <= made <= len(waits) + len(asks) or not really
     assert 0 < made <= 3
 

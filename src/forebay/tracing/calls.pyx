@@ -200,7 +200,7 @@ def entries(first: int) -> tuple[NDArray[Any], int]:
         row = &view[count]
         row.kind, row.failed, row.thread, row.number = entry.kind, entry.failed, entry.thread, number
         row.begin, row.object, row.detail = entry.begin, entry.object, entry.detail
-        row.end = max(entry.begin, entry.end)  # the clocks of two processors may differ, and a thread change to the other
+        row.end = max(entry.begin, entry.end)  # clocks of two processors differ
         row.event, row.waits, row.extra = entry.event, entry.waits, entry.extra
         if entry.number.load(memory_order_acquire) == number + 1:
             count += 1

@@ -59,12 +59,16 @@ def test_the_smaller_of_two_integers_of_any_types(compiles):
     integers = ["bool", "char", "unsigned char", "short", "int", "unsigned", "long", "size_t", "long long"]
     pairs = [(one, other) for one in integers for other in integers]
     parameters = ", ".join(f"{name} v{i}" for i, name in enumerate(integers))
-    lines = "\n".join(
-        f"static_assert(sizeof({of}({a}(1), {b}(2))) == sizeof({a}(1) + {b}(2)), \"{of} of {a} and {b}\");\n"
-        f"out[{i}] = {of}(v{integers.index(a)}, v{integers.index(b)});"
-        for i, (a, b) in enumerate(pairs)
-        for of in ("min", "max")
-    ).replace("unsigned char(", "(unsigned char)(").replace("long long(", "(long long)(")
+    lines = (
+        "\n".join(
+            f'static_assert(sizeof({of}({a}(1), {b}(2))) == sizeof({a}(1) + {b}(2)), "{of} of {a} and {b}");\n'
+            f"out[{i}] = {of}(v{integers.index(a)}, v{integers.index(b)});"
+            for i, (a, b) in enumerate(pairs)
+            for of in ("min", "max")
+        )
+        .replace("unsigned char(", "(unsigned char)(")
+        .replace("long long(", "(long long)(")
+    )
     compiles(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
 
 
