@@ -187,7 +187,6 @@ class Engine {
     void come_after(Queue& queue, const Moment& moment) {
         if (!moment.queue || moment.queue == queue.id) return;
         come_after(queue, joined(queue.past, moment));
-        list(queue);
         for (auto& point : queue.points)
             if (point.queue == moment.queue) {
                 if (moment.epoch > point.epoch) point = moment;
@@ -201,12 +200,6 @@ class Engine {
             if (each.second.context == queue.context && each.first != queue.id)
                 come_after(queue, moment_of(each.second));
         queue.vague = true;
-    }
-
-    void list(Queue& queue) {
-        if (!queue.blocking || queue.null || queue.listed) return;
-        queue.listed = true;
-        contexts[queue.context].listed.push_back(&queue);
     }
 
     // What every command does first, records and waits among them: the rules of the null queue.
@@ -224,7 +217,8 @@ class Engine {
                 come_after(queue, joined(queue.past, moment_of(*context.null)));
                 queue.null_seen = context.null->commands;
             }
-            list(queue);
+            if (!queue.listed) context.listed.push_back(&queue);
+            queue.listed = true;
         }
         if (queue.null) queue.commands++;
     }

@@ -254,6 +254,87 @@ def test_a_view_of_shared_memory_is_possible(device, queues, found):
     assert len(device.possible_races) == before + 1
 
 
+# -- a later use of a queue stands for an earlier one only where it would be told for the same
+
+
+def test_a_use_does_not_stand_for_one_that_reaches_further(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.fill(x[:32], 1)
+    a.fill(x[:8], 2)
+    b.fill(x[16:24], 3)
+    (race,) = found()
+    assert (race.begin, race.end) == (64, 96)
+
+
+def test_rows_do_not_stand_for_what_lies_between_them(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((8, 8))
+    a.fill(x.reshape(-1)[:8], 1)
+    a.copy(x[:, :4], device.empty((8, 4)))
+    b.fill(x.reshape(-1)[6:8], 2)
+    assert len(found()) == 1
+
+
+def test_a_part_does_not_stand_for_another(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernels["part"], 2, 16, x, 0)
+    a.launch(kernels["part"], 2, 16, x, 32)
+    b.launch(kernels["part"], 2, 16, x, 0)
+    assert len(found()) == 1
+
+
+def test_a_doubtful_use_does_not_stand_for_a_certain_one(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((4, 4, 8), "u1")
+    part = x[::2, ::2, ::3]
+    a.fill(x.reshape(-1)[:1], 1)
+    a.copy(part, device.empty(part.shape, "u1"))
+    b.fill(x.reshape(-1)[:1], 2)
+    assert len(found()) == 1
+
+
+# -- uses side by side, of one line, are kept as one
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_a_loop_over_parts_uses_all_of_them(device, queues, found, order):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    for i in order:
+        a.fill(x[16 * i : 16 * i + 16], 1)
+    b.fill(x[48:], 2)
+    assert found() == ()
+    for i in range(3):
+        device._forget_races()
+        b.fill(x[16 * i + 4 : 16 * i + 8], 2)
+        assert len(device.races) == 1
+
+
+def test_a_loop_over_parts_does_not_use_what_is_between(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    for i in (0, 2):
+        a.fill(x[16 * i : 16 * i + 16], 1)
+    b.fill(x[16:32], 2)
+    assert found() == ()
+
+
+def test_a_loop_over_parts_with_records_between(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    events = []
+    for i in range(2):
+        a.fill(x[16 * i : 16 * i + 16], 1)
+        events.append(a.record())
+    b.wait(events[0])
+    b.fill(x[:16], 2)
+    assert found() == ()
+    b.fill(x[16:32], 2)
+    assert len(found()) == 1
+
+
 def test_a_read_does_not_stand_for_a_doubtful_write(device, queues, found):
     a, b, _ = queues
     x = device.empty((4, 4, 8), "u1")
