@@ -382,14 +382,20 @@ class Engine {
         return memories[key];
     }
 
-    // Everything that comes before the uses of a piece of memory, and these.
-    Past past_of(void* key, bool writers_only) const {
+    // Everything that comes before the uses of a piece of memory, and these: somebody is about to come after that.
+    Past past_of(void* key, bool writers_only) {
         Past past;
         auto place = memories.find(key);
         if (place == memories.end()) return past;
         for (auto& use : place->second.uses)
             if (!writers_only || use.flags & WRITES) past = joined(past, Moment{use.past, use.queue, use.epoch, 0});
-        return joined(past, place->second.forgotten);
+        past = joined(past, place->second.forgotten);
+        if (past)
+            for (auto& entry : *past) {
+                auto queue = queues.find(entry.first);
+                if (queue != queues.end() && queue->second.epoch == entry.second) queue->second.observed = true;
+            }
+        return past;
     }
 
     void forget_waited() {

@@ -131,6 +131,14 @@ def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queue
         a.fill(x, "a number")
     b.fill(x, 1)
     assert found() == ()
+    device.finish()
+    a.fill(x[:32], 1)
+    with pytest.raises(fb.Error):
+        a.fill(x[32:], "a number")
+    b.fill(x[32:], 2)
+    assert found() == ()
+    b.fill(x[:32], 2)
+    assert len(found()) == 1
 
 
 @pytest.mark.parametrize("check", ["race", "errors", "races, error", "1"])
@@ -289,6 +297,48 @@ def test_many_threads_with_queues_of_their_own_are_silent(device, kernels, found
     assert found() == ()
 
 
+# -- what an order is made of
+
+
+def test_a_wait_makes_no_queue_one_of_those_that_the_null_queue_comes_after(device, queues, found):
+    a, _, c = queues
+    x = device.empty(SIZE)
+    c.fill(device.empty(SIZE), 1)
+    a.wait(c)
+    a.fill(x, 1)
+    device.null_queue.fill(x, 2)
+    assert len(found()) == 1
+
+
+def test_what_follows_a_wait_for_a_value_is_possible(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    b._come_after_unseen()
+    b.fill(x, 2)
+    assert (found(), device.possible_races) == ((), ())
+    a.fill(y, 1)
+    b.fill(y, 2)
+    assert found() == ()
+    (race,) = device.possible_races
+    assert "wait for a value" in race.basis[-1]
+
+
+def test_an_event_that_was_waited_for_says_nothing_of_later_commands(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    event = a.record()
+    a.fill(y, 1)
+    event.wait()
+    with fb.Device(private=True, check="races") as other:
+        other.finish()  # and what was waited for is forgotten
+    b.fill(x, 2)
+    assert found() == ()
+    b.fill(y, 2)
+    assert len(found()) == 1
+
+
 # -- what is remembered
 
 
@@ -311,9 +361,10 @@ def test_what_is_remembered_is_bounded(device, kernels, queues):
         buffer = b.alloc(64)
         b.fill(buffer, 1)
         b.free(buffer)
-    for _ in range(3000):
-        device.queue(blocking=False).fill(device.empty(4), 1)
+    for i in range(3000):
+        device.queue(blocking=i % 2 == 0).fill(device.empty(4), 1)
         device.finish()
+    device.null_queue.record()  # comes after those of them that block
     del buffer, x
     device.finish()
     after = statistics()

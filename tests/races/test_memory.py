@@ -67,6 +67,10 @@ def test_a_part_chosen_in_the_kernel_is_possible(device, kernels, queues, found)
     assert "kernel.writes" in " ".join(race.basis)
     b.launch(kernels["part"], 2, 16, x, 0)  # the same part as the first one's
     assert len(found()) == 1
+    device.finish()
+    a.launch(kernels["part"], 2, 16, x, 0)
+    b.fill(x, 1)  # every part
+    assert len(found()) == 1
 
 
 def test_declared_parts_are_certain_or_nothing(device, queues, found):
@@ -235,6 +239,49 @@ def test_a_read_comes_after_writers_where_no_queue_is_given(device, queues, foun
     c.fill(x, 3)
     assert found() == ()
     x.set(5)
+    assert found() == ()
+
+
+def test_a_set_comes_after_readers_and_a_get_does_not(device, kernels, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.launch(kernels["take"], *GRID, x, device.empty(SIZE))
+    x.set(5)
+    assert found() == ()
+    a.wait(device.null_queue)
+    a.launch(kernels["take"], *GRID, x, y)
+    x.get()  # of which the launch is no concern
+    b.fill(x, 3)
+    (race,) = found()
+    assert (race.first.kernel, race.missing) == ("take", "b.wait(a)")
+
+
+def test_what_a_queue_does_after_a_get_is_another_matter(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    x.get()  # for which nobody records anything on a
+    a.fill(x, 2)
+    b.fill(x, 3)
+    assert len(found()) == 1
+    device.finish()
+    a.fill(y, 1)
+    y.set(2)
+    a.fill(y, 3)
+    device.null_queue.fill(y, 4)
+    assert {race.first.queue.split()[0] for race in found()} == {"a", "device.null_queue"}
+
+
+def test_uses_that_were_forgotten_still_order(device, queues, found):
+    a, b, c = queues
+    x, y = device.empty(1024), device.empty(SIZE)
+    c.fill(y, 1)
+    c.fill(x[:1], 1)
+    for i in range(1, 300):  # too many to be kept
+        a.fill(x[2 * i : 2 * i + 1], 1)
+        a.record()
+    x.get()
+    b.fill(y, 2)
     assert found() == ()
 
 
