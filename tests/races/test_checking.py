@@ -58,6 +58,23 @@ def test_an_event_recorded_too_early_is_named(device, kernels, queues):
     assert f"{__file__}:{line}" in device.races[0].early
 
 
+def test_of_several_waits_the_newest_for_that_queue_is_named(device, queues):
+    a, b, c = queues
+    x = device.empty(SIZE)
+    events = []
+    for _ in range(2):
+        a.fill(device.empty(SIZE), 1)
+        events.append(a.record())
+        newest = a.record()
+        line = sys._getframe().f_lineno - 1
+    a.fill(x, 1)
+    b.wait(c.record())
+    b.wait(newest)
+    b.wait(events[0])
+    b.fill(x, 2)
+    assert f"{__file__}:{line}" in device.races[0].early
+
+
 def test_names_are_those_of_the_function_that_has_both(device, kernels):
     class Worker:
         def __init__(self):
@@ -268,7 +285,7 @@ def test_what_a_host_function_submits_comes_after_its_queue(device, queues, foun
     a.host(lambda: b.fill(x, 2))
     a.finish()
     device.finish()
-    assert found() == ()
+    assert (found(), device.possible_races) == ((), ())
     before = len(device.possible_races)
     a.fill(x, 1)
     a.host(lambda: None)
