@@ -1,9 +1,9 @@
 """What launches read and write: the bytes of their buffers, by what is known of the kernel.
 
 A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise or the
-compiled code shows that nothing writes through it. All bytes
-of a buffer count as used. But a kernel that has fewer work-items than elements may choose a part by an integer that it
-is given, and then another launch may choose another part.
+compiled code shows that nothing writes through it. All bytes of a buffer count as used. But a kernel that has fewer
+work-items than elements, or has as many only because its grid is rounded up, may choose a part by an integer that it is
+given, and then another launch may choose another part.
 """
 
 import threading
@@ -63,6 +63,20 @@ cdef inline uint64_t items_of(const Geometry* geometry) noexcept nogil:
     return items
 
 
+cdef inline bint may_choose(const Geometry* geometry, uint64_t elements) noexcept nogil:
+    """Return whether work-items of a launch, those that do something, may be fewer than the elements.
+
+    Where there are more than elements, the last group of each dimension may have one work-item that does something: a
+    program that cuts a part into groups rounds up.
+    """
+    cdef uint64_t items = items_of(geometry)
+    cdef uint64_t least = 1
+    cdef int i
+    for i in range(geometry.dimensions):
+        least *= <uint64_t> (geometry.groups[i] - 1) * geometry.block[i] + 1
+    return items < elements or (items > elements and least < elements)
+
+
 cdef uint64_t choice_of(
     Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
 ) noexcept nogil:
@@ -73,7 +87,7 @@ cdef uint64_t choice_of(
     cdef int64_t value
     cdef Py_ssize_t i
     cdef uint32_t byte
-    if items_of(geometry) >= elements:
+    if not may_choose(geometry, elements):
         return 0
     for i in range(kernel.count):
         parameter = &kernel.layout[i]

@@ -267,10 +267,18 @@ def test_checking_that_begins_again_knows_nothing_of_before():
 
 def test_a_checked_device_that_is_dropped_checks_no_more():
     with fb.Device() as plain:
+        a, b, x = plain.queue(blocking=False), plain.queue(blocking=False), plain.empty(SIZE)
         fb.Device(check="races")
         gc.collect()
         raced(plain)
         assert plain.races == ()
+        device = fb.Device(check="races")
+        a.fill(x, 1)
+        del device
+        gc.collect()
+        with fb.Device(check="races") as device:
+            b.fill(x, 2)  # b may have been ordered after it meanwhile
+            assert device.races == ()
 
 
 # -- threads and host functions

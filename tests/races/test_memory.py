@@ -73,6 +73,17 @@ def test_a_part_chosen_in_the_kernel_is_possible(device, kernels, queues, found)
     assert len(found()) == 1
 
 
+@pytest.mark.parametrize(("size", "groups", "certain"), [(70, 4, 0), (70, 5, 0), (70, 9, 1), (64, 4, 1)])
+def test_a_part_may_be_chosen_where_a_grid_is_rounded_up(device, kernels, queues, found, size, groups, certain):
+    """Five groups of sixteen may stand for 65 elements; of nine, more than 70 work-items do something."""
+    a, b, _ = queues
+    x, y = device.empty(size), device.empty(size)
+    before = len(device.possible_races)
+    a.launch(kernels["slots"], groups, 16, x, y, 0, 8)
+    b.launch(kernels["slots"], groups, 16, x, y, 8, 8)
+    assert (len(found()), len(device.possible_races)) == (certain, before + (not certain))
+
+
 def test_declared_parts_are_certain_or_nothing(device, queues, found):
     kernel = device.program(
         "kernel void mark(global float *y, const int first, const int count)"
