@@ -306,6 +306,29 @@ def test_what_a_host_function_submits_comes_after_its_queue(device, queues, foun
 
 
 @pytest.mark.threads
+@pytest.mark.executes(run=False)
+def test_what_another_thread_submits_while_a_host_function_runs_does_not_come_after_it(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    runs, submitted = threading.Event(), threading.Event()
+
+    def function():
+        runs.set()
+        assert submitted.wait(60)
+
+    a.fill(x, 1)
+    a.host(function)
+    assert runs.wait(60)
+    try:
+        b.fill(x, 2)
+    finally:
+        submitted.set()
+    device.finish()
+    assert found() == ()
+    assert len(device.possible_races) == 1
+
+
+@pytest.mark.threads
 def test_many_threads_with_queues_of_their_own_are_silent(device, kernels, found):
     def work():
         own, x = device.queue(blocking=False), device.empty(SIZE)
