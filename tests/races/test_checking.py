@@ -120,6 +120,7 @@ def test_an_error_instead_of_the_second_command():
                 b.fill(x, 2)
             assert raised.value.race is device.races[0]
         assert b.epoch == epoch
+        a.fill(x, 1)  # with which the command that was refused cannot race
         b.wait(a)
         b.fill(x, 2)
         host = np.zeros(SIZE, "f4")
@@ -150,8 +151,15 @@ def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queue
     assert found() == ()
     device.finish()
     a.fill(x[:32], 1)
-    with pytest.raises(fb.Error):
-        a.fill(x[32:], "a number")
+    for refused in (
+        lambda: a.launch(kernels["scale"], *GRID, x[32:], "a number"),
+        lambda: a.copy(x[32:], device.empty(SIZE)),
+        lambda: a.copy(x[32:], np.zeros(SIZE, "f4")),
+        lambda: a.copy(x[32:], device.empty(32, "i4")),
+        lambda: a.fill(x[32:], "a number"),
+    ):
+        with pytest.raises(fb.Error):
+            refused()
     b.fill(x[32:], 2)
     assert found() == ()
     b.fill(x[:32], 2)
@@ -257,6 +265,7 @@ def test_checking_that_begins_again_knows_nothing_of_before():
                 assert device.races == ()
                 b.fill(x, 3)
                 assert len(device.races) == 2
+                blocking.record()  # so the null queue would have to come after it
             a.fill(x, 4)
             b.wait(a)
         with fb.Device(check="races") as device:
@@ -356,6 +365,15 @@ def test_a_wait_makes_no_queue_one_of_those_that_the_null_queue_comes_after(devi
     a.fill(x, 1)
     device.null_queue.fill(x, 2)
     assert len(found()) == 1
+
+
+def test_a_finish_of_the_null_queue_speaks_for_those_that_block(device, queues, found):
+    a, _, _ = queues
+    x = device.empty(SIZE)
+    device.queue().fill(x, 1)
+    device.null_queue.finish()
+    a.fill(x, 2)
+    assert found() == ()
 
 
 def test_what_follows_a_wait_for_a_value_is_possible(device, queues, found):

@@ -84,6 +84,18 @@ def test_a_part_may_be_chosen_where_a_grid_is_rounded_up(device, kernels, queues
     assert (len(found()), len(device.possible_races)) == (certain, before + (not certain))
 
 
+def test_an_integer_that_is_the_size_chooses_nothing(device, queues, found):
+    kernel = device.program(
+        "kernel void all_of(global float *y, const int n)"
+        "{ for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = 1; }"
+    )["all_of"]
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernel, 2, 16, x, SIZE)
+    b.fill(x[:8], 1)
+    assert len(found()) == 1
+
+
 def test_declared_parts_are_certain_or_nothing(device, queues, found):
     kernel = device.program(
         "kernel void mark(global float *y, const int first, const int count)"
