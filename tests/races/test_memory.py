@@ -27,6 +27,14 @@ def test_halves_are_no_race(device, queues, found):
     assert f"{SIZE * 4} bytes made at {__file__}" in race.memory
 
 
+def test_launches_on_halves_are_no_race(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernels["scale"], 2, 16, x[:32], 2.0)
+    b.launch(kernels["scale"], 2, 16, x[32:], 2.0)
+    assert found() == ()
+
+
 def test_rows_that_do_not_overlap_are_no_race(device, queues, found):
     a, b, _ = queues
     x = device.empty((8, 8))
@@ -149,6 +157,20 @@ def test_what_reads_and_writes_refuse(device, kernels):
         kernel.writes("y", 3)
     with pytest.raises(fb.InvalidArgumentError, match="known by arguments"):
         kernel.writes("y", slice(fb.MaxOver("x"), None))
+
+
+def test_a_kernel_that_follows_pointers_may_use_any_memory(device, kernels, queues, found):
+    follower = device.program(
+        "kernel void follow(global const float *x, global float *into) { into[get_global_id(0)] = x[0]; }"
+    )["follow"]
+    follower.follow_pointers()
+    a, b, _ = queues
+    before = len(device.possible_races)
+    a.launch(follower, *GRID, device.empty(SIZE), device.empty(SIZE))
+    b.launch(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
+    assert found() == ()
+    (race,) = device.possible_races[before:]
+    assert "pointers" in race.basis[-1]
 
 
 # -- the host's memory
