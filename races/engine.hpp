@@ -254,7 +254,7 @@ class Engine {
         forget_waited();
     }
 
-    // Nobody checks its queues any more. Whoever does so again sees nothing of what was between, so all counts as ordered.
+    // Nobody checks its queues any more. Whoever does so again has not seen what was between, so all counts as ordered.
     void leave(void* context) {
         for (auto& each : queues) {
             if (each.second.context != context) continue;

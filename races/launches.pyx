@@ -194,7 +194,8 @@ cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& re
 # -- kernels that follow pointers
 
 
-cdef dict everything = {}  # by the device's state: what stands for all its memory, once a kernel may follow pointers
+# What stands for all memory of a context, once a kernel may follow pointers; by the null queue's id, which no other has
+cdef dict everything = {}
 
 
 cdef class Everything:
@@ -209,7 +210,7 @@ cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
     cdef size_t i
     if not everything and not kernel.follows:
         return 0
-    key = <uint64_t> kernel.state
+    key = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
     all_of_it = everything.get(key)
     if all_of_it is None:
         if not kernel.follows:

@@ -173,6 +173,19 @@ def test_a_kernel_that_follows_pointers_may_use_any_memory(device, kernels, queu
     assert "pointers" in race.basis[-1]
 
 
+def test_a_kernel_that_follows_pointers_is_no_matter_of_later_devices():
+    """Which may have the address of the one it was for."""
+    for _ in range(20):
+        with fb.Device(private=True, check="races") as device:
+            kernel = device.program("kernel void set(global float *y) { y[get_global_id(0)] = 1; }")["set"]
+            queues = [device.queue(blocking=False) for _ in range(2)]
+            for queue in queues:
+                queue.launch(kernel, *GRID, device.empty(SIZE))
+            assert device.possible_races == ()
+            kernel.follow_pointers()
+            queues[0].launch(kernel, *GRID, device.empty(SIZE))
+
+
 # -- the host's memory
 
 
