@@ -187,7 +187,6 @@ class Engine {
     void come_after(Queue& queue, const Moment& moment) {
         if (!moment.queue || moment.queue == queue.id) return;
         come_after(queue, joined(queue.past, moment));
-        list(queue);
         for (auto& point : queue.points)
             if (point.queue == moment.queue) {
                 if (moment.epoch > point.epoch) point = moment;
@@ -201,12 +200,6 @@ class Engine {
             if (each.second.context == queue.context && each.first != queue.id)
                 come_after(queue, moment_of(each.second));
         queue.vague = true;
-    }
-
-    void list(Queue& queue) {
-        if (!queue.blocking || queue.null || queue.listed) return;
-        queue.listed = true;
-        contexts[queue.context].listed.push_back(&queue);
     }
 
     // A wait orders what it names, and no more. Where that is done already it is no command (HIP's and forebay's are
@@ -232,7 +225,8 @@ class Engine {
                 come_after(queue, joined(queue.past, moment_of(*context.null)));
                 queue.null_seen = context.null->commands;
             }
-            list(queue);
+            if (!queue.listed) context.listed.push_back(&queue);
+            queue.listed = true;
         }
         if (queue.null) queue.commands++;
     }
@@ -268,7 +262,7 @@ class Engine {
         forget_waited();
     }
 
-    // Nobody checks its queues any more. Whoever does so again sees nothing of what was between, so all counts as ordered.
+    // Nobody checks its queues any more. Whoever does so again has not seen what was between, so all counts as ordered.
     void leave(void* context) {
         for (auto& each : queues) {
             if (each.second.context != context) continue;
@@ -396,14 +390,20 @@ class Engine {
         return memories[key];
     }
 
-    // Everything that comes before the uses of a piece of memory, and these.
-    Past past_of(void* key, bool writers_only) const {
+    // Everything that comes before the uses of a piece of memory, and these: somebody is about to come after that.
+    Past past_of(void* key, bool writers_only) {
         Past past;
         auto place = memories.find(key);
         if (place == memories.end()) return past;
         for (auto& use : place->second.uses)
             if (!writers_only || use.flags & WRITES) past = joined(past, Moment{use.past, use.queue, use.epoch, 0});
-        return joined(past, place->second.forgotten);
+        past = joined(past, place->second.forgotten);
+        if (past)
+            for (auto& entry : *past) {
+                auto queue = queues.find(entry.first);
+                if (queue != queues.end() && queue->second.epoch == entry.second) queue->second.observed = true;
+            }
+        return past;
     }
 
     void forget_waited() {

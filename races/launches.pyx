@@ -1,9 +1,9 @@
 """What launches read and write: the bytes of their buffers, by what is known of the kernel.
 
 A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise or the
-compiled code shows that nothing writes through it. All bytes
-of a buffer count as used. But a kernel that has fewer work-items than elements may choose a part by an integer that it
-is given, and then another launch may choose another part.
+compiled code shows that nothing writes through it. All bytes of a buffer count as used. But a kernel that has fewer
+work-items than elements, or has as many only because its grid is rounded up, may choose a part by an integer that it is
+given, and then another launch may choose another part.
 """
 
 import threading
@@ -63,6 +63,20 @@ cdef inline uint64_t items_of(const Geometry* geometry) noexcept nogil:
     return items
 
 
+cdef inline bint may_choose(const Geometry* geometry, uint64_t elements) noexcept nogil:
+    """Return whether work-items of a launch, those that do something, may be fewer than the elements.
+
+    Where there are more than elements, the last group of each dimension may have one work-item that does something: a
+    program that cuts a part into groups rounds up.
+    """
+    cdef uint64_t items = items_of(geometry)
+    cdef uint64_t least = 1
+    cdef int i
+    for i in range(geometry.dimensions):
+        least *= <uint64_t> (geometry.groups[i] - 1) * geometry.block[i] + 1
+    return items < elements or (items > elements and least < elements)
+
+
 cdef uint64_t choice_of(
     Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
 ) noexcept nogil:
@@ -73,7 +87,7 @@ cdef uint64_t choice_of(
     cdef int64_t value
     cdef Py_ssize_t i
     cdef uint32_t byte
-    if items_of(geometry) >= elements:
+    if not may_choose(geometry, elements):
         return 0
     for i in range(kernel.count):
         parameter = &kernel.layout[i]
@@ -180,7 +194,8 @@ cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& re
 # -- kernels that follow pointers
 
 
-cdef dict everything = {}  # by the device's state: what stands for all its memory, once a kernel may follow pointers
+# What stands for all memory of a context, once a kernel may follow pointers; by the null queue's id, which no other has
+cdef dict everything = {}
 
 
 cdef class Everything:
@@ -195,7 +210,7 @@ cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
     cdef size_t i
     if not everything and not kernel.follows:
         return 0
-    key = <uint64_t> kernel.state
+    key = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
     all_of_it = everything.get(key)
     if all_of_it is None:
         if not kernel.follows:

@@ -19,8 +19,8 @@ HEAT = ("-m", "examples.heat", "--size", 96, "--steps", 60)
 
 
 def checked(*arguments):
-    """Run an example. It does nothing without need."""
-    done = python(*arguments, FOREBAY_STATS=1)
+    """Run an example. It does nothing without need, and at a race it ends with an error."""
+    done = python(*arguments, FOREBAY_STATS=1, FOREBAY_CHECK="races,error")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "what process" in done.stderr
     assert "costly habits" not in done.stderr, done.stderr

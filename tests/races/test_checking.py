@@ -82,6 +82,23 @@ def test_an_event_recorded_too_early_is_named(device, kernels, queues):
     assert f"{__file__}:{line}" in device.races[0].early
 
 
+def test_of_several_waits_the_newest_for_that_queue_is_named(device, queues):
+    a, b, c = queues
+    x = device.empty(SIZE)
+    events = []
+    for _ in range(2):
+        a.fill(device.empty(SIZE), 1)
+        events.append(a.record())
+        newest = a.record()
+        line = sys._getframe().f_lineno - 1
+    a.fill(x, 1)
+    b.wait(c.record())
+    b.wait(newest)
+    b.wait(events[0])
+    b.fill(x, 2)
+    assert f"{__file__}:{line}" in device.races[0].early
+
+
 def test_names_are_those_of_the_function_that_has_both(device, kernels):
     class Worker:
         def __init__(self):
@@ -127,6 +144,7 @@ def test_an_error_instead_of_the_second_command():
                 b.fill(x, 2)
             assert raised.value.race is device.races[0]
         assert b.epoch == epoch
+        a.fill(x, 1)  # with which the command that was refused cannot race
         b.wait(a)
         b.fill(x, 2)
         host = np.zeros(SIZE, "f4")
@@ -155,6 +173,21 @@ def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queue
         a.fill(x, "a number")
     b.fill(x, 1)
     assert found() == ()
+    device.finish()
+    a.fill(x[:32], 1)
+    for refused in (
+        lambda: a.launch(kernels["scale"], *GRID, x[32:], "a number"),
+        lambda: a.copy(x[32:], device.empty(SIZE)),
+        lambda: a.copy(x[32:], np.zeros(SIZE, "f4")),
+        lambda: a.copy(x[32:], device.empty(32, "i4")),
+        lambda: a.fill(x[32:], "a number"),
+    ):
+        with pytest.raises(fb.Error):
+            refused()
+    b.fill(x[32:], 2)
+    assert found() == ()
+    b.fill(x[:32], 2)
+    assert len(found()) == 1
 
 
 @pytest.mark.parametrize("check", ["race", "errors", "races, error", "1"])
@@ -256,6 +289,7 @@ def test_checking_that_begins_again_knows_nothing_of_before():
                 assert device.races == ()
                 b.fill(x, 3)
                 assert len(device.races) == 2
+                blocking.record()  # so the null queue would have to come after it
             a.fill(x, 4)
             b.wait(a)
         with fb.Device(check="races") as device:
@@ -266,10 +300,18 @@ def test_checking_that_begins_again_knows_nothing_of_before():
 
 def test_a_checked_device_that_is_dropped_checks_no_more():
     with fb.Device() as plain:
+        a, b, x = plain.queue(blocking=False), plain.queue(blocking=False), plain.empty(SIZE)
         fb.Device(check="races")
         gc.collect()
         raced(plain)
         assert plain.races == ()
+        device = fb.Device(check="races")
+        a.fill(x, 1)
+        del device
+        gc.collect()
+        with fb.Device(check="races") as device:
+            b.fill(x, 2)  # b may have been ordered after it meanwhile
+            assert device.races == ()
 
 
 # -- threads and host functions
@@ -284,7 +326,7 @@ def test_what_a_host_function_submits_comes_after_its_queue(device, queues, foun
     a.host(lambda: b.fill(x, 2))
     a.finish()
     device.finish()
-    assert found() == ()
+    assert (found(), device.possible_races) == ((), ())
     before = len(device.possible_races)
     a.fill(x, 1)
     a.host(lambda: None)
@@ -294,6 +336,29 @@ def test_what_a_host_function_submits_comes_after_its_queue(device, queues, foun
     a.fill(x, 1)
     b.fill(x, 2)
     assert len(found()) >= 1
+
+
+@pytest.mark.threads
+@pytest.mark.executes(run=False)
+def test_what_another_thread_submits_while_a_host_function_runs_does_not_come_after_it(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    runs, submitted = threading.Event(), threading.Event()
+
+    def function():
+        runs.set()
+        assert submitted.wait(60)
+
+    a.fill(x, 1)
+    a.host(function)
+    assert runs.wait(60)
+    try:
+        b.fill(x, 2)
+    finally:
+        submitted.set()
+    device.finish()
+    assert found() == ()
+    assert len(device.possible_races) == 1
 
 
 @pytest.mark.threads
@@ -311,6 +376,57 @@ def test_many_threads_with_queues_of_their_own_are_silent(device, kernels, found
     for thread in threads:
         thread.join()
     assert found() == ()
+
+
+# -- what an order is made of
+
+
+def test_a_wait_makes_no_queue_one_of_those_that_the_null_queue_comes_after(device, queues, found):
+    a, _, c = queues
+    x = device.empty(SIZE)
+    c.fill(device.empty(SIZE), 1)
+    a.wait(c)
+    a.fill(x, 1)
+    device.null_queue.fill(x, 2)
+    assert len(found()) == 1
+
+
+def test_a_finish_of_the_null_queue_speaks_for_those_that_block(device, queues, found):
+    a, _, _ = queues
+    x = device.empty(SIZE)
+    device.queue().fill(x, 1)
+    device.null_queue.finish()
+    a.fill(x, 2)
+    assert found() == ()
+
+
+def test_what_follows_a_wait_for_a_value_is_possible(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    b._come_after_unseen()
+    b.fill(x, 2)
+    assert (found(), device.possible_races) == ((), ())
+    a.fill(y, 1)
+    b.fill(y, 2)
+    assert found() == ()
+    (race,) = device.possible_races
+    assert "wait for a value" in race.basis[-1]
+
+
+def test_an_event_that_was_waited_for_says_nothing_of_later_commands(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    event = a.record()
+    a.fill(y, 1)
+    event.wait()
+    with fb.Device(private=True, check="races") as other:
+        other.finish()  # and what was waited for is forgotten
+    b.fill(x, 2)
+    assert found() == ()
+    b.fill(y, 2)
+    assert len(found()) == 1
 
 
 # -- what is remembered
@@ -335,9 +451,10 @@ def test_what_is_remembered_is_bounded(device, kernels, queues):
         buffer = b.alloc(64)
         b.fill(buffer, 1)
         b.free(buffer)
-    for _ in range(3000):
-        device.queue(blocking=False).fill(device.empty(4), 1)
+    for i in range(3000):
+        device.queue(blocking=i % 2 == 0).fill(device.empty(4), 1)
         device.finish()
+    device.null_queue.record()  # comes after those of them that block
     del buffer, x
     device.finish()
     after = statistics()

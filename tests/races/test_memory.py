@@ -27,6 +27,14 @@ def test_halves_are_no_race(device, queues, found):
     assert f"{SIZE * 4} bytes made at {__file__}" in race.memory
 
 
+def test_launches_on_halves_are_no_race(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernels["scale"], 2, 16, x[:32], 2.0)
+    b.launch(kernels["scale"], 2, 16, x[32:], 2.0)
+    assert found() == ()
+
+
 def test_rows_that_do_not_overlap_are_no_race(device, queues, found):
     a, b, _ = queues
     x = device.empty((8, 8))
@@ -66,6 +74,33 @@ def test_a_part_chosen_in_the_kernel_is_possible(device, kernels, queues, found)
     (race,) = device.possible_races[before:]
     assert "kernel.writes" in " ".join(race.basis)
     b.launch(kernels["part"], 2, 16, x, 0)  # the same part as the first one's
+    assert len(found()) == 1
+    device.finish()
+    a.launch(kernels["part"], 2, 16, x, 0)
+    b.fill(x, 1)  # every part
+    assert len(found()) == 1
+
+
+@pytest.mark.parametrize(("size", "groups", "certain"), [(70, 4, 0), (70, 5, 0), (70, 9, 1), (64, 4, 1)])
+def test_a_part_may_be_chosen_where_a_grid_is_rounded_up(device, kernels, queues, found, size, groups, certain):
+    """Five groups of sixteen may stand for 65 elements; of nine, more than 70 work-items do something."""
+    a, b, _ = queues
+    x, y = device.empty(size), device.empty(size)
+    before = len(device.possible_races)
+    a.launch(kernels["slots"], groups, 16, x, y, 0, 8)
+    b.launch(kernels["slots"], groups, 16, x, y, 8, 8)
+    assert (len(found()), len(device.possible_races)) == (certain, before + (not certain))
+
+
+def test_an_integer_that_is_the_size_chooses_nothing(device, queues, found):
+    kernel = device.program(
+        "kernel void all_of(global float *y, const int n)"
+        "{ for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = 1; }"
+    )["all_of"]
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernel, 2, 16, x, SIZE)
+    b.fill(x[:8], 1)
     assert len(found()) == 1
 
 
@@ -122,6 +157,33 @@ def test_what_reads_and_writes_refuse(device, kernels):
         kernel.writes("y", 3)
     with pytest.raises(fb.InvalidArgumentError, match="known by arguments"):
         kernel.writes("y", slice(fb.MaxOver("x"), None))
+
+
+def test_a_kernel_that_follows_pointers_may_use_any_memory(device, kernels, queues, found):
+    follower = device.program(
+        "kernel void follow(global const float *x, global float *into) { into[get_global_id(0)] = x[0]; }"
+    )["follow"]
+    follower.follow_pointers()
+    a, b, _ = queues
+    before = len(device.possible_races)
+    a.launch(follower, *GRID, device.empty(SIZE), device.empty(SIZE))
+    b.launch(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
+    assert found() == ()
+    (race,) = device.possible_races[before:]
+    assert "pointers" in race.basis[-1]
+
+
+def test_a_kernel_that_follows_pointers_is_no_matter_of_later_devices():
+    """Which may have the address of the one it was for."""
+    for _ in range(20):
+        with fb.Device(private=True, check="races") as device:
+            kernel = device.program("kernel void set(global float *y) { y[get_global_id(0)] = 1; }")["set"]
+            queues = [device.queue(blocking=False) for _ in range(2)]
+            for queue in queues:
+                queue.launch(kernel, *GRID, device.empty(SIZE))
+            assert device.possible_races == ()
+            kernel.follow_pointers()
+            queues[0].launch(kernel, *GRID, device.empty(SIZE))
 
 
 # -- the host's memory
@@ -238,6 +300,49 @@ def test_a_read_comes_after_writers_where_no_queue_is_given(device, queues, foun
     assert found() == ()
 
 
+def test_a_set_comes_after_readers_and_a_get_does_not(device, kernels, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.launch(kernels["take"], *GRID, x, device.empty(SIZE))
+    x.set(5)
+    assert found() == ()
+    a.wait(device.null_queue)
+    a.launch(kernels["take"], *GRID, x, y)
+    x.get()  # of which the launch is no concern
+    b.fill(x, 3)
+    (race,) = found()
+    assert (race.first.kernel, race.missing) == ("take", "b.wait(a)")
+
+
+def test_what_a_queue_does_after_a_get_is_another_matter(device, queues, found):
+    a, b, _ = queues
+    x, y = device.empty(SIZE), device.empty(SIZE)
+    a.fill(x, 1)
+    x.get()  # for which nobody records anything on a
+    a.fill(x, 2)
+    b.fill(x, 3)
+    assert len(found()) == 1
+    device.finish()
+    a.fill(y, 1)
+    y.set(2)
+    a.fill(y, 3)
+    device.null_queue.fill(y, 4)
+    assert {race.first.queue.split()[0] for race in found()} == {"a", "device.null_queue"}
+
+
+def test_uses_that_were_forgotten_still_order(device, queues, found):
+    a, b, c = queues
+    x, y = device.empty(1024), device.empty(SIZE)
+    c.fill(y, 1)
+    c.fill(x[:1], 1)
+    for i in range(1, 300):  # too many to be kept
+        a.fill(x[2 * i : 2 * i + 1], 1)
+        a.record()
+    x.get()
+    b.fill(y, 2)
+    assert found() == ()
+
+
 @pytest.mark.skipif(select().backend == "cuda", reason="the stand-in has no shared memory")
 def test_a_view_of_shared_memory_is_possible(device, queues, found):
     a, _, _ = queues
@@ -252,6 +357,87 @@ def test_a_view_of_shared_memory_is_possible(device, queues, found):
     assert x.host is not view
     assert found() == ()
     assert len(device.possible_races) == before + 1
+
+
+# -- a later use of a queue stands for an earlier one only where it would be told for the same
+
+
+def test_a_use_does_not_stand_for_one_that_reaches_further(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.fill(x[:32], 1)
+    a.fill(x[:8], 2)
+    b.fill(x[16:24], 3)
+    (race,) = found()
+    assert (race.begin, race.end) == (64, 96)
+
+
+def test_rows_do_not_stand_for_what_lies_between_them(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((8, 8))
+    a.fill(x.reshape(-1)[:8], 1)
+    a.copy(x[:, :4], device.empty((8, 4)))
+    b.fill(x.reshape(-1)[6:8], 2)
+    assert len(found()) == 1
+
+
+def test_a_part_does_not_stand_for_another(device, kernels, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernels["part"], 2, 16, x, 0)
+    a.launch(kernels["part"], 2, 16, x, 32)
+    b.launch(kernels["part"], 2, 16, x, 0)
+    assert len(found()) == 1
+
+
+def test_a_doubtful_use_does_not_stand_for_a_certain_one(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((4, 4, 8), "u1")
+    part = x[::2, ::2, ::3]
+    a.fill(x.reshape(-1)[:1], 1)
+    a.copy(part, device.empty(part.shape, "u1"))
+    b.fill(x.reshape(-1)[:1], 2)
+    assert len(found()) == 1
+
+
+# -- uses side by side, of one line, are kept as one
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_a_loop_over_parts_uses_all_of_them(device, queues, found, order):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    for i in order:
+        a.fill(x[16 * i : 16 * i + 16], 1)
+    b.fill(x[48:], 2)
+    assert found() == ()
+    for i in range(3):
+        device._forget_races()
+        b.fill(x[16 * i + 4 : 16 * i + 8], 2)
+        assert len(device.races) == 1
+
+
+def test_a_loop_over_parts_does_not_use_what_is_between(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    for i in (0, 2):
+        a.fill(x[16 * i : 16 * i + 16], 1)
+    b.fill(x[16:32], 2)
+    assert found() == ()
+
+
+def test_a_loop_over_parts_with_records_between(device, queues, found):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    events = []
+    for i in range(2):
+        a.fill(x[16 * i : 16 * i + 16], 1)
+        events.append(a.record())
+    b.wait(events[0])
+    b.fill(x[:16], 2)
+    assert found() == ()
+    b.fill(x[16:32], 2)
+    assert len(found()) == 1
 
 
 def test_a_read_does_not_stand_for_a_doubtful_write(device, queues, found):

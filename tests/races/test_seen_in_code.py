@@ -131,3 +131,10 @@ def test_types_for_atomics_alone(device, found):
     submit(device, kernel, kernel, n)
     assert found() == ()
     assert len(device.possible_races) == 1
+    plain = device.program("kernel void set(global int *n) { n[get_global_id(0)] = 1; }")["set"]
+    a, b = device.queue(blocking=False), device.queue(blocking=False)
+    a.launch(plain, *GRID, n)
+    a.launch(kernel, *GRID, n)  # does not stand for the one before
+    b.launch(kernel, *GRID, n)
+    assert [race.first.kernel for race in found()] == ["set"]
+    device.finish()

@@ -193,8 +193,8 @@ def _by_loader(most: int) -> list[tuple[int, Path]]:
 
 
 def _includes(library: Path, major: int) -> Iterator[Path]:
-    """The folders with headers beside a library: of its toolkit, or of the wheels of the same version; and then those of
-    a toolkit of that version, because the wheels that another package needs may be without the C++ library.
+    """The folders with headers beside a library: of its toolkit, or of the wheels of the same version. Then those of a
+    toolkit of that version, because the wheels that another package needs may be without the C++ library.
     """
     roots = [library.parent.parent]
     if "nvidia" in library.parts:
