@@ -5,7 +5,10 @@ import re
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().with_name("extensions")))
+
 from docutils import nodes
+from made_by_calling import MADE_BY_CALLING
 from sphinx.errors import PycodeError
 from sphinx.pycode import ModuleAnalyzer
 
@@ -13,7 +16,6 @@ import forebay
 from forebay.queues.interop.names import add
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
 project = "forebay"
 author = "the authors of forebay"
@@ -55,18 +57,6 @@ html_theme_options = {
 
 copybutton_exclude = ".linenos, .gp, .go"
 
-MADE_BY_CALLING = {
-    "Device",
-    "by_value",
-    "local",
-    "elementwise",
-    "reduction",
-    "trace",
-    "Argument",
-    "MaxOver",
-    "MinOver",
-    "SumOver",
-}
 CONSTRUCTOR = r"^cdef class {}\b(?:(?!^cdef class )[\s\S])*?^    def __init__\(\s*self\b,?([\s\S]*?)\) -> None:"
 
 

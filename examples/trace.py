@@ -58,9 +58,8 @@ class Trace:
         ] = []
         # by consumer: what its next stage waits for
         self._pending = defaultdict(list)
-        self._last: dict[
-            fb.Queue, fb.Event
-        ] = {}  # the end of the last stage of each queue
+        # the end of the last stage of each queue
+        self._last: dict[fb.Queue, fb.Event] = {}
 
     @contextmanager
     def stage(
@@ -71,9 +70,8 @@ class Trace:
         made = queue.stats.waits_made
         begin = queue.record(timing=True)
         made = queue.stats.waits_made - made
-        if (
-            queue is self._null_queue and made
-        ):  # by its rule, not by anybody's call
+        # by its rule, not by anybody's call
+        if queue is self._null_queue and made:
             self._pending[queue] = [
                 (other, self._last[other])
                 for other in busy

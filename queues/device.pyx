@@ -73,7 +73,7 @@ from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import ArrayLike, DTypeLike
@@ -171,6 +171,7 @@ cdef class Device:
     cdef object _reducing
     cdef tuple _told  # the races that there were when it was closed
     cdef object _moving
+    cdef object _built  # what was compiled here for something that belongs to no device, by a weak reference to that
     cdef object _allocations
     cdef object __weakref__
 
@@ -282,6 +283,7 @@ cdef class Device:
         self._open_allocations = OpenAllocations()
         self._thread_queues = ThreadQueues()
         self._host_errors = HostErrors()
+        self._built = weakref.WeakKeyDictionary()
         self._allocations = 0
         self.pool = new_pool(self.state, self.driver, self.info.memory // 2)
         self._launch_memory = new_pool(self.state, self.driver, self.info.memory // 2)
@@ -802,6 +804,25 @@ cdef class Device:
             self._moving = Moves(self)
         return self._moving
 
+    def _find_built(self, owner: object, key: Hashable) -> Any:
+        """Return what `_keep_built` has kept, or None."""
+        cdef dict kept = self._built.data.get(weakref.ref(owner))  # as its `get`, without a call of Python's
+        return None if kept is None else kept.get(key)
+
+    def _keep_built(self, owner: object, key: Hashable, built: object) -> None:
+        """Keep what was compiled here for `owner`, such as an expression, until the Device is closed or dropped, or
+        until `owner` is gone, which nothing that is kept may refer to.
+
+        Raises
+        ------
+        ClosedError
+            When another thread has closed the Device meanwhile. Nothing is kept then.
+        """
+        self._built.setdefault(owner, {})[key] = built
+        if self.closed:  # looked at last: `close` sets it first, and drops afterwards what is there
+            self._built.clear()
+            raise self._unusable(self)
+
     def _make_kernel(
         self, native: DriverKernel, identities: Identities, accesses: Callable[[str], Sequence[str]]
     ) -> Kernel:
@@ -894,6 +915,7 @@ cdef class Device:
         self._open_allocations.close_all()
         self._reducing = None
         self._moving = None
+        self._built.clear()
         self._thread_queues.close()
 
     cdef void leave_all_to_parent(self):

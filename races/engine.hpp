@@ -202,12 +202,19 @@ class Engine {
         queue.vague = true;
     }
 
+    void list(Queue& queue) {
+        if (!queue.blocking || queue.null || queue.listed) return;
+        contexts[queue.context].listed.push_back(&queue);
+        queue.listed = true;
+    }
+
     // A wait orders what it names, and no more. Where that is done already it is no command (HIP's and forebay's are
     // dropped then), so the rules of the null queue hold for the queue's next command. What comes after the null queue's
     // work comes after its waits as well.
     void wait(Queue& queue, const Moment& moment) {
         come_after(queue, moment);
         if (queue.null) queue.commands++;
+        list(queue);
     }
 
     // What every command does first, records among them: the rules of the null queue.
@@ -225,8 +232,7 @@ class Engine {
                 come_after(queue, joined(queue.past, moment_of(*context.null)));
                 queue.null_seen = context.null->commands;
             }
-            if (!queue.listed) context.listed.push_back(&queue);
-            queue.listed = true;
+            list(queue);
         }
         if (queue.null) queue.commands++;
     }

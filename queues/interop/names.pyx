@@ -86,7 +86,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "on the host, get().astype(dtype); view(dtype) gives the same bytes another type": "astype",
         "reshape(-1)": "flatten ravel",
         "fill(value)": "fill_ zero_ memset",
-        "forebay has no functions of arrays: use those of NumPy on get(), or a kernel":
+        "forebay has no functions of arrays: make one by fb.reduction or fb.elementwise, or use NumPy's on get()":
             "sum mean min max dot argmax argmin sort any all cumsum transpose T",
         "item() is a number on the host, get() an array": "__round__ __floor__ __ceil__ __trunc__ __complex__",
         "device": "sycl_device",

@@ -76,7 +76,7 @@ OPERATIONS: tuple[str, ...] = (
     "float()", "+=", "-=", "*=", "%=", "**=", "<<=", ">>=", "&=", "^=", "|=", "//", "/", "//=", "/=", "index()", "@",
     "@=", "in")
 COMPARISONS: tuple[str, ...] = ("<", "<=", "==", "!=", ">", ">=")
-ON_DEVICE = "on the device, a kernel does that"
+ON_DEVICE = "on the device, a kernel of fb.elementwise or fb.reduction does that"
 # Those of NumPy that look at no element.
 LOOKING = {np.shape: "shape", np.ndim: "ndim", np.size: "size"}
 LIKE = {"zeros_like": "zeros", "empty_like": "empty", "ones_like": "empty", "full_like": "empty"}

@@ -19,7 +19,10 @@ INSTEAD = {
     "forebay.Device().program(source)[name] is a kernel": "compile jit build SourceModule kernel program Module",
     "from forebay.cupy_style import RawKernel, RawModule": "RawKernel RawModule",
     "fb.elementwise and fb.reduction, or forebay.cupy_style with CuPy's arguments":
-        "ElementwiseKernel ReductionKernel vectorize fuse sum dot",
+        "ElementwiseKernel ReductionKernel vectorize fuse sum dot reduce mean max min add subtract multiply divide "
+        "where maximum minimum sqrt exp log sin cos abs",
+    "types are NumPy's: numpy.float32, or 'f4'":
+        "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 complex64 complex128 dtype",
     "kernel[grid, block, queue](*args), or queue.launch(kernel, grid, block, *args)":
         "launch enqueue_nd_range_kernel NdRange Range",
     "queue.copy(dst, src), or get() and set(host) of a Buffer":

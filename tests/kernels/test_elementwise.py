@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.expressions import arguments
 
-# The kernels of this module keep what they compiled for a device, also a closed one, until they are used again.
-pytestmark = pytest.mark.needs("no validation layer")
-
 AXPY = fb.elementwise("float32 x, float32 y", "float32 z", "z = 2 * x + y", name="axpy")
 SCALED = fb.elementwise("T x, U y", "T z, bool more", "z = x * 2 + (T)y; more = z > 7", name="scaled")
 TYPES = [("f4", "i4"), ("f2", "f4"), ("i8", "u1"), ("u2", "?"), ("?", "i1")]

@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 import forebay as fb
 
-# The kernels of this module keep what they compiled for a device, also a closed one, until they are used again.
-pytestmark = pytest.mark.needs("no validation layer")
-
 SUM = fb.reduction("T x", "T total", "x", "a + b", 0, name="sum_of")
 LARGEST = fb.reduction("T x", "T largest", "x", "a > b ? a : b", name="largest")
 SIZES = [0, 1, 2, 15, 16, 17, 255, 256, 257, 4096, 4097, 16384, 16385, 70000, 1 << 20]

@@ -11,6 +11,8 @@ pytestmark = pytest.mark.needs("no validation layer")  # it remembers every call
 LITTLE = 4 * MIB  # in 50,000 turns: 80 bytes each
 
 COUNT = 64
+ADD = fb.elementwise("uint32 x, uint32 a", "uint32 y", "y = x + a", name="add")
+SUM = fb.reduction("uint32 x", "uint32 total", "x", "a + b", 0, name="sum_of")
 
 
 class Program:
@@ -67,6 +69,10 @@ class Program:
 
     def launcher(self):
         self.kernel[1, COUNT, self.queue](*(self.buffer, 1))
+
+    def expressions(self):
+        made = ADD(self.buffer, 1, queue=self.queue)  # memory of its own, which is dropped
+        SUM(made, queue=self.queue)
 
 
 WAYS = [name for name in vars(Program) if not name.startswith("_") and name not in ("is_done", "launch")]

@@ -10,6 +10,7 @@ import re
 import pytest
 
 import forebay as fb
+from docs.extensions.made_by_calling import MADE_BY_CALLING
 from forebay import cupy_style, hip, hiprtc
 from forebay.core import errors
 from tests.helpers.processes import ROOT
@@ -21,19 +22,6 @@ pytestmark = pytest.mark.needs("no chosen device")
 
 FACES = {"forebay": fb, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc, "forebay.hip": hip}
 OURS = ("forebay", "forebay.cupy_style")
-MADE_BY_CALLING = {
-    "Device",
-    "by_value",
-    "elementwise",
-    "local",
-    "reduction",
-    "trace",
-    "Argument",
-    "MaxOver",
-    "MinOver",
-    "SumOver",
-    "RawModule",
-}
 WAITS = re.compile(r"\b_?(?:finish|finish_within|finish_queue|wait|wait_for_all|wait_on_host|synchronize)\(")
 SAYS = re.compile(r"Return|hip\w*Error|HIPRTC_|`hip\w+`")  # what is returned, or which function says it
 

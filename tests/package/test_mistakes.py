@@ -307,7 +307,16 @@ MISTAKES = {
         fb.ArgumentTypeError, TypeError, ("ndarray", "ints, slices", ".get()")),
     "a sum, as NumPy's function": (
         lambda s: np.sum(s.floats),
-        fb.ArgumentTypeError, TypeError, ("np.sum", "Buffer", "x.get()", "kernel")),
+        fb.ArgumentTypeError, TypeError, ("np.sum", "Buffer", "x.get()", "fb.reduction")),
+    "a sum by a method": (
+        lambda s: s.floats.sum(),
+        AttributeError, AttributeError, ("'sum'", "fb.reduction", "get()")),
+    "a function of arrays of the module": (
+        lambda s: fb.add(s.floats, s.floats),
+        AttributeError, AttributeError, ("'add'", "fb.elementwise")),
+    "a type of the module": (
+        lambda s: s.device.zeros(8, fb.float32),
+        AttributeError, AttributeError, ("'float32'", "numpy.float32")),
     "a sum, as Python's function": (
         lambda s: sum(s.floats),
         fb.ArgumentTypeError, TypeError, ("0 + Buffer", "x.item()")),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from forebay.queues.queue import Queue
 __all__ = ["RawKernel", "RawModule"]
 
 Dimensions = int | tuple[int, ...]
+_Built = tuple[Program, dict[str, KernelInfo], dict[str, str]]
 
 # What may make a name that the source does not have in one piece
 MAKES_NAMES = re.compile(r"##|#\s*include")
@@ -87,7 +89,7 @@ class RawModule:
             _check_name("RawModule: name_expressions", name, code, self.options)
         self._device = device
         self._lock = threading.Lock()
-        self._built: dict[Device, tuple[Program, dict[str, KernelInfo], dict[str, str]]] = {}
+        self._first: Callable[[], Device | None] = lambda: None  # the first it was compiled for, of those there are
 
     def compile(self) -> None:
         """Compile now, for the device given at the beginning, or the default one. Blocks.
@@ -126,16 +128,26 @@ class RawModule:
         program, _, lowered = self._program(None)
         return program.get_global(lowered.get(name, name))
 
-    def _program(self, device: Device | None) -> tuple[Program, dict[str, KernelInfo], dict[str, str]]:
-        device = self._device or device or next(iter(self._built), None) or current_device()
+    def _program(self, device: Device | None) -> _Built:
+        device = self._device or device or self._first_open() or current_device()
+        built: _Built | None = device._find_built(self, None)
+        if built is not None:
+            return built
         with self._lock:
-            if device not in self._built:
+            built = device._find_built(self, None)
+            if built is None:
                 made = prepare(device, self.code, "program.cu", {}, split_options(self.options), self.name_expressions)
                 kernels = {kernel.symbol: kernel for kernel in made.kernels}
                 kernels |= {kernel.name: kernel for kernel in made.kernels}
-                program = device.program(made.text, made.options)
-                self._built[device] = program, kernels, made.lowered
-            return self._built[device]
+                built = device.program(made.text, made.options), kernels, made.lowered
+                device._keep_built(self, None, built)
+                if self._first_open() is None:
+                    self._first = weakref.ref(device)
+            return built
+
+    def _first_open(self) -> Device | None:
+        first = self._first()
+        return None if first is None or first.closed else first
 
     def _kernel(self, name: str, device: Device | None) -> tuple[Kernel, KernelInfo]:
         program, kernels, lowered = self._program(device)

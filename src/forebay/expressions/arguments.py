@@ -13,7 +13,7 @@ from forebay.core.kinds import AnyBuffer, AnyDevice, AnyQueue
 from forebay.expressions.dialects import CPP, Dialect
 from forebay.expressions.parameters import KINDS, Parameter, check_name, check_text, read_parameters
 from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed
-from forebay.expressions.variants import Variant, overlaps_elsewhere
+from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.shapes import read_shape
 from forebay.queues.memory.sharing.foreign import is_foreign, name_of
@@ -81,12 +81,11 @@ class Expression:
         self._begin_empty()
 
     def _begin_empty(self) -> None:
-        self._variants: dict[Any, Variant] = {}
-        self._lock = threading.Lock()
-        self._last: Variant | None = None
+        self._lock = threading.Lock()  # of building
+        self._last = Last()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_variants", "_lock", "_last")}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_last")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over what another process sent. Kernels are the process's own."""
@@ -153,12 +152,15 @@ class Expression:
             elif way == FULL and tuple(inputs[i].shape) != shape:
                 ways[i] = ONE
         self._check_overlaps(inputs, outputs)
-        variant = self._variant(queue.device, tuple(ways), dtypes, types.decided)
-        # `launch_again` looks only at the inputs that are Buffers, and must come to the same.
+        variant = self._variant(queue.device, tuple(ways), dtypes)
+        # `read_again` looks only at the inputs that are Buffers, and must come to the same.
         arrays = {parameter.type_name for parameter, way in zip(self.in_params, ways, strict=True) if way != NUMBER}
         complex_numbers = any(way == NUMBER and dtype.kind == "c" for way, dtype in zip(ways, dtypes))  # noqa: B905
         simple = types.decided.keys() <= arrays and not complex_numbers
-        self._last = variant if simple else None
+        if simple:
+            variant.be_last()
+        else:
+            self._last.forget()
         return Call(variant, queue, tuple(inputs), tuple(outputs), shape)
 
     def _split(self, args: tuple[Any, ...], result: Any) -> tuple[list[Any], list[Any]]:
@@ -256,35 +258,24 @@ class Expression:
                         InvalidArgumentError,
                     )
 
-    def _variant(
-        self,
-        device: AnyDevice,
-        ways: tuple[str, ...],
-        dtypes: tuple[np.dtype[Any], ...],
-        decided: dict[str, np.dtype[Any]],
-    ) -> Variant:
-        key = device, ways, dtypes
-        found = self._variants.get(key)
+    def _variant(self, device: AnyDevice, ways: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...]) -> Variant:
+        """Return the variant for arguments of these types, which the device keeps and this object does not."""
+        key = ways, dtypes
+        found: Variant | None = device._find_built(self, key)
         if found is not None:
             return found
         with self._lock:
-            found = self._variants.get(key)
+            found = device._find_built(self, key)
             if found is None:
-                for old in [old for old in self._variants if old[0].closed]:
-                    del self._variants[old]
-                found = self._variants[key] = self._build(device, ways, dtypes, decided)
+                found = self._build(device, ways, dtypes)
+                device._keep_built(self, key, found)
         return found
 
-    def _build(
-        self,
-        device: AnyDevice,
-        ways: tuple[str, ...],
-        dtypes: tuple[np.dtype[Any], ...],
-        decided: dict[str, np.dtype[Any]],
-    ) -> Variant:
+    def _build(self, device: AnyDevice, ways: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...]) -> Variant:
         """Compile for arguments of these types. Blocks."""
         every = (*self.in_params, *self.out_params)
         outputs = [RAW if parameter.raw else FULL for parameter in self.out_params]
+        decided = {each.type_name: dtype for each, dtype in zip(every, dtypes, strict=True) if each.dtype is None}
         typed = [Typed(*each) for each in zip(every, dtypes, (*ways, *outputs), strict=True)]
         count = len(self.in_params)
         given = Given(
@@ -298,7 +289,7 @@ class Expression:
                 raise NotSupportedError(f"{self.name}: {device.name} has no float64") from None
             raise BuildError(f"{self.name}, {self._code()}: {error}", log=error.log) from None
         counted = [i for i, parameter in enumerate(every) if parameter.raw and self._dialect is CPP]
-        return Variant(self._take(device, program), device, ways, dtypes, tuple(counted), self._reduces)
+        return Variant(self._take(device, program), device, ways, dtypes, tuple(counted), self._reduces, self._last)
 
     def __repr__(self) -> str:
         return f"<forebay.{type(self).__name__} {self.signature}: {self._code()}>"

@@ -152,9 +152,8 @@ class elementwise(Expression):  # noqa: N801 - called as a function is
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _call(self, args: tuple[Any, ...], queue: Any, result: Any, size: Any, block: int = 0) -> tuple[Any, ...]:
-        last = self._last
-        if last is not None and size is None and not block:
-            outputs = last.launch_again(args, queue, result)
+        if size is None and not block:
+            outputs = self._last.launch_again(args, queue, result)
             if outputs is not None:
                 return outputs
         call = self._prepare(args, queue, result, size)

@@ -178,9 +178,8 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         if result is not None and not isinstance(result, (AnyBuffer, np.ndarray, tuple, list)):
             to_host = read_dtype(result)
             result = None
-        last = self._last
-        read = None if last is None or size is not None else last.read_again(args, queue, result)
-        call = Call(last, *read) if last and read else self._prepare(args, queue, result, size)
+        read = None if size is not None else self._last.read_again(args, queue, result)
+        call = Call(*read) if read else self._prepare(args, queue, result, size)
         if axis is not None:
             self._check_axis(axis, len(call.shape))
         made = call.variant.dtypes[-1]

@@ -4,6 +4,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
+cimport cython
 from cpython.object cimport PyObject
 
 from forebay.queues.kernels.kernel cimport Kernel
@@ -53,8 +54,45 @@ def give_up(queue: Queue, buffers: tuple[Buffer, ...]) -> None:
             buffer.close()
 
 
+cdef class Last:
+    """Which variant of an expression the call before was for, while there is that variant.
+
+    Expressions outlive Devices, so they refer to no variant: each would keep its Device.
+    """
+
+    cdef PyObject* variant  # NULL for none; a variant that goes takes itself out
+
+    def forget(self) -> None:
+        """Have the next call be read anew."""
+        self.variant = NULL
+
+    def launch_again(self, args: tuple[Any, ...], queue: Any, result: Any) -> tuple[Any, ...] | None:
+        """Launch an elementwise kernel for arguments that need no other variant, as `Variant.launch`; None as
+        `read_again`.
+        """
+        if self.variant == NULL:
+            return None
+        cdef Variant variant = <Variant> self.variant  # refers to it: another thread may close its Device
+        cdef tuple read = variant.read_again(args, queue, result)
+        return None if read is None else variant.launch(read[1], read[2], read[3], read[4])
+
+    def read_again(
+        self, args: tuple[Any, ...], queue: Any, result: Any
+    ) -> tuple[Variant, Queue, tuple[Any, ...], tuple[Any, ...], tuple[int, ...]] | None:
+        """Read arguments that need no other variant: return that, the queue, the inputs, the outputs that were given,
+        and the shape of the elements.
+
+        None when anything is different or a mistake: then the arguments have to be read anew.
+        """
+        if self.variant == NULL:
+            return None
+        cdef Variant variant = <Variant> self.variant
+        return variant.read_again(args, queue, result)
+
+
+@cython.no_gc_clear  # which would make it forget `last`
 cdef class Variant:
-    """What was built for arguments of certain types on a device.
+    """What was built for arguments of certain types on a device, which keeps it. It does not refer to its expression.
 
     Attributes
     ----------
@@ -73,6 +111,7 @@ cdef class Variant:
     cdef readonly tuple counted
     cdef bint reduces  # outputs have a shape of their own
     cdef object device
+    cdef Last last
     cdef tuple made  # the names of the outputs' dtypes, and an extent alone: what `Queue.alloc` reads fastest
     cdef Py_ssize_t taken
     cdef Py_ssize_t last_size  # of the launch before, and what was passed for it: a launch compares these by identity
@@ -86,7 +125,7 @@ cdef class Variant:
 
     def __init__(
         self, built: Any, device: Device, ways: tuple[str, ...], dtypes: tuple[dtype[Any], ...],
-        counted: tuple[int, ...], reduces: bool
+        counted: tuple[int, ...], reduces: bool, last: Last
     ) -> None:
         self.built = built
         self.device = device
@@ -97,6 +136,15 @@ cdef class Variant:
         self.taken = len(ways)
         self.made = tuple([dtype.str for dtype in dtypes[self.taken:]])
         self.last_size = -1
+        self.last = last
+
+    def __dealloc__(self):
+        if self.last is not None and self.last.variant == <PyObject*> self:
+            self.last.variant = NULL
+
+    def be_last(self) -> None:
+        """Have the next call be compared with the arguments of this variant."""
+        self.last.variant = <PyObject*> self
 
     def launch(
         self, queue: Queue, arguments: tuple[Any, ...], outputs: tuple[Any, ...], shape: tuple[int, ...],
@@ -138,17 +186,7 @@ cdef class Variant:
             queue.launch(kernel, grid, block, *passed)
         return 0
 
-    def launch_again(self, args: tuple[Any, ...], queue: Any, result: Any) -> tuple[Any, ...] | None:
-        """Launch an elementwise kernel for arguments that need no other one, as `launch`; None as `read_again`."""
-        cdef tuple read = self.read_again(args, queue, result)
-        return None if read is None else self.launch(read[0], read[1], read[2], read[3])
-
-    cpdef tuple read_again(self, tuple args, object queue, object result):
-        """Read arguments that need no other variant: return the queue, the inputs, the outputs that were given, and the
-        shape of the elements.
-
-        None when anything is different or a mistake: then the arguments have to be read anew.
-        """
+    cdef tuple read_again(self, tuple args, object queue, object result):
         cdef Py_ssize_t i, given = len(args)
         cdef tuple shape = None, outputs = ()
         cdef Buffer buffer
@@ -202,7 +240,7 @@ cdef class Variant:
             queue = device.current_queue
         if type(queue) is not Queue or (<Queue> queue).device._context is not self.device._context:
             return None
-        return queue, args, outputs, shape
+        return self, queue, args, outputs, shape
 
 
 cdef Py_ssize_t size_of(tuple shape) except -1:
