@@ -10,6 +10,8 @@ list to keep up to date. Stubs for wheels and type checkers are made from the an
 
 import ast
 import copy
+import gc
+import multiprocessing
 import os
 import re
 import shutil
@@ -32,6 +34,9 @@ BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
+# Cython makes millions of objects that live until a module is translated. To look for garbage among them as often as
+# Python does by default takes nearly half of the time; with this, a process needs some 100 MiB more.
+COLLECTED = 1_000_000
 FOR_ANY_SYSTEM = {"sdist", "egg_info"}  # commands that compile nothing
 
 NO_COMPILER = """
@@ -285,11 +290,19 @@ class build_ext(setuptools_build_ext):
 
     def run(self):
         make_view()
+        gc.set_threshold(COLLECTED)
+        if self.inplace or self.editable_mode:
+            super().run()
+            return
+        # Stubs are made beside the compiler. By fork: there is no name by which another process could import this file.
+        stubs = multiprocessing.get_context("fork").Process(target=write_stubs, daemon=True)
+        stubs.start()
         super().run()
-        if not (self.inplace or self.editable_mode):
-            write_stubs()
-            for stub in VIEW.rglob("*.pyi"):
-                shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
+        stubs.join()
+        if stubs.exitcode:
+            raise SystemExit("forebay: making the stubs failed; the error is above.")
+        for stub in VIEW.rglob("*.pyi"):
+            shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
 
     def build_extensions(self):
         self.require_compiler()
@@ -304,7 +317,7 @@ class build_ext(setuptools_build_ext):
         self.newest_source = max(path.stat().st_mtime for path in sources)
         self.progress = Progress(len(self.extensions))
         self.failed = False
-        with ProcessPoolExecutor(self.parallel) as processes:
+        with ProcessPoolExecutor(self.parallel, initializer=gc.set_threshold, initargs=(COLLECTED,)) as processes:
             self.translations = {extension.name: self.translate(extension, processes) for extension in self.extensions}
             super().build_extensions()
 
