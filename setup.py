@@ -10,11 +10,14 @@ list to keep up to date. Stubs for wheels and type checkers are made from the an
 
 import ast
 import copy
+import gc
+import multiprocessing
 import os
 import re
 import shutil
 import sys
 import sysconfig
+import tempfile
 import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -23,7 +26,7 @@ from typing import ClassVar
 from setuptools import Command, Extension, setup
 from setuptools.command.build import build as setuptools_build
 from setuptools.command.build_ext import build_ext as setuptools_build_ext
-from setuptools.errors import OptionError
+from setuptools.errors import CompileError, OptionError
 
 ROOT = Path(__file__).resolve().parent
 ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues")
@@ -32,6 +35,52 @@ BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
+# Cython makes millions of objects that live until a module is translated. To look for garbage among them as often as
+# Python does by default takes nearly half of the time; with this, a process needs some 100 MiB more.
+COLLECTED = 1_000_000
+# What makes things ready, shows them or checks them: no operation whose instructions are in microbench/counts.json
+# executes any of this. With -O1 the compiler takes a third less time for it. All else gets -O2.
+OFF_THE_PATH = (
+    "queues/context.pyx",
+    "queues/drivers/*/calls.pyx",
+    "queues/graphs/captures/*.pyx",
+    "queues/graphs/prepared.pyx",
+    "queues/graphs/replay.pyx",
+    "queues/graphs/work.pyx",
+    "queues/interop/*.pyx",
+    "queues/kernels/*.pyx",
+    "queues/memory/sharing/*.pyx",
+    "races/*.pyx",
+    "src/forebay/tracing/*.pyx",
+    "tests/*/*.pyx",
+    "tests/*/*/*.pyx",
+)
+# Most modules include these, which takes the compiler longer than what is in many of them.
+INCLUDED = """
+#ifndef PY_SSIZE_T_CLEAN  // as in what Cython makes: Python.h comes before it now
+#define PY_SSIZE_T_CLEAN
+#endif
+#include "Python.h"
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <ios>
+#include <map>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <typeinfo>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+"""
+MANY = 20  # modules, for which precompiling headers is worth its two seconds
 FOR_ANY_SYSTEM = {"sdist", "egg_info"}  # commands that compile nothing
 
 NO_COMPILER = """
@@ -285,28 +334,79 @@ class build_ext(setuptools_build_ext):
 
     def run(self):
         make_view()
+        gc.set_threshold(COLLECTED)
+        if self.inplace or self.editable_mode:
+            super().run()
+            return
+        # Stubs are made beside the compiler. By fork: there is no name by which another process could import this file.
+        stubs = multiprocessing.get_context("fork").Process(target=write_stubs, daemon=True)
+        stubs.start()
         super().run()
-        if not (self.inplace or self.editable_mode):
-            write_stubs()
-            for stub in VIEW.rglob("*.pyi"):
-                shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
+        stubs.join()
+        if stubs.exitcode:
+            raise SystemExit("forebay: making the stubs failed; the error is above.")
+        for stub in VIEW.rglob("*.pyi"):
+            shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
 
     def build_extensions(self):
         self.require_compiler()
-        flags = ["-std=c++17", "-O2", "-fvisibility=hidden", "-pthread"]
-        if not self.debug:
-            flags.append("-g0")  # many Pythons were built with -g and pass it on, for ten times the size
         for extension in self.extensions:
-            extension.extra_compile_args = flags
+            level = "-O1" if any(map(Path(extension.sources[0]).match, OFF_THE_PATH)) else "-O2"
+            extension.extra_compile_args = ["-std=c++17", level, "-fvisibility=hidden", "-pthread"]
+            if not self.debug:  # many Pythons were built with -g and pass it on, for ten times the size
+                extension.extra_compile_args.append("-g0")
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
         folders = (FACE, *map(Path, ROOMS), OBSERVERS, DRIVERS)
         sources = [path for folder in folders for path in folder.rglob("*.p[yx][xdi]")]
         self.newest_source = max(path.stat().st_mtime for path in sources)
         self.progress = Progress(len(self.extensions))
         self.failed = False
-        with ProcessPoolExecutor(self.parallel) as processes:
+        with ProcessPoolExecutor(self.parallel, initializer=gc.set_threshold, initargs=(COLLECTED,)) as processes:
             self.translations = {extension.name: self.translate(extension, processes) for extension in self.extensions}
-            super().build_extensions()
+            Path(self.build_temp).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self.build_temp) as folder:
+                self.precompile(Path(folder))
+                super().build_extensions()
+
+    def precompile(self, folder):
+        """Precompile headers into a folder, for the modules that are not there yet.
+
+        A module's code is the same with them. GCC does not notice when a header has changed since, so they are not kept
+        for another build. Behind ccache there are none: it would look up no module that includes them.
+        """
+        missing = self.extensions
+        if not self.force:
+            missing = [extension for extension in missing if not Path(self.get_ext_fullpath(extension.name)).exists()]
+        words = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_cxx
+        if len(missing) < MANY or any("ccache" in Path(shutil.which(word) or word).resolve().name for word in words):
+            return
+        for flags in {tuple(extension.extra_compile_args) for extension in missing}:
+            source = folder / f"headers{len(list(folder.iterdir()))}.cpp"
+            source.write_text(INCLUDED)
+            header = source.with_suffix(".hpp")
+            header.write_text(INCLUDED)
+            those = [extension for extension in missing if tuple(extension.extra_compile_args) == flags]
+            use = ["-include", str(header)]
+            try:
+                self.compile_like(those[0], source, ["-x", "c++-header"], []).rename(f"{header}.gch")
+                source.write_text("")
+                self.compile_like(those[0], source, [], use)
+            except CompileError:  # a compiler that does it otherwise
+                continue
+            for extension in those:
+                extension.extra_compile_args = [*flags, *use]
+
+    def compile_like(self, extension, source, before, after):
+        """Compile a file as if it were a module's. Returns what it became."""
+        arguments = {
+            "output_dir": str(source.parent),
+            "macros": extension.define_macros,
+            "include_dirs": extension.include_dirs,
+            "debug": self.debug,
+            "extra_preargs": before,
+            "extra_postargs": [*extension.extra_compile_args, *after],
+        }
+        return Path(self.compiler.compile([str(source)], **arguments)[0])
 
     def translate(self, extension, processes):
         """Start translating a module to C++, unless the translation is up to date."""

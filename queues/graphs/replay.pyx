@@ -157,7 +157,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
     cdef PackedPointer* slot
-    cdef const unsigned char[::1] given
+    cdef bytes given
     cdef Memory source
     cdef Command command
     cdef Plan* plan
@@ -166,14 +166,14 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     cdef Py_ssize_t i
     for index, value in work.by_value:
         given = value
-        memory = device._allocate(given.shape[0], "device")
-        staged = device.driver.stage(given.shape[0])
+        memory = device._allocate(len(given), "device")
+        staged = device.driver.stage(len(given))
         prepared.kept += [memory, staged]
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
         slot[0] = pointer_to(memory)
         source = host_memory_of(staged)
-        memcpy(<void*> <uintptr_t> source.address, &given[0], given.shape[0])
-        prepared.add_copy(&slot.memory, &source, given.shape[0])
+        memcpy(<void*> <uintptr_t> source.address, <const char*> given, len(given))
+        prepared.add_copy(&slot.memory, &source, len(given))
     for i in range(len(work.scratch)):
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
         slot[0] = scratch_of(prepared, device, work, i).pointer
@@ -220,12 +220,11 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
 
 cdef int add_fill(Prepared prepared, FillWork work) except -1:
     cdef Command command
-    cdef const unsigned char[::1] pattern = work.pattern
     command.kind = FILL_COMMAND
     command.to = work.to
     command.nbytes = (<Buffer> work.buffer).nbytes
-    command.pattern_size = pattern.shape[0]
-    command.pattern = &pattern[0]  # owned by the work
+    command.pattern_size = len(work.pattern)
+    command.pattern = work.pattern  # owned by the work
     return prepared.add(command)
 
 

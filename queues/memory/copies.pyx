@@ -11,7 +11,7 @@ memory and pageable destinations are kept until the queue has reached the copy's
 
 import numpy as np
 from cpython.buffer cimport (
-    PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+    PyBUF_C_CONTIGUOUS, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 )
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memcpy
@@ -384,9 +384,12 @@ cdef Memory host_memory(const void* address) noexcept:
 
 
 cdef Memory host_memory_of(object staged):
-    """Return the Memory of an array that a driver's `stage` made."""
-    cdef const unsigned char[::1] view = staged
-    return host_memory(&view[0] if view.shape[0] else NULL)
+    """Return the Memory of an array that a driver's `stage` made. It stays where it is as long as the array does."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(staged, &view, PyBUF_SIMPLE)
+    cdef Memory memory = host_memory(view.buf if view.len else NULL)
+    PyBuffer_Release(&view)
+    return memory
 
 
 cdef End staging_end(object staged):

@@ -25,11 +25,10 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     cdef Buffer buffer = buf
     queue._check_buffer(buffer, "buf")
     element = element_bytes(buffer, value)
-    pattern = repeated_bytes(buffer, element)
+    cdef bytes pattern = repeated_bytes(buffer, element)
     if pattern is None:
         return fill_by_copies(queue, buffer, element)
-    cdef const unsigned char[::1] view = pattern
-    return fill_bytes(queue, state, buffer, &view[0], len(pattern))
+    return fill_bytes(queue, state, buffer, pattern, len(pattern))
 
 
 cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:

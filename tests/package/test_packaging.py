@@ -217,6 +217,27 @@ def test_a_build_says_what_it_compiles(checkout):
     assert python(*build, cwd=checkout).stderr == ""
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="another compiler may do it otherwise, and go without")
+def test_precompiled_headers_change_no_module(checkout):
+    """They are for builds from nothing, and nothing of them stays. A compiler that makes none goes without."""
+    rules = (checkout / "setup.py").read_text()
+    build = ("setup.py", "build_ext", "--inplace", "--force")
+    made = []
+    try:
+        for first in ("", "#error"):
+            few = rules.replace("MANY = 20", "MANY = 1").replace('INCLUDED = """', f'INCLUDED = """{first}')
+            (checkout / "setup.py").write_text(few)
+            done = python(*build, cwd=checkout, CXX="g++", CC="gcc")
+            assert done.returncode == 0, done.stderr
+            code = {path.name: path.read_bytes() for room in ROOMS for path in (checkout / room).rglob("*.so")}
+            made.append((len(re.findall(r"/large\.o .* -include ", done.stdout)), code))
+    finally:
+        (checkout / "setup.py").write_text(rules)
+    assert [included for included, _ in made] == [1, 0]
+    assert made[0][1] == made[1][1]
+    assert not [path for path in (checkout / "build").rglob("*") if "headers" in path.name or path.suffix == ".gch"]
+
+
 def test_a_wrong_source_ends_the_build_with_its_error(checkout):
     wrong = checkout / "queues/wrong.pyx"
     wrong.write_text("def wrong() ->:\n")

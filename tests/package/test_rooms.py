@@ -1,6 +1,7 @@
 """The floors of docs/architecture.md: a module imports only what lies below it, never in a circle."""
 
 import graphlib
+import re
 
 import pytest
 
@@ -55,3 +56,11 @@ def test_no_folder_of_code_is_large():
         for folder in {path.parent for suffix in ("py", "pyx", "pxd") for path in (ROOT / top).rglob(f"*.{suffix}")}:
             names = [path.name for path in folder.iterdir() if path.suffix not in (".so", ".pyd", ".pyi")]
             assert len([name for name in names if name != "__pycache__"]) <= most, folder
+
+
+def test_no_module_has_a_typed_memoryview():
+    """Each module with one has 15,000 lines more of C++, a second or two for whoever compiles it."""
+    typed = re.compile(r"^ *(?:cdef|ctypedef|cpdef)[^#\n]*\[ *:[:1, ]*\]|^(?:from|import).*cython\.view", re.M)
+    assert typed.search("    cdef const unsigned char[::1] view = pattern")
+    sources = [path for top in FOLDERS for path in (ROOT / top).rglob("*.p[yx][xd]")]
+    assert [str(path) for path in sources if typed.search(path.read_text(encoding="utf-8"))] == []

@@ -253,12 +253,11 @@ cdef class CuProgram:
         cdef void* handle = NULL
         cdef Status status
         cdef bytearray errors = bytearray(LOG_SIZE)
-        cdef char[::1] view = errors
         if self.module != NULL:
             raise TypeError("this CuProgram is made already")
         self.context = context
         options[0] = ERROR_LOG
-        values[0] = &view[0]
+        values[0] = <char*> errors
         options[1] = ERROR_SIZE
         values[1] = <void*> <uintptr_t> LOG_SIZE
         with nogil:

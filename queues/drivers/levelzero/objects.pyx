@@ -198,11 +198,10 @@ cdef class ZeProgram:
         cdef size_t size = 0
         check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)),
               "native binary")
-        binary = bytearray(size)
-        cdef unsigned char[::1] view = binary
+        cdef bytearray binary = bytearray(size)
         if size:
             check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(
-                self.module.handle, &size, &view[0])), "native binary")
+                self.module.handle, &size, <uint8_t*> <char*> binary)), "native binary")
         return bytes(binary)
 
     def variable(self, str name) -> ZeVariable | None:
@@ -289,11 +288,9 @@ cdef str read_log(void* log):
     cdef size_t size = 0
     if log == NULL:
         return ""
-    text = bytearray()
-    cdef char[::1] view
+    cdef bytearray text = bytearray()
     if ze.ModuleBuildLogGetString(log, &size, NULL) == 0 and size:
         text = bytearray(size)
-        view = text
-        ze.ModuleBuildLogGetString(log, &size, &view[0])
+        ze.ModuleBuildLogGetString(log, &size, text)
     ze.ModuleBuildLogDestroy(log)
     return bytes(text).rstrip(b"\0").decode(errors="replace").strip()
