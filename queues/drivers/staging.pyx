@@ -70,7 +70,7 @@ cdef class Block:
     cdef object memory
     cdef readonly dict __array_interface__
 
-    def __init__(self, StagingPool pool not None, memory):
+    def __init__(self, pool: StagingPool, memory: DriverMemory) -> None:
         self.pool, self.memory = pool, memory
         self.__array_interface__ = {
             "shape": (memory.nbytes,),
@@ -79,5 +79,5 @@ cdef class Block:
             "version": 3,
         }
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.pool.give_back(self.memory)
