@@ -157,6 +157,7 @@ def test_it_loses_nothing_under_contention(device, kernels):
 # Waits that are lost on purpose
 
 
+@pytest.mark.needs("waits that can be lost")
 def test_as_many_waits_are_lost_as_it_is_told_to(device, calls):
     calls.driver.drop_waits(3)
     a, b = device.queue(blocking=False), device.queue(blocking=False)
@@ -171,6 +172,7 @@ def test_as_many_waits_are_lost_as_it_is_told_to(device, calls):
         calls.forgive()
 
 
+@pytest.mark.needs("waits that can be lost")
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_wait_that_is_lost_holds_nobody(device, calls, lost):
     if device.info.backend == "sycl":
