@@ -130,7 +130,7 @@ def test_a_device_is_closed_while_a_kernel_is_compiled(device):
 @pytest.mark.threads
 def test_a_thread_calls_while_another_closes(device):
     """It is refused as closed, whether it compiles, is submitting, or has not begun; and nothing is left."""
-    for turn in turns(8):
+    for turn in turns(4):
         one = fb.elementwise("T x", "T y", f"y = x + {turn}", name="lives_on")
         total = fb.reduction("T x", "T y", f"x + {turn}", "a + b", 0, name="lives_on")
         other = fb.Device(device.name, private=True)

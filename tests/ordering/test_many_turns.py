@@ -1,5 +1,7 @@
 """Programs that go on and on and never wait for the device: copies, records and waits keep nothing of each turn."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,10 @@ class Program:
         self.buffer, self.second = device.zeros(COUNT, "u4"), device.zeros(COUNT, "u4")
         self.pinned = fb.host_empty(COUNT, "u4", device=device)
         self.kernel, self.event = kernels["advance"], device.event()
+        many = device.zeros(1000, "u4")  # on a CPU two launches, with memory between them
+        self.expressions_in_turn = itertools.cycle([
+            lambda: ADD(self.buffer, 1, queue=self.queue), lambda: SUM(many, queue=self.queue)
+        ])  # fmt: skip
 
     def is_done(self):
         return self.queue.query() and self.other.query()
@@ -71,8 +77,7 @@ class Program:
         self.kernel[1, COUNT, self.queue](*(self.buffer, 1))
 
     def expressions(self):
-        made = ADD(self.buffer, 1, queue=self.queue)  # memory of its own, which is dropped
-        SUM(made, queue=self.queue)
+        next(self.expressions_in_turn)()  # the memory of its result is dropped
 
 
 WAYS = [name for name in vars(Program) if not name.startswith("_") and name not in ("is_done", "launch")]
