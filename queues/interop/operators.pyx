@@ -47,7 +47,8 @@ cdef extern from *:
         return -1;
     }
 
-    // The numbers are places in OPERATIONS.
+    // The numbers are places in OPERATIONS. A CPython with other slots must not be compiled for.
+    static_assert(sizeof(PyNumberMethods) == 36 * sizeof(void *), "PyNumberMethods has other slots than are filled");
     static PyNumberMethods refused_numbers = {
         two<0>, two<1>, two<2>, two<3>, two<4>, power<5>, one<6>, one<7>, one<8>, truth<9>, one<10>, two<11>, two<12>,
         two<13>, two<14>, two<15>, one<16>, nullptr, one<17>, two<18>, two<19>, two<20>, two<21>, power<22>, two<23>,
