@@ -425,7 +425,12 @@ class build_ext(setuptools_build_ext):
             include_path=[str(VIEW)],
             build_dir=str(Path("build", f"cython-{Cython.__version__}")),
             language_level=3,
-            compiler_directives={"binding": True, "embedsignature": False, "annotation_typing": False},
+            compiler_directives={
+                "binding": True,
+                "embedsignature": False,
+                "annotation_typing": False,
+                "emit_code_comments": bool(self.debug),  # the lines of the .pyx, a fifth of all text
+            },
             force=bool(self.force),
             quiet=True,
         )
