@@ -1,4 +1,5 @@
 import dpctl
+import dpctl.memory as dpctl_memory
 import numpy as np
 import pytest
 
@@ -8,6 +9,9 @@ from forebay.queues.drivers.selection import devices
 SOURCE = """
 kernel void step(global uint *a, uint n) {
     for (uint i = 0; i < n; i++) a[get_global_id(0)] = a[get_global_id(0)] * 1664525u + 1013904223u;
+}
+kernel void hold(global volatile uint *a, global volatile atomic_uint *may_end) {
+    while (!atomic_load_explicit(may_end, memory_order_relaxed, memory_scope_all_svm_devices)) { }
 }
 """
 
@@ -50,5 +54,28 @@ def device(queue):
 
 
 @pytest.fixture
-def step(device):
-    return device.program(SOURCE)["step"]
+def program(device):
+    return device.program(SOURCE, options="-cl-std=CL3.0")
+
+
+@pytest.fixture
+def step(program):
+    return program["step"]
+
+
+@pytest.fixture
+def hold(program, device, sycl_queue):
+    """Launch a kernel on a queue, with a buffer, that runs until the function that is returned is called."""
+    shared = dpctl_memory.MemoryUSMShared(4, queue=sycl_queue)
+    may_end, of_device = np.asarray(shared).view("u4"), device.as_buffer(shared).view("u4")
+    may_end[:] = 0
+
+    def open_():
+        may_end[:] = 1
+
+    def launch(queue, buffer):
+        queue.launch(program["hold"], 1, 1, buffer, of_device)
+        return open_
+
+    yield launch
+    open_()  # a test that fails leaves nothing that runs on
