@@ -120,6 +120,8 @@ class Limits:
         Work-items of a group.
     group_size
         The same in each dimension.
+    unit_items, unit_groups
+        Work-items and groups that a compute unit runs at once; 0 where it runs one group, or the driver does not tell.
     group_count
         Groups of a launch in each dimension.
     local_bytes
@@ -144,6 +146,8 @@ class Limits:
     local_bytes: int
     constant_bytes: int
     allocation: int
+    unit_items: int = 0
+    unit_groups: int = 0
     clock_khz: int = 0
     cache_bytes: int = 0
     shares_memory: bool = False
@@ -240,8 +244,10 @@ class DriverKernel(Protocol):
     def static_local_bytes(self) -> int:
         """Local memory that a group has by the kernel's own declarations; 0 where the driver does not tell."""
 
-    def groups_at_once(self, block: tuple[int, int, int]) -> int:
-        """Return how many groups of this size the device runs at the same time, at least."""
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
+        """Return how many groups of this size the device runs at the same time, at least, with so much local memory
+        for each that the launch gives, beside that of the kernel's own declarations.
+        """
 
     def create(self, follows: bool) -> int:
         """Make a kernel object and return its handle, which the caller gives to `release_kernel` of driver.pxd.

@@ -1,6 +1,7 @@
 """Kernels: their parameters, limits and scratch."""
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 cimport cython
@@ -17,7 +18,8 @@ from forebay.lifetimes.retired cimport retire_after
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit
 from forebay.queues.kernels.scratch_size import Argument, read_size
-from forebay.queues.memory.shapes import element_code
+from forebay.queues.memory.pool import read_bytes
+from forebay.queues.memory.shapes import element_code, whole_number
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -175,15 +177,17 @@ cdef class Kernel:
             raise ClosedError(f"kernel {self.name!r} is closed")
         return self.native.static_local_bytes
 
-    def groups_at_once(self, block: Grid) -> int:
+    def groups_at_once(self, block: Grid, local_bytes: SupportsIndex = 0) -> int:
         """Return how many groups of so many work-items the device runs at the same time, at least.
 
-        Level Zero's driver tells. Elsewhere it is one for each compute unit, and on CPUs one less.
+        The drivers of CUDA and Level Zero tell. Elsewhere it is one for each compute unit, and on CPUs one less.
 
         Parameters
         ----------
         block : int or tuple of 1 to 3 int
             Work-items per group.
+        local_bytes : int
+            Local memory of a group that the launch gives, in bytes, beside that of the kernel's own declarations.
 
         Raises
         ------
@@ -193,8 +197,16 @@ cdef class Kernel:
         """
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
-        extents = (block,) if isinstance(block, int) else tuple(block)
-        return self.native.groups_at_once((*extents, 1, 1)[:3])
+        try:
+            extents = tuple(map(whole_number, block if isinstance(block, tuple) else (block,)))
+        except TypeError:
+            raise ArgumentTypeError(f"block has to be an int or a tuple of 1 to 3, not {block!r}") from None
+        axes = tuple(self.native.max_block_axis)
+        if not 1 <= len(extents) <= 3 or not all(1 <= n <= most for n, most in zip(extents, axes, strict=False)) or (
+                math.prod(extents) > self.max_block):
+            raise InvalidArgumentError(
+                f"kernel {self.name!r} cannot have a block of {block}: 1 to {self.max_block} work-items, at most {axes}")
+        return self.native.groups_at_once((*extents, 1, 1)[:3], read_bytes(local_bytes, "local_bytes"))
 
     def _create(self) -> int:
         """Return the handle of a new driver kernel, which the caller owns."""

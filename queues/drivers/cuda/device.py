@@ -56,9 +56,9 @@ class CudaKernel:
         self.max_block_axis = native.max_block
         self.local_bytes = native.max_shared
 
-    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`."""
-        groups: int = self._program.groups_at_once(self._function, math.prod(block))
+        groups: int = self._program.groups_at_once(self._function, math.prod(block), local_bytes)
         return groups * self._multiprocessors
 
     def create(self, follows: bool) -> int:
@@ -114,6 +114,8 @@ class CudaDevice(DriverDevice):
         return Limits(
             group_items=native.max_threads,
             group_size=native.max_block,
+            unit_items=native.unit_threads,
+            unit_groups=native.unit_blocks,
             group_count=native.max_grid,
             local_bytes=native.max_shared,
             constant_bytes=native.constant_bytes,

@@ -28,7 +28,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # CUdevice_attribute
 THREADS, BLOCK, GRID, CONSTANT, CLOCK, MULTIPROCESSORS, INTEGRATED, COMPUTE_MODE = 1, 2, 5, 9, 13, 16, 18, 20
-PCI_BUS, PCI_DEVICE, CACHE, PCI_DOMAIN, MAJOR, MINOR, MANAGED, SHARED_OPTIN, POOLS = 33, 34, 38, 50, 75, 76, 83, 97, 115
+PCI_BUS, PCI_DEVICE, CACHE, UNIT_THREADS, PCI_DOMAIN, MAJOR, MINOR = 33, 34, 38, 39, 50, 75, 76
+MANAGED, SHARED_OPTIN, UNIT_BLOCKS, POOLS = 83, 97, 106, 115
 PROHIBITED = 2  # of COMPUTE_MODE
 
 
@@ -55,6 +56,8 @@ class CuNative(NamedTuple):
     memory: int
     multiprocessors: int
     max_threads: int
+    unit_threads: int
+    unit_blocks: int
     max_block: tuple[int, int, int]
     max_grid: tuple[int, int, int]
     max_shared: int
@@ -128,6 +131,8 @@ def described(library: ctypes.CDLL, ordinal: int) -> CuNative:
         memory=memory.value,
         multiprocessors=ask(MULTIPROCESSORS),
         max_threads=ask(THREADS),
+        unit_threads=ask(UNIT_THREADS),
+        unit_blocks=ask(UNIT_BLOCKS),
         max_block=three(BLOCK),
         max_grid=three(GRID),
         max_shared=ask(SHARED_OPTIN),

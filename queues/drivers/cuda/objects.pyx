@@ -314,13 +314,16 @@ cdef class CuProgram:
         check(status, "properties of a kernel")
         return threads, static
 
-    def groups_at_once(self, uintptr_t function, int32_t block) -> int:
-        """How many groups of so many work-items a multiprocessor runs at once."""
+    def groups_at_once(self, uintptr_t function, int32_t block, size_t shared) -> int:
+        """How many groups of so many work-items a multiprocessor runs at once, each with so many bytes of dynamic
+        shared memory.
+        """
         cdef int32_t groups = 0
         cdef Status status = enter(self.context.context)
         if status == 0:
             status = outcome(CALL_OccupancyMaxActiveBlocksPerMultiprocessor,
-                             cuda.OccupancyMaxActiveBlocksPerMultiprocessor(&groups, <void*> function, block, 0))
+                             cuda.OccupancyMaxActiveBlocksPerMultiprocessor(
+                                 &groups, <void*> function, block, shared))
             leave()
         check(status, f"groups of {block}")
         return groups

@@ -52,9 +52,10 @@ class LevelZeroKernel:
         self.reshape = 0  # sub-groups count through all dimensions
         self.local_bytes: int = native.max_local_bytes
 
-    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`."""
-        count: int = self._module.cooperative_groups(self.name, block)
+        locals_ = [index for index, parameter in enumerate(self.parameters) if parameter.kind == "local"]
+        count: int = self._module.cooperative_groups(self.name, block, locals_, local_bytes)
         return count
 
     def _refuse(self, facts: declarations.Declared) -> int:

@@ -6,7 +6,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.levelzero.calls cimport (
-    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetGroupSize, CALL_KernelSetIndirectAccess,
+    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize,
+    CALL_KernelSetIndirectAccess,
     CALL_KernelSuggestMaxCooperativeGroupCount, CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared,
     CALL_ModuleCreate, CALL_ModuleGetGlobalPointer, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits,
     HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
@@ -235,12 +236,19 @@ cdef class ZeProgram:
         check(status, f"properties of kernel {name!r}")
         return group.items, tuple(properties.required_group[i] for i in range(3)), properties.local_bytes
 
-    def cooperative_groups(self, str name, tuple block) -> int:
-        """How many groups of this size a device runs at once, as the driver suggests it."""
+    def cooperative_groups(self, str name, tuple block, list local_parameters, size_t local_bytes) -> int:
+        """How many groups of this size a device runs at once, as the driver suggests it. The last of the parameters
+        that are local memory has so many bytes.
+        """
         cdef void* kernel = self.new_kernel(name)
         cdef uint32_t count = 0
         cdef uint32_t x = block[0], y = block[1], z = block[2]
         cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(kernel, x, y, z))
+        cdef uint32_t last
+        if status == 0 and local_parameters and local_bytes:
+            last = local_parameters[-1]
+            status = outcome(
+                CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(kernel, last, local_bytes, NULL))
         if status == 0:
             status = outcome(
                 CALL_KernelSuggestMaxCooperativeGroupCount, ze.KernelSuggestMaxCooperativeGroupCount(kernel, &count))

@@ -84,7 +84,7 @@ class OpenCLKernel:
         static: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
         self.static_local_bytes = static if static > 1 else 0  # NVIDIA's driver (580) says 1 where there is none
 
-    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
 
         One less on CPUs: Intel's runtime counts the thread of the program that may wait.

@@ -78,7 +78,7 @@ class SyclProgramKernel:
         self.static_local_bytes = 0  # dpctl does not tell
         self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
 
-    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`: dpctl does not tell, so one for each compute unit."""
         return int(self._compute_units)
 

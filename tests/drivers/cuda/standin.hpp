@@ -39,8 +39,8 @@ EXPORTED cuDeviceTotalMem_v2(size_t *nbytes, int) {
 EXPORTED cuDeviceGetAttribute(int *value, int which, int) {
     static const std::map<int, int> known{
         {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 0x7fffffff}, {6, 65535}, {7, 65535}, {9, 65536}, {13, 1000000},
-        {16, 2}, {18, 0}, {20, 0}, {33, 1}, {34, 0}, {38, 1 << 20}, {50, 0}, {75, 9}, {76, 0}, {83, 1}, {97, 232448},
-        {115, 1},
+        {16, 2}, {18, 0}, {20, 0}, {33, 1}, {34, 0}, {38, 1 << 20}, {39, UNIT_ITEMS}, {50, 0}, {75, 9}, {76, 0}, {83, 1},
+        {97, SHARED_ROOM - 1024}, {106, UNIT_GROUPS}, {115, 1},
     };
     auto found = known.find(which);
     *value = found == known.end() ? 0 : found->second;
@@ -358,7 +358,7 @@ EXPORTED cuModuleLoadDataEx(void **module, const void *image, uint32_t, uint32_t
     wait_until_idle(entered);
     const char *text = static_cast<const char *>(image);
     auto made = std::make_unique<Module>();
-    if (!std::memcmp(text, "\x7f" "ELF", 4) || !read(text, *made)) return INVALID_IMAGE;
+    if (!(std::memcmp(text, ELFMAG, SELFMAG) ? read(text, *made) : read_cubin(text, *made))) return INVALID_IMAGE;
     *module = made.release();
     driver().modules.insert(*module);
     return OK;
@@ -413,8 +413,9 @@ EXPORTED cuFuncSetAttribute(void *function, uint32_t, int32_t) {
     return driver().functions.count(function) ? OK : refuse(INVALID_HANDLE);
 }
 
-EXPORTED cuOccupancyMaxActiveBlocksPerMultiprocessor(int32_t *blocks, void *function, int32_t, size_t) {
+EXPORTED cuOccupancyMaxActiveBlocksPerMultiprocessor(int32_t *blocks, void *function, int32_t items, size_t shared) {
     Entered entered;
-    *blocks = 2;
+    const int32_t room = int32_t(SHARED_ROOM / (shared + 1024));
+    *blocks = std::min({UNIT_GROUPS, UNIT_ITEMS / items, room});
     return driver().functions.count(function) ? OK : refuse(INVALID_HANDLE);
 }

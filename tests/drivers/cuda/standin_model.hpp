@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include <elf.h>
 #include <sys/mman.h>
 
 #include "queues/drivers/cuda/calls.hpp"
@@ -38,6 +39,8 @@ constexpr size_t HOST = size_t(64) << 30;  // what it pins at most
 constexpr size_t LARGE = 1 << 16;  // bytes of an allocation that is mapped
 constexpr size_t ALIGNMENT = 512;
 constexpr int32_t DEVICES = 1;
+constexpr int32_t UNIT_ITEMS = 2048, UNIT_GROUPS = 32;  // of a multiprocessor at once
+constexpr int32_t SHARED_ROOM = 228 << 10;  // bytes of a multiprocessor, of which each group takes 1,024 for the driver
 
 struct Module {
     std::map<std::string, size_t> kernels;  // the number of parameters
@@ -249,6 +252,27 @@ inline bool read(const std::string &text, Module &module) {
         if (bracket < end) size = std::strtoul(text.c_str() + bracket + 1, nullptr, 10);
         if (allocate(&module.variables[name], std::max<size_t>(bits / 8, 1) * size, true)) return false;
         at = end;
+    }
+    return true;
+}
+
+// The same of a cubin, by its table of symbols. How many parameters a kernel has is not looked for.
+inline bool read_cubin(const char *image, Module &module) {
+    const Elf64_Ehdr *head = reinterpret_cast<const Elf64_Ehdr *>(image);
+    if (std::memcmp(image, ELFMAG, SELFMAG) || image[EI_CLASS] != ELFCLASS64 || head->e_machine != EM_CUDA) return false;
+    const Elf64_Shdr *sections = reinterpret_cast<const Elf64_Shdr *>(image + head->e_shoff);
+    for (int i = 0; i < head->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_SYMTAB) continue;
+        const Elf64_Sym *symbols = reinterpret_cast<const Elf64_Sym *>(image + sections[i].sh_offset);
+        const char *names = image + sections[sections[i].sh_link].sh_offset;
+        for (size_t each = 0; each < sections[i].sh_size / sizeof(Elf64_Sym); each++) {
+            const Elf64_Sym &symbol = symbols[each];
+            std::string name = names + symbol.st_name;
+            if (!symbol.st_shndx) continue;
+            if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) module.kernels[name] = 0;
+            if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !symbol.st_size) continue;
+            if (allocate(&module.variables[name], symbol.st_size, true)) return false;
+        }
     }
     return true;
 }

@@ -681,3 +681,15 @@ def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
     assert done.returncode == 0, done.stdout
     passed = re.search(r"(\d+) passed", done.stdout)
     assert int(passed[1]) > 600
+
+
+def test_groups_at_once_are_what_the_driver_says(device, kernels):
+    """A grid whose groups wait for each other would never end with one more."""
+    kernel = kernels["advance"]
+    units = device.info.compute_units
+    assert kernel.groups_at_once(1024) == kernel.groups_at_once((32, 32)) == 2 * units
+    assert kernel.groups_at_once(32) == 32 * units
+    assert kernel.groups_at_once(32, 50_000) == 4 * units
+    assert kernel.groups_at_once(32, local_bytes=100_000) == 2 * units
+    with pytest.raises(fb.InvalidArgumentError, match="local_bytes"):
+        kernel.groups_at_once(32, -1)

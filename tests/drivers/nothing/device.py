@@ -56,7 +56,7 @@ class Kernel(NamedTuple):
     local_bytes: int = LIMITS.local_bytes
     static_local_bytes: int = 0
 
-    def groups_at_once(self, block):
+    def groups_at_once(self, block, local_bytes):
         return 1
 
     def create(self, follows):

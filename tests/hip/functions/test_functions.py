@@ -101,7 +101,7 @@ def test_setting(function, device):
 def test_the_largest_groups(function, device, name):
     find, fill = getattr(hip, name), function("nothing")
     grid, block = ok(find(fill, 0, 0))
-    assert grid == device.info.compute_units
+    assert grid == device.info.compute_units * ok(hip.hipOccupancyMaxActiveBlocksPerMultiprocessor(fill, block, 0))
     assert 0 < block <= fill.kernel.max_block_size
     ok(hip.hipModuleLaunchKernel(fill, grid, 1, 1, block, 1, 1, 0, None, None, (ctypes.c_int(1),)))
     assert ok(find(fill, 0, 1))[1] == 1
@@ -119,7 +119,7 @@ def test_groups_of_a_compute_unit(function, device, shared, tells, of, flags):
     for block in (1, 10, most):
         assert ok(find(fill, block, 0)) >= 1
     assert ok(find(fill, most + 1, 0)) == 0
-    assert ok(find(fill, 1, room)) >= 1
+    assert 1 <= ok(find(fill, 1, room)) <= ok(find(fill, 1, 0))
     assert ok(find(fill, 1, room + 1)) == 0
     if tells:
         assert ok(find(shared, 1, room)) == 0
@@ -136,9 +136,9 @@ def test_shared_memory_that_is_left(function, device, shared):
     fill, room = function("fill"), limits(device.info).local_memory
     find = hip.hipOccupancyAvailableDynamicSMemPerBlock
     assert ok(find(fill, 1, 10)) == room
-    assert ok(find(fill, 4, 10)) == room // 4
+    assert room // 4 - 2048 <= ok(find(fill, 4, 10)) <= room // 4  # a GPU keeps some of each group
     static = ok(hip.hipFuncGetAttributes(shared)).sharedSizeBytes
-    assert ok(find(shared, 2, 10)) == room // 2 - static
+    assert room // 2 - static - 2048 <= ok(find(shared, 2, 10)) <= room // 2 - static
     for wrong in ((0, 10), (1, 0), (1, fill.kernel.max_block_size + 1), (-1, 10)):
         assert code(find(fill, *wrong)) == E.hipErrorInvalidValue
     assert code(find(None, 1, 1)) == E.hipErrorInvalidDeviceFunction

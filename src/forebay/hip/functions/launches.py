@@ -100,7 +100,7 @@ def _check(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, s
     items, groups = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]
     if not groups_per_unit(kernel, items, shared):
         raise HipError(hipError_t.hipErrorInvalidConfiguration, f"groups of {items} work-items, {shared} bytes")
-    most = kernel.groups_at_once(block)
+    most = kernel.groups_at_once(block, shared)
     if groups > most:
         raise HipError(
             hipError_t.hipErrorCooperativeLaunchTooLarge,

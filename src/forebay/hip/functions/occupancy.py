@@ -1,7 +1,7 @@
 """How many groups of a kernel a compute unit runs at once.
 
-OpenCL and SYCL do not tell, and a CPU runs one group on each of its threads. So one is assumed, of any size that the
-kernel can have.
+OpenCL and SYCL do not tell, and a CPU runs one group on each of its threads. So one is assumed there, of any size that
+the kernel can have.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 DISABLE_CACHING_OVERRIDE = 1
+KEPT = 128  # bytes: what local memory is dealt out in
 
 
 def _kernel(f: Any) -> Kernel:
@@ -47,7 +48,7 @@ def _dynamic_bytes(kernel: Kernel) -> int:
 
 
 def groups_per_unit(kernel: Kernel, block: int, shared: int) -> int:
-    """Return how many groups of so many work-items a compute unit runs at once: 1, or 0 when it can run none.
+    """Return how many groups of so many work-items a compute unit runs at once: 0 when it can run none.
 
     Raises
     ------
@@ -56,7 +57,14 @@ def groups_per_unit(kernel: Kernel, block: int, shared: int) -> int:
     """
     if block <= 0:
         raise HipError(hipError_t.hipErrorInvalidValue, f"groups of {block} work-items")
-    return int(block <= kernel.max_block_size and size_of(shared) <= _dynamic_bytes(kernel))
+    if block > kernel.max_block_size or size_of(shared) > _dynamic_bytes(kernel):
+        return 0
+    room = kernel.device.driver.limits.unit_items // block
+    return max(min(kernel.groups_at_once(block, shared) // _units(kernel), room), 1)
+
+
+def _units(kernel: Kernel) -> int:
+    return max(kernel.device.info.compute_units, 1)
 
 
 def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
@@ -67,7 +75,12 @@ def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
     block = min(largest, limit) if limit > 0 else largest
     if block >= WARP:
         block -= block % WARP
-    return max(kernel.device.info.compute_units, 1), block
+    groups = groups_per_unit(kernel, block, shared)
+    for smaller in range(block - WARP, 0, -WARP):
+        more = groups_per_unit(kernel, smaller, shared)
+        if more * smaller > groups * block:
+            groups, block = more, smaller
+    return groups * _units(kernel), block
 
 
 @api(outputs=1)
@@ -76,7 +89,7 @@ def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynShar
 
     `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
 
-    That is 1, because no driver tells more, and 0 when the kernel cannot be launched with so many work-items or so much
+    CUDA's driver tells. Elsewhere it is 1. It is 0 when the kernel cannot be launched with so many work-items or so much
     local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
     work-item.
     """
@@ -128,12 +141,16 @@ def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: 
     kernel = kernel_of(f)
     if numBlocks <= 0 or not groups_per_unit(kernel, blockSize, 0):
         raise HipError(hipError_t.hipErrorInvalidValue, f"{numBlocks} groups of {blockSize} work-items")
-    return max(int(kernel.device.driver.limits.local_bytes) // numBlocks - kernel.static_local_bytes, 0)
+    room = max(int(kernel.device.driver.limits.local_bytes) // numBlocks - kernel.static_local_bytes, 0)
+    if groups_per_unit(kernel, blockSize, 0) >= numBlocks:  # a GPU keeps some for itself, of each group
+        while room and groups_per_unit(kernel, blockSize, room) < numBlocks:
+            room = max(room - KEPT, 0)
+    return room
 
 
 @api(outputs=2)
 def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0) -> tuple[int, int]:
-    """Return ``(hipError_t, gridSize, blockSize)``: as many groups as there are compute units, the largest that may be.
+    """Return ``(hipError_t, gridSize, blockSize)``: the groups of which most work-items run at once, and how many do.
 
     `f` is the function, with `dynSharedMemPerBlk` bytes of dynamic local memory and groups of at most `blockSizeLimit`
     work-items; 0 is no limit.

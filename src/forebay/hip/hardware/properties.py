@@ -203,7 +203,8 @@ def fill_in(properties: Any, number: int) -> None:
     properties.totalGlobalMem = info.memory
     properties.multiProcessorCount = info.compute_units
     properties.major, properties.minor = HIP_VERSION_MAJOR, HIP_VERSION_MINOR
-    properties.maxThreadsPerBlock = properties.maxThreadsPerMultiProcessor = limits.group_items
+    properties.maxThreadsPerBlock = limits.group_items
+    properties.maxThreadsPerMultiProcessor = max(limits.unit_items, limits.group_items)
     properties.maxThreadsDim, properties.maxGridSize = list(limits.group_size), list(limits.group_count)
     for name in ("sharedMemPerBlock", "sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"):
         setattr(properties, name, limits.local_bytes)
@@ -215,7 +216,7 @@ def fill_in(properties: Any, number: int) -> None:
     properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
     properties.unifiedAddressing = int(driver.has_addresses)
     properties.hostRegisterSupported = properties.cooperativeLaunch = 1
-    properties.maxBlocksPerMultiProcessor = 1  # no driver tells; see `hipOccupancyMaxActiveBlocksPerMultiprocessor`
+    properties.maxBlocksPerMultiProcessor = max(limits.unit_groups, 1)
     properties.sharedMemPerBlockOptin = limits.local_bytes
     properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
     properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
@@ -224,8 +225,9 @@ def fill_in(properties: Any, number: int) -> None:
 
 
 def has_textures(device: Any) -> bool:
-    """Whether kernels can read textures, which takes SPIR-V and addresses: they are read in software."""
-    return bool(Language.SPIRV in device.driver.languages and device.driver.has_addresses)
+    """Whether kernels can read textures, which takes HIP C++ and addresses: they are read in software."""
+    driver = device.driver
+    return bool(driver.has_addresses and {Language.SPIRV, Language.CUBIN} & set(driver.languages))
 
 
 def _fill_in_textures(properties: Any) -> None:

@@ -120,7 +120,7 @@ def need_textures(what: str) -> None:
     if not has_textures(current_device()):
         raise HipError(
             hipError_t.hipErrorNotSupported,
-            f"{what}: this device has no textures, because it takes no SPIR-V or has no addresses; instead: "
+            f"{what}: this device has no textures, because it takes no HIP C++ or has no addresses; instead: "
             "hipMalloc or hipMallocPitch",
         )
 
