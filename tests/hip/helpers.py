@@ -4,8 +4,11 @@ import ctypes
 import threading
 
 import numpy as np
+import pytest
 
 from forebay import hip
+from forebay.core.driver import Language
+from forebay.hiprtc.clang import find_clang
 
 from .conftest import ok
 
@@ -29,6 +32,13 @@ def can_map(device):
 
 
 CANNOT_MAP = "the device cannot map memory of the host: hipDeviceAttributeCanMapHostMemory is 0"
+
+
+def skip_without_compiler(device):
+    """Skip the test where HIP C++ is not compiled because clang is not installed."""
+    clang, why = find_clang()
+    if clang is None and Language.SPIRV in device.driver.languages:
+        pytest.skip(why)
 
 
 def ints(count=N, value=0):

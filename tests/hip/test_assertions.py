@@ -7,10 +7,9 @@ import pytest
 
 from forebay import hip, hiprtc
 from forebay.hip.errors import asserting
-from forebay.hiprtc.clang import find_clang
 
 from .conftest import ok
-from .helpers import E, K
+from .helpers import E, K, skip_without_compiler
 
 pytestmark = [pytest.mark.executes(run=False), pytest.mark.needs("SPIR-V")]
 
@@ -21,8 +20,7 @@ PLAIN = b'extern "C" __global__ void plain(int* x) { x[threadIdx.x] += 1; }'
 
 
 def load(source):
-    if find_clang()[0] is None:
-        pytest.skip(find_clang()[1])
+    skip_without_compiler(hip.current_device())
     program = ok(hiprtc.hiprtcCreateProgram(source, b"a.hip", 0, [], []))
     ok(hiprtc.hiprtcCompileProgram(program, 0, []))
     data = bytearray(ok(hiprtc.hiprtcGetCodeSize(program)))

@@ -6,7 +6,7 @@ import pytest
 import forebay as fb
 from forebay.cupy_style import ElementwiseKernel, RawKernel, RawModule, ReductionKernel
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of HIP C++", "doubles")]
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 import forebay as fb
 from forebay.cupy_style import RawKernel, RawModule
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of HIP C++", "doubles")]
 
 SCALE = """
 extern "C" __global__ void scale(const float* x, float* y, float a) {

@@ -35,7 +35,7 @@ def test_what_is_opencl_c(device, source):
         assert list(program) == ["k"]
 
 
-@pytest.mark.needs("SPIR-V")
+@pytest.mark.needs("a compiler of HIP C++")
 @pytest.mark.executes
 def test_instances_and_variables_by_their_names_in_the_source(device, queue):
     source = """
@@ -72,7 +72,7 @@ def test_an_unknown_option_is_named(device):
         device.program(SCALE, ["--frobnicate"])
 
 
-@pytest.mark.needs("SPIR-V")
+@pytest.mark.needs("a compiler of HIP C++")
 def test_without_a_compiler_it_says_what_to_install(device, monkeypatch):
     monkeypatch.setenv("FOREBAY_CLANG", "none")
     with refused(fb.NotSupportedError, ImportError, "turns clang off"):

@@ -204,7 +204,7 @@ def test_a_kernel_that_writes_nothing_is_a_failure(device, monkeypatch):
     assert Ran not in map(type, told)
 
 
-@pytest.mark.needs("a compiler of HIP C++", "SPIR-V", "real hardware")
+@pytest.mark.needs("a compiler of HIP C++", "real hardware")
 def test_without_a_compiler_of_opencl_c_the_kernels_are_built_from_cpp(device, monkeypatch):
     monkeypatch.setattr(kernels, "IN_OPENCL_C", "kernel void broken(")
     program, language = kernels.build(device)

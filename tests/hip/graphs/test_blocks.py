@@ -11,7 +11,7 @@ from ..conftest import ok
 from ..helpers import K, replay
 from ..test_assertions import load
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
 
 SOURCE = b"""extern "C" __global__ void rows(int* out, int by) {
     extern __shared__ int room[];

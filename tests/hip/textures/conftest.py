@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
-from forebay.hiprtc.clang import find_clang
 
 from ..conftest import ok
-from ..helpers import K
+from ..helpers import K, skip_without_compiler
 
 Address = hip.hipTextureAddressMode
 Kind = hip.hipChannelFormatKind
@@ -15,9 +14,20 @@ KINDS = {"i": Kind.hipChannelFormatKindSigned, "u": Kind.hipChannelFormatKindUns
          "f": Kind.hipChannelFormatKindFloat}  # fmt: skip
 
 
+NAMES = """
+#ifdef __HIP_PLATFORM_NVIDIA__  // there CUDA's names are those of the hardware's textures
+#define cudaTextureObject_t hipTextureObject_t
+#define cudaSurfaceObject_t hipSurfaceObject_t
+#define cudaReadModeNormalizedFloat hipReadModeNormalizedFloat
+#define cudaBoundaryModeTrap hipBoundaryModeTrap
+#include <hip/hip_fp16.h>
+#endif
+"""
+
+
 def code_of(source):
     """What hiprtc makes of a program."""
-    program = ok(hiprtc.hiprtcCreateProgram(source.encode(), b"textures.hip", 0, None, None))
+    program = ok(hiprtc.hiprtcCreateProgram((NAMES + source).encode(), b"textures.hip", 0, None, None))
     result = hiprtc.hiprtcCompileProgram(program, 0, None)
     log = bytearray(ok(hiprtc.hiprtcGetProgramLogSize(program)))
     ok(hiprtc.hiprtcGetProgramLog(program, log))
@@ -30,8 +40,7 @@ def code_of(source):
 @pytest.fixture
 def load(device):
     """``load(source)``: a module in HIP C++."""
-    if find_clang()[0] is None:
-        pytest.skip(find_clang()[1])
+    skip_without_compiler(device)
     return lambda source: ok(hip.hipModuleLoadData(code_of(source)))
 
 

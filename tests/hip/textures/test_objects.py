@@ -12,7 +12,7 @@ from ..conftest import ok
 from ..helpers import E, K, code, instantiate, ints, read, together
 from .conftest import array_like, description, resource_of, texture_of
 
-pytestmark = [pytest.mark.needs("SPIR-V")]
+pytestmark = [pytest.mark.needs("a compiler of HIP C++")]
 
 Type, View = hip.hipResourceType, hip.hipResourceViewFormat
 N = 64

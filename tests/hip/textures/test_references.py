@@ -10,7 +10,7 @@ from ..helpers import E, K, code
 from .conftest import Address, Kernels, array_like, code_of, description
 from .reference import sample
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of HIP C++")]
 
 SOURCE = """
 texture<float, 2, hipReadModeElementType> plain;

@@ -12,7 +12,7 @@ from ..helpers import K
 from .conftest import Address, array_like, description, texture_of
 from .reference import as_read, sample
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
 
 MODES = list(Address)
 BORDER = (0.25, -0.5, 0.75, 1.0)

@@ -9,7 +9,7 @@ from ..conftest import ok
 from ..helpers import E, code
 from .conftest import array_like, contents, description, resource_of, surface_of, texture_of
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of HIP C++")]
 
 SOURCE = """
 #define AT int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;

@@ -5,7 +5,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.executes,
-    pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles", "atomics on 64 bits"),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits"),
 ]
 
 THREADS, BLOCKS = 128, 16

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 mpmath = pytest.importorskip("mpmath")
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
 
 FUNCTIONS = {
     "j0#(v)": lambda x: mpmath.besselj(0, x),

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
 
 RANDOM = np.random.default_rng(17)
 OPERATIONS = {"add": "x[i], y[i]", "mul": "x[i], y[i]", "div": "x[i], y[i]", "fma": "x[i], y[i], z[i]",

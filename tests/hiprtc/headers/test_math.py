@@ -8,7 +8,7 @@ import pytest
 
 special = pytest.importorskip("scipy.special")
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
 
 COUNT = 256
 

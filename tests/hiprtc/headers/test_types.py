@@ -11,7 +11,7 @@ import pytest
 import forebay.hiprtc
 from forebay.core.errors import BuildError
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles", "halves")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "halves")]
 
 INCLUDE = Path(forebay.hiprtc.__file__).parent / "include"
 

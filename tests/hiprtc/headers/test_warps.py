@@ -5,7 +5,7 @@ import pytest
 
 import forebay as fb
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
 
 LANES = np.arange(32)
 
