@@ -35,7 +35,7 @@ extern "C" __global__ void all(const unsigned* x, unsigned* out, float* f) {
 
 
 @pytest.mark.executes
-@pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
 def test_known_instructions(compiled):
     x = np.random.default_rng(3).integers(0, 2**32, 32, dtype="u4")
     out, f = np.zeros((17, 32), "u4"), np.arange(32, dtype="f4")
@@ -101,7 +101,7 @@ extern "C" __global__ void all(int* out, float nan) {
 
 
 @pytest.mark.executes
-@pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_predicates_that_are_joined_and_conversions_that_saturate(compiled, newline):
     out = np.zeros(11, "i4")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 SHUFFLES = r"""
 extern "C" __global__ void all(const int* x, const float* f, int* out, float* sums, unsigned c) {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 SOURCE = """
 namespace cg = cooperative_groups;

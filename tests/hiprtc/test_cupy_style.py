@@ -95,6 +95,7 @@ def test_the_current_queue(device):
     assert queue.stats.launches == before + 1
 
 
+@pytest.mark.needs("SPIR-V")
 def test_mistakes(device):
     with pytest.raises(fb.InvalidArgumentError, match="either code or path"):
         RawModule()

@@ -23,6 +23,7 @@ def test_it_runs(device, queue):
         queue.launch(program["scale"], 1, 8, device.zeros(8, "f8"), 2.5, 6)
 
 
+@pytest.mark.needs("SPIR-V")
 @pytest.mark.parametrize("source", [
     "// __global__ void k(float* x) { }\nkernel void k(global float* x) { x[0] = 1; }",
     "/* __global__\n */ kernel void k(global float* x) { x[0] = 1; }",
@@ -72,7 +73,7 @@ def test_an_unknown_option_is_named(device):
         device.program(SCALE, ["--frobnicate"])
 
 
-@pytest.mark.needs("a compiler of HIP C++")
+@pytest.mark.needs("SPIR-V")
 def test_without_a_compiler_it_says_what_to_install(device, monkeypatch):
     monkeypatch.setenv("FOREBAY_CLANG", "none")
     with refused(fb.NotSupportedError, ImportError, "turns clang off"):

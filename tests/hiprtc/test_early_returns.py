@@ -16,7 +16,7 @@ from tests.drivers.levelzero import validation
 
 from . import diverging
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of HIP C++")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V")]
 
 BEGIN = """
     int n = blockDim.x * blockDim.y, l = threadIdx.x + blockDim.x * threadIdx.y, i = blockIdx.x * n + l;

@@ -6,7 +6,7 @@ from forebay.hiprtc.clang import find_clang
 
 from .results import generated
 
-pytestmark = [pytest.mark.executes(reads="differences how"), pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
+pytestmark = [pytest.mark.executes(reads="differences how"), pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 KERNELS = 8
 

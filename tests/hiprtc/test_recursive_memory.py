@@ -5,7 +5,7 @@ import pytest
 
 from forebay.spirv.recursion import recursive
 
-pytestmark = [pytest.mark.executes(reads="total"), pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
+pytestmark = [pytest.mark.executes(reads="total"), pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 N = 60
 VALUES = (np.arange(N) * 37 % 61).astype("i4")

@@ -166,6 +166,7 @@ cdef class CuMemory:
     cdef readonly size_t nbytes
     cdef readonly str usm_type
     cdef ContextHandle context
+    cdef MemoryKind kind
 
     def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
         cdef CuContext* of = context.context
@@ -177,6 +178,7 @@ cdef class CuMemory:
         self.context = context
         self.nbytes = nbytes
         self.usm_type = usm_type
+        self.kind = kind
         with nogil:
             status = take_memory(of, kind, nbytes, &address)
             if <uint32_t> status == OUT_OF_MEMORY_CODE:  # the pools may have kept some
@@ -188,7 +190,7 @@ cdef class CuMemory:
     def __dealloc__(self):
         if not self.address:
             return
-        if is_block(KINDS[self.usm_type], self.nbytes):
+        if is_block(self.kind, self.nbytes):  # KINDS may be gone: the process may be ending
             give_back_block(self.context.context, self.nbytes, self.address)
         else:
             cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)

@@ -54,8 +54,15 @@ OF_TEXTURES = re.compile(
     r'identifier "(?:hip(?:Texture|Surface|Array|Mipmapped|Channel|Resource|Read|Address|Filter|Boundary)\w*'
     r'|texture\w*)"|"?texture"? is not a template'
 )
+OF_HALVES = re.compile(r'(?:identifier|incomplete type) "(?:(?:__)?half2?(?:_raw)?|__h\w+|__\w*half\w*)"')
+OF_BFLOATS = re.compile(r'(?:identifier|incomplete type) "\w*bfloat16\w*"')
 # Of a name in std and in the global namespace: sqrt is one function there in other libraries, and two in CUDA's.
 AMBIGUOUS = re.compile(r'error: more than one instance of overloaded function|error: "\w+" is ambiguous')
+OF_COMPLEX = re.compile(r'identifier "(?:make_)?hip(?:(?:Float|Double)?Complex|C\w+)"')
+OF_GROUPS = re.compile(
+    r'error: name (?:must be a namespace name|followed by "::" must be a class or namespace name)\n'
+    r".*\bcooperative_groups\b"
+)
 USING_STD = re.compile(r"\busing\s+namespace\s+std\s*;")
 OF_HOST = re.compile(  # which CUDA's library has not
     r"vector|w?string(?!_view)\w*|\w*stream\w*|cout|cerr|clog|cin|endl|fixed|set\w+|flush|(?:unordered_|multi)?(?:map|set)|list|deque"
@@ -184,6 +191,7 @@ class _Compilation:
         headers = _more_headers(tuple(self.compiler.folders)) | with_whole_names(self.headers)
         command = [
             "-default-device",
+            "-device-int128",
             # Macros of the same meaning, in these headers and in CUDA's; double4, which HIP has for good.
             "--diag-suppress=47,1444",
             f"--pre-include={PRELUDE}",
@@ -210,6 +218,14 @@ def _on_demand(log: str) -> set[str]:
         found |= set(ALL_STANDARD)
     if OF_TEXTURES.search(log):
         found.add("hip/hip_texture_types.h")
+    if OF_HALVES.search(log):
+        found.add("hip/hip_fp16.h")
+    if OF_BFLOATS.search(log):
+        found.add("hip/hip_bf16.h")
+    if OF_COMPLEX.search(log):
+        found.add("hip/hip_complex.h")
+    if OF_GROUPS.search(log):
+        found.add("hip/hip_cooperative_groups.h")
     return found
 
 

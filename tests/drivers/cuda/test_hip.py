@@ -356,3 +356,30 @@ def test_functions_of_std_that_are_global_too(compiles):
     #include <algorithm>
     using namespace std;
     __global__ void k(double* x) { x[0] = sqrt(x[1]) + std::pow(x[2], 2.0) + max(x[3], x[4]) + abs(x[5]); }""")
+
+
+def test_names_that_hip_has_and_cuda_has_not(compiles):
+    program = compiles("""
+    #include <hip/hip_fp8.h>
+    __global__ void k(float* x, unsigned long long* n, int* i, long long* w, double* d, float4* v, char* text) {
+        x[0] = powif(x[1], 3) + (float)__hip_fp8_e4m3_fnuz(x[2]);
+        n[0] = __match_any(i[0]) + __match_all(i[1], i) + __lanemask_lt() + __bitextract_u64(n[1], 3, 7);
+        n[1] = strlen(text) + __lastbit_u32_u64(n[2]) + __bitinsert_u32(1, 2, 3, 4);
+        atomicMax_block(d, 2.0); atomicMin_system(x, 2.0f); atomicSub(w, 3ll); atomicAdd_system(w, 4ll);
+        atomicCAS(d, 1.0, 2.0); atomicExch_block(d, 3.0); atomicAnd(w, 5ll); atomicSub_system(x, 1.0f);
+        v[0] = v[0]++ + --v[1]; *(int2*)i = ~*(int2*)i;
+        register int r = i[2]; i[2] = r + memcmp(text, text + 1, 3);
+        __int128 wide = (__int128)w[0] * w[1]; w[2] = wide >> 64;
+    }""")
+    assert len(program.kernels[0].parameters) == 7
+
+
+@pytest.mark.parametrize("statement", [
+    "__half h = __float2half(x[0]); x[0] = __half2float(__hmul(h, h));",
+    "__hip_bfloat16 b = __float2bfloat16(x[0]); x[0] = __bfloat162float(b);",
+    "auto group = cooperative_groups::this_thread_block(); group.sync(); x[0] = group.size();",
+    "hipFloatComplex z = make_hipFloatComplex(x[0], x[1]); x[0] = hipCabsf(z);",
+])  # fmt: skip
+def test_headers_that_are_read_when_a_program_needs_them(compiles, statement):
+    """As with clang, where they are included already; reading all of CUDA's would take every program a second."""
+    compiles(f"__global__ void k(float* x) {{ {statement} }}")

@@ -11,7 +11,10 @@ import pytest
 
 mp = pytest.importorskip("mpmath").mp.clone()
 
-pytestmark = [pytest.mark.executes(run=False), pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+pytestmark = [
+    pytest.mark.executes(run=False),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
+]
 
 mp.prec = 140
 COUNT = 512

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
 X = np.random.default_rng(5).integers(-1000, 1000, (3, 128), dtype="i4")
 

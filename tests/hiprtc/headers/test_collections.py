@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes(reads="row"), pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+pytestmark = [
+    pytest.mark.executes(reads="row"),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
+]
 
 RANDOM = np.random.default_rng(11)
 
@@ -87,6 +90,7 @@ def test_places_of_bits(compiled):
         assert row[4:] == [(1 << lane) - 1, none & ~((1 << lane) - 1)]
 
 
+@pytest.mark.needs("SPIR-V")
 def test_atomics_on_volatile_memory_and_vectors(compiled):
     source = """
         #include <cuda_bf16.h>
@@ -145,6 +149,7 @@ def test_halves_and_bfloats(compiled):
     assert np.array_equal(out[:, 11], near < 0)
 
 
+@pytest.mark.needs("SPIR-V")
 def test_functions_of_clang_for_amds_gpus(compiled):
     source = """extern "C" __global__ void all(int* out) {
         int i = __builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x()
@@ -177,6 +182,7 @@ def test_strings_and_pipelines(compiled):
     assert out.tolist() == [5, 10, 1, 0, 5 + ord("o"), 4020]
 
 
+@pytest.mark.needs("SPIR-V")
 def test_what_nvcc_takes(compiled):
     """Own `complex` and `cuComplex` beside `using namespace std`, `register`, narrowing, `unary_function`."""
     source = """

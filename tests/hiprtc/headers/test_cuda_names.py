@@ -70,6 +70,7 @@ def bfloat16(x):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype("u4").view("f4")
 
 
+@pytest.mark.needs("SPIR-V")
 def test_integers_of_64_bits_to_double_in_a_direction(compiled):
     edges = [0, 1, -1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**62 + 2**8 + 1, -(2**62) - 2**8 - 1]
     x = np.concatenate([np.array(edges, "i8"), RANDOM.integers(-(2**63), 2**63 - 1, 54)])
@@ -85,6 +86,7 @@ def test_integers_of_64_bits_to_double_in_a_direction(compiled):
             assert found == expected, (row, exact)
 
 
+@pytest.mark.needs("SPIR-V")
 def test_packed_integers(compiled):
     x, y = RANDOM.integers(-(2**31), 2**31, (2, 64)).astype("i4")
     out = np.zeros((20, 64), "i4")
@@ -113,6 +115,7 @@ def test_packed_integers(compiled):
         assert np.array_equal(out[row], np.asarray(wanted).astype("i4")), row
 
 
+@pytest.mark.needs("SPIR-V")
 def test_classifications_atomics_and_searches(compiled, values):
     x = values.copy()
     x[:4] = np.nan, np.inf, -np.inf, -0.0
@@ -127,6 +130,7 @@ def test_classifications_atomics_and_searches(compiled, values):
     assert counts.tolist() == [64, 63, 64]
 
 
+@pytest.mark.needs("SPIR-V")
 def test_bfloat16(compiled, values):
     x = values
     out, masks = np.zeros((9, 64), "f4"), np.zeros((2, 64), "u4")

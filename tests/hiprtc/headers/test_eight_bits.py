@@ -71,7 +71,10 @@ extern "C" __global__ void encode(const float* f, const double* d, unsigned char
 """
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "name",  # CUDA's header is forebay's own for clang
+    [pytest.param(name, marks=pytest.mark.needs("SPIR-V")) if name.startswith("nv") else name for name in FORMATS],
+)
 def test_all_codes_and_roundings(compiled, name):
     lib = name[: name.index("_")]
     source = SOURCE.replace("HEADER", "cuda_fp8.h" if lib == "nv" else "hip/hip_fp8.h").replace("__NAME", f"__{name}")

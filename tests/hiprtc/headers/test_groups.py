@@ -43,6 +43,7 @@ extern "C" __global__ void all(const int* x, const double* d, int* out, double* 
 """
 
 
+@pytest.mark.needs("SPIR-V")
 def test_groups(compiled):
     random = np.random.default_rng(3)
     x, d = random.integers(0, 1000, 64, dtype="i4"), random.random(64)
@@ -85,6 +86,7 @@ extern "C" __global__ void all(const unsigned* v, const unsigned long long* w, u
 """
 
 
+@pytest.mark.needs("SPIR-V")
 def test_places_in_sequences_of_random_numbers(compiled):
     random = np.random.default_rng(4)
     v, w = random.integers(0, 2**32, 32, dtype="u4"), random.integers(0, 2**64, 64, dtype="u8")

@@ -5,7 +5,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.executes(reads="one first block"),
-    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "atomics on 64 bits"),
+    pytest.mark.needs("a compiler of its own", "SPIR-V", "atomics on 64 bits"),
 ]
 
 SOURCE = """

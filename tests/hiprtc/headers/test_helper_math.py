@@ -23,7 +23,7 @@ extern "C" __global__ void all(const float3* a, const float3* b, float* out, int
 
 
 @pytest.mark.executes
-@pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.parametrize("header", ["helper_math.h", "cutil_math.h"])
 def test_vectors(compiled, header):
     random, n = np.random.default_rng(11), 32

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 LANE = np.arange(32)
 ROW, AT = LANE & ~15, LANE & 15

@@ -6,7 +6,7 @@ import pytest
 from forebay.hiprtc.clang import INCLUDE
 from forebay.hiprtc.header_names import names
 
-pytestmark = pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")
+pytestmark = pytest.mark.needs("a compiler of its own", "SPIR-V")
 
 WHOLE = """
 #include <iostream>

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes(run=False), pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+pytestmark = [
+    pytest.mark.executes(run=False),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
+]
 
 COUNT = 1 << 16
 ONE = {

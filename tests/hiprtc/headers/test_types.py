@@ -11,7 +11,10 @@ import pytest
 import forebay.hiprtc
 from forebay.core.errors import BuildError
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "halves")]
+pytestmark = [
+    pytest.mark.executes,
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "halves"),
+]
 
 INCLUDE = Path(forebay.hiprtc.__file__).parent / "include"
 
@@ -44,7 +47,7 @@ def test_operators_of_vectors(compiled):
             int2 m = n[threadIdx.x]; m = (m << 2) | make_int2(1, 2); m ^= 8; m = ~m; n[threadIdx.x] = m % 5;
             if (threadIdx.x == 0) {
                 float3 w = body.v + 2; w *= 3; out[4] = make_float4(w.x, w.y, w.z, body.at.w);
-                out[5] = make_float4(body.v == make_float3(1, 2, 3), body.v != body.v, float2(7).y, 0);
+                out[5] = make_float4(body.v == make_float3(1, 2, 3), body.v != body.v, make_float2(7, 7).y, 0);
             }
         }"""
     x = np.arange(16, dtype="f4").reshape(4, 4)
@@ -128,6 +131,13 @@ def test_bfloat16(compiled):
     assert np.array_equal(f, product + (product < 2.5))
 
 
+@pytest.mark.needs("SPIR-V")  # CUDA's vectors have no constructors
+def test_a_vector_of_one_number(compiled):
+    out = np.zeros(4, "f4")
+    compiled('extern "C" __global__ void all(float4* out) { out[0] = float4(7); }').run("all", 1, 1, out)
+    assert out.tolist() == [7] * 4
+
+
 def test_complex(compiled):
     source = """
         #include <cuComplex.h>
@@ -207,6 +217,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.needs("SPIR-V")
 @pytest.mark.parametrize("statement", REFUSED)
 def test_refused_with_the_line(compiled, statement):
     source = f"""extern "C" __global__ void k(float* out, hipTextureObject_t t, int n, int** where) {{
@@ -219,6 +230,7 @@ def test_refused_with_the_line(compiled, statement):
     assert "^" in caught.value.log
 
 
+@pytest.mark.needs("SPIR-V")
 def test_every_header_alone_and_twice(compiled):
     names = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*") if path.is_file())
     assert len(names) > 40

@@ -89,8 +89,8 @@ def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynShar
 
     `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
 
-    CUDA's driver tells. Elsewhere it is 1. It is 0 when the kernel cannot be launched with so many work-items or so much
-    local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
+    CUDA's driver tells. Elsewhere it is 1. It is 0 when the kernel cannot be launched with so many work-items or so
+    much local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
     work-item.
     """
     return groups_per_unit(kernel_of(f), blockSize, dynSharedMemPerBlk)

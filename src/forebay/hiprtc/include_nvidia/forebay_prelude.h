@@ -6,6 +6,8 @@
 // code comes of it.
 #undef __host__
 #define __host__
+// As nvcc takes it, which C++17 has not.
+#define register
 // A function of these headers.
 #define __DEVICE__ __device__ __forceinline__
 

@@ -63,7 +63,7 @@ __host__ __device__ inline float fp8_to_float(unsigned code, fp8_format from) {
     bool is_nan = from.one_zero ? code == 0x80 : size > (from.fraction == 3 ? 0x7eu : 0x7cu);
     if (is_nan)
         return __builtin_bit_cast(float, 0x7fffffffu);
-    float value = __builtin_inff();
+    float value = __builtin_bit_cast(float, 0x7f800000u);
     if (size <= from.largest) {
         unsigned power = size >> from.fraction, fraction = size & ((1u << from.fraction) - 1);
         fraction |= power ? 1u << from.fraction : 0;
@@ -81,7 +81,7 @@ __host__ __device__ inline unsigned char fp8_of(double x, fp8_format to, bool sa
 }
 __host__ __device__ inline __half_raw fp8_to_half(unsigned code, fp8_format from) {
     float value = fp8_to_float(code, from);
-    __half_raw result((_Float16)value);
+    __half_raw result = __float2half_rn(value);
     if (value != value)
         result.x = 0x7fff;
     return result;
@@ -170,7 +170,7 @@ FOREBAY_FP8(__hip_, e5m2_fnuz)
     __host__ __device__ inline unsigned char __##lib##_cvt_halfraw_to_fp8(__half_raw x,                                 \
                                                                           __##lib##_saturation_t saturation,            \
                                                                           __##lib##_fp8_interpretation_t kind) {        \
-        return __forebay::fp8_of((float)(_Float16)x, FORMAT(kind), saturation != 0);                                    \
+        return __forebay::fp8_of(__half2float(__half(x)), FORMAT(kind), saturation != 0);                               \
     }                                                                                                                   \
     template <class T>                                                                                                  \
     __host__ __device__ inline unsigned char __##lib##_cvt_bfloat16raw_to_fp8(                                          \

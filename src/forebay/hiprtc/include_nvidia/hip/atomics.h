@@ -1,48 +1,83 @@
 // Atomic functions that HIP has and CUDA has not.
 #pragma once
 
-#define FOREBAY_MINIMUM(name, type, integer, better)                                                       \
-    __DEVICE__ type name(type* address, type value) {                                                      \
-        integer* place = (integer*)address;                                                                \
-        integer before = *(volatile integer*)place, found, bits;                                           \
-        for (;; before = found) {                                                                          \
-            type old;                                                                                      \
-            memcpy(&old, &before, sizeof(old));                                                            \
-            if (!(value better old))                                                                       \
-                return old;                                                                                \
-            memcpy(&bits, &value, sizeof(bits));                                                           \
-            found = atomicCAS(place, before, bits);                                                        \
-            if (found == before)                                                                           \
-                return old;                                                                                \
-        }                                                                                                  \
+// By comparing and swapping: the smaller or the larger, of numbers with a fraction.
+#define FOREBAY_BETTER(name, type, integer, better, scope)                                                    \
+    __DEVICE__ type name##scope(type* address, type value) {                                                  \
+        integer* place = (integer*)address;                                                                   \
+        integer before = *(volatile integer*)place, found, bits;                                              \
+        for (;; before = found) {                                                                             \
+            type old;                                                                                         \
+            memcpy(&old, &before, sizeof(old));                                                               \
+            if (!(value better old))                                                                          \
+                return old;                                                                                   \
+            memcpy(&bits, &value, sizeof(bits));                                                              \
+            found = atomicCAS##scope(place, before, bits);                                                    \
+            if (found == before)                                                                              \
+                return old;                                                                                   \
+        }                                                                                                     \
     }
-FOREBAY_MINIMUM(atomicMin, float, unsigned, <)
-FOREBAY_MINIMUM(atomicMax, float, unsigned, >)
-FOREBAY_MINIMUM(atomicMin, double, unsigned long long, <)
-FOREBAY_MINIMUM(atomicMax, double, unsigned long long, >)
-#undef FOREBAY_MINIMUM
-
-// `unsigned long` is as wide as the type that CUDA's functions know.
-#define FOREBAY_LONG(name)                                                                                       \
-    __DEVICE__ unsigned long name(unsigned long* address, unsigned long value) {                                 \
-        return name((unsigned long long*)address, (unsigned long long)value);                                    \
+// Of a type with the bits of another one, which CUDA's functions know.
+#define FOREBAY_SWAP(type, integer, scope)                                                                    \
+    __DEVICE__ type atomicCAS##scope(type* address, type compare, type value) {                               \
+        integer old, wanted;                                                                                  \
+        memcpy(&old, &compare, sizeof(old));                                                                  \
+        memcpy(&wanted, &value, sizeof(wanted));                                                              \
+        old = atomicCAS##scope((integer*)address, old, wanted);                                               \
+        memcpy(&compare, &old, sizeof(old));                                                                  \
+        return compare;                                                                                       \
     }
-FOREBAY_LONG(atomicAdd)
-FOREBAY_LONG(atomicMin)
-FOREBAY_LONG(atomicMax)
-FOREBAY_LONG(atomicAnd)
-FOREBAY_LONG(atomicOr)
-FOREBAY_LONG(atomicXor)
-FOREBAY_LONG(atomicExch)
-#undef FOREBAY_LONG
-__DEVICE__ unsigned long atomicCAS(unsigned long* address, unsigned long compare, unsigned long value) {
-    return atomicCAS((unsigned long long*)address, (unsigned long long)compare, (unsigned long long)value);
-}
-__DEVICE__ float atomicSub(float* address, float value) { return atomicAdd(address, -value); }
-__DEVICE__ double atomicSub(double* address, double value) { return atomicAdd(address, -value); }
-__DEVICE__ unsigned long long atomicSub(unsigned long long* address, unsigned long long value) {
-    return atomicAdd(address, 0 - value);
-}
+#define FOREBAY_EXCHANGE(type, integer, scope)                                                                \
+    __DEVICE__ type atomicExch##scope(type* address, type value) {                                            \
+        integer bits;                                                                                         \
+        memcpy(&bits, &value, sizeof(bits));                                                                  \
+        bits = atomicExch##scope((integer*)address, bits);                                                    \
+        memcpy(&value, &bits, sizeof(bits));                                                                  \
+        return value;                                                                                         \
+    }
+#define FOREBAY_AS(name, type, integer, scope)                                                                \
+    __DEVICE__ type name##scope(type* address, type value) {                                                  \
+        return (type)name##scope((integer*)address, (integer)value);                                          \
+    }
+#define FOREBAY_LESS(type, zero, scope)                                                                       \
+    __DEVICE__ type atomicSub##scope(type* address, type value) { return atomicAdd##scope(address, zero - value); }
+// All that an integer of 64 bits has but the smaller and the larger, whose sign matters.
+#define FOREBAY_WIDE(type, scope)                                                                             \
+    FOREBAY_AS(atomicAdd, type, unsigned long long, scope)                                                    \
+    FOREBAY_AS(atomicAnd, type, unsigned long long, scope)                                                    \
+    FOREBAY_AS(atomicOr, type, unsigned long long, scope)                                                     \
+    FOREBAY_AS(atomicXor, type, unsigned long long, scope)                                                    \
+    FOREBAY_AS(atomicExch, type, unsigned long long, scope)                                                   \
+    FOREBAY_SWAP(type, unsigned long long, scope)                                                             \
+    FOREBAY_LESS(type, 0, scope)
+#define FOREBAY_ATOMICS(scope)                                                                                \
+    FOREBAY_BETTER(atomicMin, float, unsigned, <, scope)                                                      \
+    FOREBAY_BETTER(atomicMax, float, unsigned, >, scope)                                                      \
+    FOREBAY_BETTER(atomicMin, double, unsigned long long, <, scope)                                           \
+    FOREBAY_BETTER(atomicMax, double, unsigned long long, >, scope)                                           \
+    FOREBAY_WIDE(long, scope)                                                                                 \
+    FOREBAY_WIDE(unsigned long, scope)                                                                        \
+    FOREBAY_WIDE(long long, scope)                                                                            \
+    FOREBAY_AS(atomicMin, long, long long, scope)                                                             \
+    FOREBAY_AS(atomicMax, long, long long, scope)                                                             \
+    FOREBAY_AS(atomicMin, unsigned long, unsigned long long, scope)                                           \
+    FOREBAY_AS(atomicMax, unsigned long, unsigned long long, scope)                                           \
+    FOREBAY_LESS(unsigned long long, 0, scope)                                                                \
+    FOREBAY_LESS(float, -0.0f, scope)                                                                         \
+    FOREBAY_LESS(double, -0.0, scope)                                                                         \
+    FOREBAY_SWAP(float, unsigned, scope)                                                                      \
+    FOREBAY_SWAP(double, unsigned long long, scope)                                                           \
+    FOREBAY_EXCHANGE(double, unsigned long long, scope)
+FOREBAY_ATOMICS()
+FOREBAY_ATOMICS(_block)
+FOREBAY_ATOMICS(_system)
+#undef FOREBAY_ATOMICS
+#undef FOREBAY_WIDE
+#undef FOREBAY_LESS
+#undef FOREBAY_AS
+#undef FOREBAY_EXCHANGE
+#undef FOREBAY_SWAP
+#undef FOREBAY_BETTER
 
 #define FOREBAY_ALIAS(name, function)            \
     template <class T, class U>                  \

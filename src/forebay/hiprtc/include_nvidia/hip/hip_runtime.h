@@ -57,6 +57,7 @@
 #include <hip/math_overloads.h>
 #include <hip/hip_vector_types.h>
 #include <hip/warps.h>
+#include <hip/device/bits.h>
 #include <hip/atomics.h>
 #include <hip/hip_runtime_api.h>
 #include <hip/host_functions.h>

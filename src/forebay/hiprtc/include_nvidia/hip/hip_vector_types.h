@@ -87,6 +87,19 @@ FOREBAY_OPERATOR(<<)
 FOREBAY_OPERATOR(>>)
 #undef FOREBAY_OPERATOR
 FOREBAY_V __DEVICE__ constexpr V operator-(V a) { return __forebay::filled<V>(0) - a; }
+FOREBAY_V __DEVICE__ constexpr V operator~(V a) { return a ^ T(~T(0)); }
+FOREBAY_V __DEVICE__ constexpr V& operator++(V& a) { return a += T(1); }
+FOREBAY_V __DEVICE__ constexpr V& operator--(V& a) { return a -= T(1); }
+FOREBAY_V __DEVICE__ constexpr V operator++(V& a, int) {
+    V before = a;
+    ++a;
+    return before;
+}
+FOREBAY_V __DEVICE__ constexpr V operator--(V& a, int) {
+    V before = a;
+    --a;
+    return before;
+}
 FOREBAY_V __DEVICE__ constexpr bool operator==(const V& a, const V& b) {
     bool same = a.x == b.x;
     if constexpr (N > 1)

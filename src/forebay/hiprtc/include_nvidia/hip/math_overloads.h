@@ -27,6 +27,9 @@ template <class T, class U> struct same { enum { value = 0 }; };
 template <class T> struct same<T, T> { enum { value = 1 }; };
 }
 
+__DEVICE__ float powif(float x, int n) { return powf(x, float(n)); }
+__DEVICE__ double powi(double x, int n) { return pow(x, double(n)); }
+
 #define FOREBAY_OF_ONE(name)                                                                                        \
     template <class T, class... None>                                                                               \
     __DEVICE__ typename __forebay::only_if<__forebay::number<T>::integral && sizeof...(None) == 0, double>::type    \

@@ -10,6 +10,8 @@ __DEVICE__ unsigned __lane_id() {
     return lane;
 }
 
+#include <hip/device/lane_masks.h>
+
 #define FOREBAY_SHUFFLE(name, type)                                                              \
     template <class T>                                                                           \
     __DEVICE__ T name(T value, type lane, int width = 32) {                                      \
@@ -34,3 +36,8 @@ __DEVICE__ int __all(int predicate) { return __all_sync(__activemask(), predicat
 __DEVICE__ int __any(int predicate) { return __any_sync(__activemask(), predicate); }
 __DEVICE__ unsigned long long __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
 __DEVICE__ unsigned long long __ballot64(int predicate) { return __ballot(predicate); }
+
+template <class T>
+__DEVICE__ unsigned long long __match_any(T value) { return __match_any_sync(__activemask(), value); }
+template <class T>
+__DEVICE__ unsigned long long __match_all(T value, int* all) { return __match_all_sync(__activemask(), value, all); }

@@ -9,11 +9,7 @@ static constexpr int warpSize = 32;
 
 __DEVICE__ unsigned __lane_id() { return (unsigned)__builtin_spirv_subgroup_local_invocation_id(); }
 
-__DEVICE__ unsigned long long __lanemask_eq() { return 1ull << __lane_id(); }
-__DEVICE__ unsigned long long __lanemask_lt() { return __lanemask_eq() - 1; }
-__DEVICE__ unsigned long long __lanemask_le() { return __lanemask_lt() | __lanemask_eq(); }
-__DEVICE__ unsigned long long __lanemask_gt() { return 0xffffffffull & ~__lanemask_le(); }
-__DEVICE__ unsigned long long __lanemask_ge() { return 0xffffffffull & ~__lanemask_lt(); }
+#include <hip/device/lane_masks.h>
 
 // -- shuffles
 
