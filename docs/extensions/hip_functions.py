@@ -9,7 +9,7 @@ from docutils.statemachine import StringList
 from forebay import hip
 from forebay.hip.table import DRIVERS, table
 
-NAMES = {"level_zero": "Level Zero", "opencl": "OpenCL", "sycl": "SYCL"}
+NAMES = {"cuda": "CUDA", "level_zero": "Level Zero", "opencl": "OpenCL", "sycl": "SYCL"}
 
 
 def what_it_does(name):
@@ -21,10 +21,12 @@ def what_it_does(name):
 
 def where(row):
     """On which drivers a function works, in as few words as possible."""
-    said = dict(zip(DRIVERS, row.drivers, strict=True))
-    if len(set(said.values())) == 1:
-        return next(iter(said.values()))
-    return "; ".join(f"{NAMES[driver]}: {word}" for driver, word in said.items())
+    drivers = {}
+    for driver, word in zip(DRIVERS, row.drivers, strict=True):
+        drivers.setdefault(word, []).append(NAMES[driver])
+    if len(drivers) == 1:
+        return next(iter(drivers))
+    return "; ".join(f"{', '.join(named)}: {word}" for word, named in drivers.items())
 
 
 class HipFunctions(Directive):

@@ -136,9 +136,12 @@ def on_drivers(states: dict[str, str]) -> str:
         colour = "green" if state == "yes" else "red" if state in ("no", "–") else "yellow"
         return f"[{colour}]{escape(state)}[/]"
 
-    if len(set(states.values())) == 1:
-        return coloured(next(iter(states.values())))
-    return " · ".join(f"{driver}: {coloured(state)}" for driver, state in states.items())
+    drivers: dict[str, list[str]] = {}
+    for driver, state in states.items():
+        drivers.setdefault(state, []).append(driver)
+    if len(drivers) == 1:
+        return coloured(next(iter(drivers)))
+    return " · ".join(f"{', '.join(named)}: {coloured(state)}" for state, named in drivers.items())
 
 
 @commands.group()

@@ -174,5 +174,5 @@ def test_what_there_is_of_hip():
     assert "textures have one level" in every
     for row in rows:
         assert row["name"] in every
-        assert set(row) == {"chapter", "name", "level_zero", "opencl", "sycl"}
+        assert set(row) == {"chapter", "name", "cuda", "level_zero", "opencl", "sycl"}
     assert {row["name"]: row["opencl"] for row in rows}["hipStreamCreate"] == "yes"

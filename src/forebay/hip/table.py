@@ -9,7 +9,7 @@ from forebay.hip.functions.unavailable import SUBJECTS
 
 __all__ = ["Row", "chapter_of", "table"]
 
-DRIVERS = ("level_zero", "opencl", "sycl")
+DRIVERS = ("cuda", "level_zero", "opencl", "sycl")
 
 # The functions of HIP 7.2 by chapter, without "hip". The chapters of those in `functions.unavailable` are its subjects.
 _CHAPTERS = {
@@ -125,13 +125,13 @@ CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, 
     subject.name: tuple(name for name, _ in subject.outputs()) for subject in SUBJECTS
 }
 
-NO = ("no", "no", "no")
+NO = ("no",) * 4
 _SYMBOLS = (
     *CHAPTERS["variables"],
     "hipLibraryGetGlobal",
     *(name for name in CHAPTERS["graphs"] if name.endswith("Symbol")),
 )
-EVERYWHERE = ("yes", "yes", "yes")
+EVERYWHERE = ("yes",) * 4
 FINE_GRAINED = "with fine-grained SVM"
 # Texture references are variables.
 _BOUND = (
@@ -143,52 +143,56 @@ _BOUND = (
     "hipUnbindTexture",
     *(name for name in CHAPTERS["textures"] if name.startswith("hipTexRef")),
 )
-# What a driver or a device may lack; level_zero, opencl, sycl.
-CONDITIONS: dict[str, tuple[str, str, str]] = {
-    "hipMallocManaged": ("yes", FINE_GRAINED, "with shared USM"),
+# What a driver or a device may lack, in the order of DRIVERS.
+CONDITIONS: dict[str, tuple[str, str, str, str]] = {
+    "hipMallocManaged": ("yes", "yes", FINE_GRAINED, "with shared USM"),
     **dict.fromkeys(("hipHostMalloc", "hipHostAlloc", "hipMallocHost", "hipMemAllocHost"),
-                    ("yes", f"{FINE_GRAINED}; else for copies only", "yes")),
-    "hipStreamCreateWithPriority": ("yes", "with cl_khr_priority_hints, else one priority", "one priority"),
+                    ("yes", "yes", f"{FINE_GRAINED}; else for copies only", "yes")),
+    "hipStreamCreateWithPriority": ("yes", "yes", "with cl_khr_priority_hints, else one priority", "one priority"),
     **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx", "hipModuleLoadFatBinary",
                      "hipLibraryLoadData", "hipLibraryLoadFromFile"),
-                    ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
-    "hipModuleLaunchKernel": ("yes", "yes", "structures and local memory with a newer dpctl"),
-    "hipModuleGetGlobal": ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),
+                    ("OpenCL C, PTX and cubins", "OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
+    "hipModuleLaunchKernel": ("yes", "yes", "yes", "structures and local memory with a newer dpctl"),
+    "hipModuleGetGlobal": ("yes", "yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),
     **dict.fromkeys(("hipStreamStepBegin", "hipStreamStepEnd"),
-                    ("one driver call for a run of launches", "each launch at once", "each launch at once")),
-    **dict.fromkeys(("hipStreamWaitValue32", "hipStreamWaitValue64"), ("by the host",) * 3),
-    **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
+                    ("one driver call for a run of launches", "one driver call for a run of launches",
+                     "each launch at once", "each launch at once")),
+    **dict.fromkeys(("hipStreamWaitValue32", "hipStreamWaitValue64"), ("by the host",) * 4),
+    **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 4),
     **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync", "hipMemcpy3D",
                      "hipMemcpy3DAsync", "hipMemset3D", "hipMemset3DAsync", "hipMemcpyParam2D"),
-                    ("one command a row",) * 3),
+                    ("one command a row",) * 4),
     **dict.fromkeys(("hipGraphAddMemcpyNode", "hipGraphAddMemsetNode", "hipGraphMemcpyNodeSetParams",
-                     "hipGraphMemsetNodeSetParams"), ("one command a row",) * 3),
+                     "hipGraphMemsetNodeSetParams"), ("one command a row",) * 4),
     **dict.fromkeys(("hipGraphKernelNodeGetParams", "hipGraphMemcpyNodeGetParams", "hipGraphMemsetNodeGetParams",
-                     "hipGraphHostNodeGetParams"), ("of nodes that were not captured",) * 3),
-    "hipGraphChildGraphNodeGetGraph": ("a copy",) * 3,
-    "hipDeviceGraphMemTrim": ("nothing to do",) * 3,
-    **dict.fromkeys(CHAPTERS["arrays"], ("yes", "with SPIR-V", "yes")),
-    **dict.fromkeys(CHAPTERS["textures"], ("in software", "in software, with SPIR-V", "in software")),
-    **dict.fromkeys(_BOUND, ("in software", "in software, with clGetDeviceGlobalVariablePointerINTEL", "no")),
+                     "hipGraphHostNodeGetParams"), ("of nodes that were not captured",) * 4),
+    "hipGraphChildGraphNodeGetGraph": ("a copy",) * 4,
+    "hipDeviceGraphMemTrim": ("nothing to do",) * 4,
+    **dict.fromkeys(CHAPTERS["arrays"], ("yes", "yes", "with SPIR-V", "yes")),
+    **dict.fromkeys(CHAPTERS["textures"], ("in software", "in software", "in software, with SPIR-V", "in software")),
+    **dict.fromkeys(_BOUND, ("in software", "in software", "in software, with clGetDeviceGlobalVariablePointerINTEL", "no")),
     **dict.fromkeys(("hipCreateChannelDesc", "hipDeviceGetTexture1DLinearMaxWidth"), EVERYWHERE),
     **dict.fromkeys(("hipHostRegister", "hipHostGetDevicePointer"),
-                    ("for copies only", "on CPUs; else for copies only", "for copies only")),
-    **dict.fromkeys(("hipFuncGetAttributes", "hipFuncGetAttribute"), ("yes", "yes", "no sizes of shared memory")),
+                    ("for copies only", "for copies only", "on CPUs; else for copies only", "for copies only")),
+    **dict.fromkeys(("hipFuncGetAttributes", "hipFuncGetAttribute"), ("yes", "yes", "yes", "no sizes of shared memory")),
     **dict.fromkeys(("hipLaunchCooperativeKernel", "hipModuleLaunchCooperativeKernel"),
-                    ("as many groups as the driver says", "a group for each compute unit, on CPUs one less",
+                    ("as many groups as the driver says", "as many groups as the driver says",
+                     "a group for each compute unit, on CPUs one less",
                      "a group for each compute unit, on CPUs one less")),
-    **dict.fromkeys(_SYMBOLS, ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no")),
+    **dict.fromkeys(_SYMBOLS, ("yes", "yes", "with clGetDeviceGlobalVariablePointerINTEL", "no")),
+    **dict.fromkeys((name for name in CHAPTERS["modules"] if "Occupancy" in name),
+                    ("by the driver's answer", *("one group for each compute unit",) * 3)),
     **dict.fromkeys(("hipMemPrefetchAsync", "hipMemPrefetchAsync_v2", "hipMemAdvise", "hipMemAdvise_v2",
-                     "hipStreamAttachMemAsync"), ("remembered",) * 3),
+                     "hipStreamAttachMemAsync"), ("remembered",) * 4),
     **dict.fromkeys(("hipDeviceSetLimit", "hipDeviceSetCacheConfig", "hipDeviceSetSharedMemConfig",
-                     "hipFuncSetAttribute", "hipFuncSetCacheConfig", "hipFuncSetSharedMemConfig"), ("ignored",) * 3),
+                     "hipFuncSetAttribute", "hipFuncSetCacheConfig", "hipFuncSetSharedMemConfig"), ("ignored",) * 4),
     **dict.fromkeys(("hipDeviceCanAccessPeer", "hipDeviceEnablePeerAccess", "hipDeviceDisablePeerAccess"),
-                    ("no device can",) * 3),
+                    ("no device can",) * 4),
     **dict.fromkeys((name for subject in SUBJECTS for name, _ in subject.outputs()), NO),
-    **dict.fromkeys(("hipGraphAddEventRecordNode", "hipGraphAddEventWaitNode"), ("cuts the graph",) * 3),
-    "hipGraphLaunch": ("one driver call, up to a host function", "a compiled loop", "a compiled loop"),
+    **dict.fromkeys(("hipGraphAddEventRecordNode", "hipGraphAddEventWaitNode"), ("cuts the graph",) * 4),
+    "hipGraphLaunch": ("one driver call, up to a host function", "one driver call, up to a host function", "a compiled loop", "a compiled loop"),
 }  # fmt: skip
-MISSING = ("–", "–", "–")
+MISSING = ("–",) * 4
 
 
 @dataclass(frozen=True)
