@@ -6,11 +6,18 @@ import pytest
 from click.testing import CliRunner
 
 from forebay.hiprtc.clang import find_clang
+from forebay.queues.drivers.selection import VARIABLE
 from tests import hip_collections
 from tests.helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
 from tests.helpers.hip_instances import Instances
 from tests.helpers.hip_sources import Collection, guessed, host_functions, items, strings_of, with_types, without
 from tests.hip_collections import scoped
+
+
+def run(arguments, device):
+    """The program's result; it chooses a device for its whole process, which ends with the call here."""
+    return CliRunner(env={VARIABLE: device.name}).invoke(hip_collections.main, [*arguments, "--device", device.name])
+
 
 PROGRAM = r"""
 #include <cstdio>
@@ -130,7 +137,7 @@ def test_declarations_of_another_file_in_their_order(tmp_path, device, monkeypat
     monkeypatch.setenv("FOREBAY_DEVICE", device.name)
     (tmp_path / "types.h").write_text("typedef float real;\ntypedef real field;\n#define SIZE 4\n")
     (tmp_path / "kernel.cu").write_text("__global__ void k(field* x) { x[SIZE] = 1; }\n")
-    done = CliRunner().invoke(hip_collections.main, [str(tmp_path), "--device", device.name])
+    done = run([str(tmp_path)], device)
     assert done.exit_code == 0, done.output
 
 
@@ -144,10 +151,10 @@ def test_table(folder, device, monkeypatch):
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])
     monkeypatch.setenv("FOREBAY_DEVICE", device.name)
-    done = CliRunner().invoke(hip_collections.main, [str(folder), "--device", device.name, "--at-least", "99"])
+    done = run([str(folder), "--at-least", "99"], device)
     assert done.exit_code == 1
     assert "3 kernels: 2 loads, 1 does not compile" in done.output
     assert "assembly of a GPU" in done.output
     assert "of those that need nothing of the causes with a name 100.0 % load" in done.output
-    done = CliRunner().invoke(hip_collections.main, [str(folder), "--only", "page", "--device", device.name])
+    done = run([str(folder), "--only", "page"], device)
     assert done.exit_code == 0, done.output
