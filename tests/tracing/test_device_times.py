@@ -119,9 +119,22 @@ def test_the_devices_clock_is_related_to_the_hosts(path, device, program, buffer
     trace = Trace(path)
     before, after = [each for each in trace.host if each["name"] == "Queue.finish"]
     (launch,) = ran(trace, queue)
-    assert launch["ts"] >= end_of(before) - CLOCKS
-    assert end_of(launch) <= end_of(after) + CLOCKS
-    assert trace.about["device times"]["known within, µs"] >= 0
+    within = trace.about["device times"]["known within, µs"]
+    assert within >= 0
+    assert launch["ts"] >= end_of(before) - within - CLOCKS
+    assert end_of(launch) <= end_of(after) + within + CLOCKS
+
+
+def test_a_device_that_never_answers_has_no_times(path, device, program, buffer, monkeypatch):
+    """It is so busy that no clock of its own is known; the rest of the trace is there."""
+    monkeypatch.setattr(device_times.calls, "mark_time", lambda *arguments: None)
+    with fb.trace(path, device_times=True):
+        queue = device.queue(blocking=False)
+        queue.launch(program["add"], 10, 10, buffer, 1)
+        queue.finish()
+    trace = Trace(path)
+    assert ran(trace, queue) == []
+    assert [each["name"] for each in trace.host if each["name"] == "Queue.finish"] == ["Queue.finish"]
 
 
 def test_a_graph_and_a_step_have_times(path, device, program, buffer, really):

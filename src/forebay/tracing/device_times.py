@@ -11,7 +11,7 @@ import os
 import threading
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -28,6 +28,7 @@ EVERY = 10.0  # seconds: the clock of some devices wraps after minutes, and CUDA
 APART = 1.0  # seconds between references that say how fast the clocks run: each is known to some microseconds only
 TRIES = 5  # of which the one that is known best counts
 PATIENCE = 200_000  # times that the driver is asked whether an event is signalled
+LAST_PATIENCE = 50 * PATIENCE  # a second or two: without any reference all times would be lost
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,10 @@ class DeviceTimes:
                 self._take(driver.context_handle)
         return True
 
-    def _take(self, context: int) -> None:
+    def _take(self, context: int, patience: int = PATIENCE) -> None:
         """Take a reference: the one of several that is known best."""
         driver, _, handle = self._drivers[context]
-        marks = (calls.mark_time(driver.table, handle, PATIENCE) for _ in range(TRIES))
+        marks = (calls.mark_time(driver.table, handle, patience) for _ in range(TRIES))
         marked = takewhile(lambda mark: mark is not None, marks)  # a device that is busy is not asked again and again
         found = sorted((each for each in marked if each is not None), key=lambda each: each[2] - each[1])
         for event, _, _ in found[1:]:
@@ -141,7 +142,7 @@ class DeviceTimes:
             return {}
         with self._lock:
             for context in self._drivers:
-                self._take(context)
+                self._take(context, PATIENCE if self._events[context] else LAST_PATIENCE)
             read = calls.read_all_times()
             clocks = {context: self._clock(context, speed) for context in self._drivers}
             by_reference = {
@@ -162,9 +163,10 @@ class DeviceTimes:
         table = self._drivers[context][0].table
         positions: list[float] = []
         events = self._events[context]
-        for (_, event, *_), earlier in zip(events, [None, *events[:-1]], strict=True):
-            between = calls.elapsed(table, earlier[1], event) if earlier is not None else 0.0
-            positions.append((positions[-1] if positions else 0.0) + (between or 0.0))
+        if events:  # a device that was busy all the time has none
+            positions.append(0.0)
+        for (_, earlier, *_), (_, event, *_) in pairwise(events):
+            positions.append(positions[-1] + (calls.elapsed(table, earlier, event) or 0.0))
         return Clock(
             [Reference(*event[2:], position) for event, position in zip(events, positions, strict=True)], speed
         )
