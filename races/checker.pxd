@@ -39,7 +39,6 @@ cdef bint goes_on() noexcept
 cdef void withdraw(vector[Use]& uses) noexcept  # it was not submitted after all
 cdef int on_host(DeviceState* device, vector[Use]& uses) except -1  # what the host does at once
 cdef int made(Uses* uses, uint64_t nbytes) except -1
-cdef int begin_life(object queue, QueueState* state, Uses* uses) except -1  # memory that is handed out again
 
 # Order
 # A record; `kept` is given back by `drop_point`

@@ -280,12 +280,6 @@ cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const 
     return 0
 
 
-cdef int begin_life(object queue, QueueState* state, Uses* uses) except -1:
-    come_after_uses(queue, state, uses, False)
-    engine.memory_of(uses).uses.clear()
-    return 0
-
-
 cdef int made(Uses* uses, uint64_t nbytes) except -1:
     """Note the line that makes memory."""
     cdef uint32_t line = line_of_program()

@@ -14,7 +14,7 @@
 
 namespace races {
 
-enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16 };
+enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16, GIVEN = 32 };
 enum Overlap { APART, MAYBE, SHARED };
 
 constexpr size_t MOST_USES = 128;  // of one piece of memory; what is older is forgotten
@@ -301,6 +301,7 @@ class Engine {
             Memory& memory = place->second;
             for (auto& first : memory.uses) {
                 if (!((first.flags | use.flags) & WRITES)) continue;
+                if (first.flags & use.flags & GIVEN) continue;  // what they were given is judged by itself
                 if (is_ordered(first, queue ? queue->past : none, queue ? queue->id : 0)) continue;
                 Overlap shared = overlap(first, use);
                 if (shared == APART) continue;
@@ -319,7 +320,7 @@ class Engine {
         return later.queue == earlier.queue && later.lo <= earlier.lo && earlier.hi <= later.hi
             && (!later.pitch || (later.pitch == earlier.pitch && later.width == earlier.width && later.lo == earlier.lo))
             && (!later.choice || later.choice == earlier.choice) && (later.flags & WRITES) >= (earlier.flags & WRITES)
-            && (later.flags & ATOMIC) <= (earlier.flags & ATOMIC) && strength(later) >= strength(earlier);
+            && !(later.flags & ~earlier.flags & (ATOMIC | GIVEN)) && strength(later) >= strength(earlier);
     }
 
     static int strength(const Use& use) {

@@ -13,6 +13,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         DOUBTFUL  # nobody knows whether there is such a use
         DECLARED  # by `Kernel.reads` or `Kernel.writes`
         ATOMIC  # by atomic operations only
+        GIVEN  # of memory that a launch was given, beside one that may use any
 
     cdef enum Overlap:
         APART

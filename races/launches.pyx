@@ -21,7 +21,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport named, use_of, what_of
-from forebay.races.engine cimport ATOMIC, DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
+from forebay.races.engine cimport ATOMIC, DECLARED, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Use
 
 if TYPE_CHECKING:
     from forebay.queues.memory.strided import StridedView
@@ -224,7 +224,7 @@ cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
         all_of_it.uses, 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
         named("launch", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
     if not kernel.follows:
-        use.choice = 1  # two that follow nothing cannot meet there
+        use.flags |= GIVEN  # two that follow nothing cannot meet there
     uses.push_back(use)
     return 0
 

@@ -27,7 +27,7 @@ from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    begin_life, command, drop_point, host_function, is_checked, note_point, wait_for_point, withdraw
+    come_after_uses, command, drop_point, host_function, is_checked, note_point, wait_for_point, withdraw
 )
 from forebay.races.engine cimport Use
 from forebay.races.graphs cimport check_nodes
@@ -306,8 +306,9 @@ cdef class ExecutableGraph:
         works = self.current()
         wait_for_point(on, on.state, self.seen)  # the launch before
         for work in works:
-            if type(work) is MemoryWork and (<Work> work).kind == "alloc":
-                begin_life(on, on.state, (<MemoryWork> work).buffer.allocation.uses)
+            if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
+                    self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
+                come_after_uses(on, on.state, (<MemoryWork> work).buffer.allocation.uses, False)
         add_nodes(works, self.ordered, uses, owners)
         command(on, on.state, uses)
         try:

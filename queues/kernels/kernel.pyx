@@ -205,7 +205,8 @@ cdef class Kernel:
         if not 1 <= len(extents) <= 3 or not all(1 <= n <= most for n, most in zip(extents, axes, strict=False)) or (
                 math.prod(extents) > self.max_block):
             raise InvalidArgumentError(
-                f"kernel {self.name!r} cannot have a block of {block}: 1 to {self.max_block} work-items, at most {axes}")
+                f"kernel {self.name!r} cannot have a block of {block}: 1 to {self.max_block} work-items, each at most "
+                f"{axes}")
         return self.native.groups_at_once((*extents, 1, 1)[:3], read_bytes(local_bytes, "local_bytes"))
 
     def _create(self) -> int:

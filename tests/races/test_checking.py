@@ -14,6 +14,7 @@ from tests.helpers.observer import EXECUTES
 from tests.helpers.processes import python
 
 SIZE = 64
+LARGE = 1 << 20  # what the pool has no room for beside it
 GRID = SIZE // 16, 16
 
 
@@ -412,6 +413,22 @@ def test_what_follows_a_wait_for_a_value_is_possible(device, queues, found):
     assert found() == ()
     (race,) = device.possible_races
     assert "wait for a value" in race.basis[-1]
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_queue_that_was_seen_empty_is_done(device, kernels, queues, found, seen):
+    """What forebay finds out for itself, here for memory that was freed, orders nothing."""
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.launch(kernels["scale"], *GRID, x, 2.0)
+    a.free(a.alloc(LARGE))
+    kept = []  # or the queue would get these again
+    while a.completed < a.epoch:
+        kept.append(b.alloc(LARGE))
+    assert not seen or a.empty
+    b.launch(kernels["scale"], *GRID, x, 3.0)
+    assert len(found()) == (not seen)
 
 
 def test_an_event_that_was_waited_for_says_nothing_of_later_commands(device, queues, found):

@@ -141,3 +141,44 @@ def test_a_graph_within_a_graph(device, kernels, found):
     outer.add_fill(x, 1)
     outer.instantiate()
     assert len(found()) == 1
+
+
+@pytest.fixture
+def launched(queues, kernels):
+    """``launched(auto_free)``: a graph that allocates memory, launched on the first queue, after which the second uses
+    the memory; with the memory.
+    """
+
+    def launch(auto_free):
+        a, b, _ = queues
+        with a.capture() as graph:
+            memory = a.alloc(SIZE)
+            a.launch(kernels["scale"], *GRID, memory, 2.0)
+        executable = graph.instantiate(auto_free=auto_free)
+        executable.launch(a)
+        b.wait(a)
+        b.launch(kernels["scale"], *GRID, memory, 3.0)
+        return executable, memory
+
+    return launch
+
+
+def test_memory_that_a_launch_takes_back_by_itself(queues, launched, found):
+    a, _, _ = queues
+    executable, _ = launched(auto_free=True)
+    executable.launch(a)
+    races = found()
+    assert races
+    assert {race.missing for race in races} == {"a.wait(b)"}
+
+
+def test_memory_that_was_freed_before_the_graph_allocates_it_again(device, queues, kernels, launched, found):
+    """The launch comes after the free, and so after all that the queue of the free was given before."""
+    a, b, _ = queues
+    executable, memory = launched(auto_free=False)
+    other = device.empty(SIZE)
+    b.launch(kernels["scale"], *GRID, other, 2.0)
+    b.free(memory)
+    executable.launch(a)
+    a.launch(kernels["scale"], *GRID, other, 3.0)
+    assert found() == ()

@@ -54,6 +54,15 @@ def test_a_row_and_a_piece(device, queues, found, start, races):
     assert len(found()) == races
 
 
+@pytest.mark.parametrize(("start", "races"), [(0, 1), (31, 1), (32, 0), (63, 0)])
+def test_what_is_read_backwards(device, queues, found, start, races):
+    a, b, _ = queues
+    x = device.empty(SIZE)
+    a.copy(x[31::-1], device.empty(32))
+    b.fill(x[start : start + 1], 2)
+    assert len(found()) == races
+
+
 def test_rows_of_two_pitches_are_possible(device, queues, found):
     a, b, _ = queues
     x = device.empty(64, "u1")
@@ -78,6 +87,24 @@ def test_a_part_chosen_in_the_kernel_is_possible(device, kernels, queues, found)
     device.finish()
     a.launch(kernels["part"], 2, 16, x, 0)
     b.fill(x, 1)  # every part
+    assert len(found()) == 1
+
+
+def test_a_part_chosen_by_a_structure_is_possible(device, queues, found):
+    a, b, _ = queues
+    try:
+        kernel = device.program(
+            "typedef struct { int at, step; } Part;"
+            "kernel void of(global float *y, const Part p) { y[p.at + p.step * get_global_id(0)] = 1; }"
+        )["of"]
+        parts = [np.array((at, 1), dtype=[("at", "i4"), ("step", "i4")])[()] for at in (0, 32)]
+        x, before = device.empty(SIZE), len(device.possible_races)
+        a.launch(kernel, 2, 16, x, parts[0])
+    except fb.NotSupportedError as error:
+        pytest.skip(str(error))
+    b.launch(kernel, 2, 16, x, parts[1])
+    assert (len(found()), len(device.possible_races)) == (0, before + 1)
+    b.launch(kernel, 2, 16, x, parts[0])
     assert len(found()) == 1
 
 
@@ -171,6 +198,10 @@ def test_a_kernel_that_follows_pointers_may_use_any_memory(device, kernels, queu
     assert found() == ()
     (race,) = device.possible_races[before:]
     assert "pointers" in race.basis[-1]
+    device.finish()
+    for queue in (a, b):  # these know their memory
+        queue.launch(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
+    assert len(device.possible_races) == before + 1
 
 
 def test_a_kernel_that_follows_pointers_is_no_matter_of_later_devices():
