@@ -14,7 +14,7 @@
 
 namespace races {
 
-enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16, GIVEN = 32 };
+enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16, GIVEN = 32, REPLACED = 64 };
 enum Overlap { APART, MAYBE, SHARED };
 
 constexpr size_t MOST_USES = 128;  // of one piece of memory; what is older is forgotten
@@ -336,7 +336,9 @@ class Engine {
             && !later.pitch && !earlier.pitch && later.lo <= earlier.hi && earlier.lo <= later.hi;
     }
 
+    // Appends the uses that these stand for to them, for `withdraw`.
     void note(Queue& queue, std::vector<Use>& uses, uint32_t line) {
+        std::vector<Use> noted, own, replaced;
         if (queue.observed) queue.epoch++;
         queue.observed = false;
         for (auto& use : uses) {
@@ -344,41 +346,64 @@ class Engine {
             use.epoch = queue.epoch;
             use.line = line;
             use.past = queue.past;
+            Use kept = use;
+            replace(noted, kept, own);
+            noted.push_back(std::move(kept));
+        }
+        for (auto& use : noted) replace(memory_of(use.memory).uses, use, replaced);
+        for (auto& use : noted) {
             Memory& memory = memory_of(use.memory);
             memory.nbytes = std::max(memory.nbytes, use.hi);
-            auto& there = memory.uses;
-            Use kept = use;
-            size_t left = 0;
-            for (size_t i = 0; i < there.size(); i++) {
-                if (stands_for(kept, there[i]) || there[i].epoch <= waited_for(there[i].queue)) continue;
-                if (continues(kept, there[i])) {
-                    kept.lo = std::min(kept.lo, there[i].lo);
-                    kept.hi = std::max(kept.hi, there[i].hi);
-                    continue;
-                }
-                if (left != i) there[left] = std::move(there[i]);
-                left++;
-            }
-            there.resize(left);
-            if (there.size() >= MOST_USES) {
-                size_t many = MOST_USES / 4;
-                for (size_t i = 0; i < many; i++)
-                    memory.forgotten = joined(
-                        memory.forgotten, Moment{there[i].past, there[i].queue, there[i].epoch, there[i].line});
-                there.erase(there.begin(), there.begin() + many);
-                forgotten += many;
-            }
-            there.push_back(std::move(kept));
+            if (memory.uses.size() >= MOST_USES) forget_oldest(memory);
+            memory.uses.push_back(std::move(use));
+        }
+        for (auto& use : replaced) {
+            use.flags |= REPLACED;
+            uses.push_back(std::move(use));
         }
         if (memories.size() > sweep_memories) forget_waited();
     }
 
-    // The command was not submitted after all. What it stood for is forgotten with it.
+    // Takes those out that a use stands for. It grows where it continues one.
+    void replace(std::vector<Use>& there, Use& by, std::vector<Use>& replaced) {
+        size_t left = 0;
+        for (size_t i = 0; i < there.size(); i++) {
+            if (there[i].epoch <= waited_for(there[i].queue)) continue;
+            bool same = there[i].memory == by.memory;
+            if (same && continues(by, there[i])) {
+                by.lo = std::min(by.lo, there[i].lo);
+                by.hi = std::max(by.hi, there[i].hi);
+            } else if (!same || !stands_for(by, there[i])) {
+                if (left != i) there[left] = std::move(there[i]);
+                left++;
+                continue;
+            }
+            replaced.push_back(std::move(there[i]));
+        }
+        there.resize(left);
+    }
+
+    void forget_oldest(Memory& memory) {
+        size_t many = MOST_USES / 4;
+        for (size_t i = 0; i < many; i++) {
+            Use& use = memory.uses[i];
+            memory.forgotten = joined(memory.forgotten, Moment{use.past, use.queue, use.epoch, use.line});
+        }
+        memory.uses.erase(memory.uses.begin(), memory.uses.begin() + many);
+        forgotten += many;
+    }
+
+    // The command was not submitted after all. What it stood for is there again.
     void withdraw(const std::vector<Use>& uses) {
         for (auto& use : uses) {
             auto place = memories.find(use.memory);
             if (place == memories.end()) continue;
             auto& there = place->second.uses;
+            if (use.flags & REPLACED) {  // these come last
+                there.push_back(use);
+                there.back().flags &= ~REPLACED;
+                continue;
+            }
             there.erase(
                 std::remove_if(there.begin(), there.end(), [&](const Use& each) {
                     return each.queue == use.queue && each.epoch == use.epoch && each.line == use.line
