@@ -202,6 +202,11 @@ def test_a_kernel_that_follows_pointers_may_use_any_memory(device, kernels, queu
     for queue in (a, b):  # these know their memory
         queue.launch(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
     assert len(device.possible_races) == before + 1
+    a.launch(follower, *GRID, device.empty(SIZE), device.empty(SIZE))
+    a.launch(kernels["scale"], *GRID, device.empty(SIZE), 2.0)  # does not stand for it
+    told = len(device.possible_races)
+    b.launch(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
+    assert len(device.possible_races) == told + 1
 
 
 def test_a_kernel_that_follows_pointers_is_no_matter_of_later_devices():
