@@ -199,7 +199,8 @@ class _Compilation:
             f"-I{HEADERS}",
             *(f"-I{folder}" for folder in self.options.folders),
         ]
-        more = (f"-I{SHARED}",)
+        # CUDA's own come before those that are meant for clang too: Thrust and CUB include each other's by their names.
+        more = [f"-I{folder}" for folder in (*self.compiler.folders, SHARED)]
         first = [f"#include <{each}>" for each in included if each in headers or "/" in each]
         whole = "\n".join([*first, *self.options.begins_with, f'#line 1 "{self.name}"', text, ""])
         # Of a constant NVRTC knows the address only; of a kernel, too.

@@ -78,7 +78,7 @@ def test_reading(run, kind, mode):
     assert np.array_equal(got, expected)
 
 
-@pytest.mark.needs("a compiler of its own")
+@pytest.mark.needs("a compiler of its own", "SPIR-V")  # it ends a context of CUDA: tests/drivers/cuda/test_ended.py
 def test_a_trap_is_told_and_reads_zero(run, capfd):
     values = numbers((1, 1, 4, 1), "u4")
     x = np.array([0, 16, -4, 12], "i4")

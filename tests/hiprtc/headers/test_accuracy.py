@@ -116,6 +116,8 @@ ODD = {
 POLES = {"rsqrt", "rcbrt", "tgamma"}  # whose infinity has the sign of the zero
 # Intel's runtime for CPUs keeps OpenCL's bounds, which are larger.
 OF_RUNTIME = {("sinpi", 4): 2, ("cospi", 4): 2, ("erf", 4): 4, ("cos", 8): 4}
+# Where the bound of CUDA's own lgamma does not hold: its zeros are there.
+ZEROS = {4: (-10.001, -2.264), 8: (-23.0001, -2.2637)}
 BINARY = {
     "pow": (np.power, 4, 2), "atan2": (np.arctan2, 3, 2), "hypot": (np.hypot, 3, 2),
     "rhypot": (lambda x, y: 1 / np.hypot(x, y), 2, 1), "fmod": (np.fmod, 0, 0),
@@ -180,7 +182,7 @@ def check(name, got, expected, bound, *given):
 
 
 @pytest.mark.parametrize(("word", "suffix", "code"), [("float", "f", "f4"), ("double", "", "f8")])
-def test_of_one(compiled, word, suffix, code):
+def test_of_one(compiled, device, word, suffix, code):
     dtype = np.dtype(code)
     rows = "".join(f"out[{row} * n + i] = {name}{suffix}(x[{row} * n + i]);\n" for row, name in enumerate(UNARY))
     program = compiled(f"""extern "C" __global__ void all(const {word}* x, {word}* out, int n) {{
@@ -194,6 +196,9 @@ def test_of_one(compiled, word, suffix, code):
     for (name, (_, *bounds, _)), given, got in zip(UNARY.items(), x, out, strict=True):
         expected = np.array([exact_of(name, each, dtype) for each in given], dtype)
         bound = OF_RUNTIME.get((name, dtype.itemsize), bounds[dtype.itemsize // 8])
+        if name == "lgamma" and device.info.backend == "cuda":
+            low, high = ZEROS[dtype.itemsize]
+            got = np.where((given > low) & (given < high), expected, got)
         check(name, got, expected, bound, given)
 
 

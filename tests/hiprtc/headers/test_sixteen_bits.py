@@ -80,7 +80,7 @@ def test_every_number(compiled, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairs(compiled, kind):
+def test_pairs(compiled, device, kind):
     bits_of, value_of = KINDS[kind]
     rows = "".join(f"out[{row} * n + i] = __h{name}(x[i], y[i]);\n" for row, name in enumerate(TWO))
     rows += "".join(f"is[{row} * n + i] = __h{name}(x[i], y[i]);\n" for row, name in enumerate(COMPARED))
@@ -96,5 +96,9 @@ def test_pairs(compiled, kind):
     with np.errstate(all="ignore"):
         for (name, function), got in zip(TWO.items(), out, strict=True):
             check(name, got, bits_of(function(value_of(x), value_of(y))), 0, value_of, x, y)
+        ordered = ~(np.isnan(value_of(x)) | np.isnan(value_of(y)))
         for (name, function), got in zip(COMPARED.items(), is_so, strict=True):
-            assert (got == function(value_of(x), value_of(y))).all(), name
+            expected = function(value_of(x), value_of(y))
+            if name == "ne" and device.info.backend == "cuda":  # CUDA's __hne is false for a NaN, AMD's true
+                expected &= ordered
+            assert (got == expected).all(), name

@@ -27,7 +27,11 @@ template <class T, class U> struct same { enum { value = 0 }; };
 template <class T> struct same<T, T> { enum { value = 1 }; };
 }
 
-__DEVICE__ float powif(float x, int n) { return powf(x, float(n)); }
+// In two parts, for a float does not hold every int.
+__DEVICE__ float powif(float x, int n) {
+    int low = n % 256;
+    return n == low ? powf(x, float(n)) : powf(x, float(n - low)) * powf(x, float(low));
+}
 __DEVICE__ double powi(double x, int n) { return pow(x, double(n)); }
 
 #define FOREBAY_OF_ONE(name)                                                                                        \
