@@ -49,6 +49,8 @@ def test_functions_that_call_themselves_and_each_other(compiled, options):
     assert p.tolist() == expected
 
 
+# NVIDIA's compiler loses both after a recursion in which the work-items of a warp part: CUDA 13.0 on an H100, CuPy too.
+@pytest.mark.needs("SPIR-V")
 @pytest.mark.parametrize("threads", [64, 40])
 def test_beside_barriers_and_warps(compiled, threads):
     source = (

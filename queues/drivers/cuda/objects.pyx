@@ -110,9 +110,13 @@ cdef class ContextHandle:
     def create_queue(self, int32_t priority) -> tuple[int, int]:
         """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
         the caller owns).
+
+        Blocks while more streams are held than the hardware has connections, so others run meanwhile.
         """
         cdef Status status = 0
-        cdef CuQueue* queue = new_queue(self.context, priority, &status)
+        cdef CuQueue* queue
+        with nogil:
+            queue = new_queue(self.context, priority, &status)
         check(status, "making a queue")
         return <uintptr_t> queue.stream, <uintptr_t> queue
 

@@ -137,6 +137,8 @@ def _more_headers(folders: tuple[str, ...]) -> dict[str, str]:
             )
     for name in OF_HOST_HEADERS.split():
         found[name if "/" in name else f"thrust/{name}.h"] = "#pragma once\n"
+    # Thrust's own prints to streams of the host.
+    found["thrust/complex.h"] = (SHARED / "thrust/complex.h").read_text()
     for name in OF_RUNTIME.split():
         found[f"hip/{name}.h"] = "#pragma once\n#include <hip/hip_runtime.h>\n"
     for name, header in names().items():

@@ -1,8 +1,6 @@
 """Vector types, halves, bfloat16, complex numbers; printing; old names; what is refused."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 
 import forebay.hiprtc
 from forebay.core.errors import BuildError
+from tests.helpers import processes
 
 pytestmark = [
     pytest.mark.executes,
@@ -200,8 +199,7 @@ program = device.program('''
 device.null_queue.launch(program["say"], 1, 2, 3, 1.5)
 device.finish()
 """.replace("MOST", "1" if fails else "2"))
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=True)
-    lines = done.stdout.splitlines()
+    lines = processes.output_of(program, timeout=100, FOREBAY_DEVICE=device.name).splitlines()
     assert lines.count("plain") == 2
     assert "3 1.50 text c 1099511627776" in lines
     assert "4 1.50 text c 1099511627776" in lines
