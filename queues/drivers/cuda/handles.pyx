@@ -27,6 +27,7 @@ from forebay.queues.drivers.cuda.calls cimport (
 
 cdef enum:
     NON_BLOCKING = 1  # of a stream: forebay's own rules say what the null queue waits for
+    AHEAD = 256  # streams, 6 ms
     NO_TIMING = 2  # of an event
     PORTABLE_MAPPED = 3  # host memory of all contexts, with an address for the device
     FIRST = 4096  # bytes of a pool's first memory
@@ -95,6 +96,8 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
     if status == 0:
         context.kernels = new_module(context, module)
         status = outcome(CALL_ModuleGetFunction, cuda.ModuleGetFunction(&context.fill, module, b"fill"))
+    if status == 0:
+        make_streams_ahead()
     leave()
     for kind in range(POOLS):
         if status == 0:
@@ -102,6 +105,21 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
             if kind == SHARED_POOL:
                 status = 0  # a GPU may have none, which is said when it is asked for
     return status
+
+
+cdef void make_streams_ahead() noexcept nogil:
+    """Have the driver take the memory for `AHEAD` streams, which it keeps. It takes it for some 43 at a time, and a
+    stream that is made behind a closed gate waits for that. Streams of forebay's own are made there, too.
+    """
+    cdef void* made[AHEAD]
+    cdef int count = 0
+    cdef Status status = 0
+    while status == 0 and count < AHEAD:
+        status = outcome(CALL_StreamCreateWithPriority, cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0))
+        count += status == 0
+    while count:
+        count -= 1
+        cuda.StreamDestroy_v2(made[count])
 
 
 cdef Status enter(CuContext* context) noexcept nogil:

@@ -179,6 +179,19 @@ def test_cub_and_cooperative_groups(compiles):
     }""")
 
 
+def test_headers_that_cuda_has_too_are_cudas(compiles):
+    """CUB includes those of Thrust, of its own version. Complex numbers are ours: Thrust's need a host in some."""
+    compiles("""
+    #include <thrust/iterator/counting_iterator.h>
+    #include <thrust/complex.h>
+    static_assert(THRUST_MAJOR_VERSION >= 2);
+    __global__ void k(float* out) {
+        thrust::complex<float> z(3, 4);
+        out[0] = abs(z * conj(z)) + *(thrust::make_counting_iterator(2) + 5);
+        std::printf("%f", out[0]);
+    }""")
+
+
 WHOLE = """
 #include <hip/hip_runtime.h>
 #include <iostream>

@@ -187,7 +187,8 @@ def test_printing(compiled, device, tmp_path):
     """
     fails = device.info.backend != "cuda"
     program = tmp_path / "printing.py"
-    program.write_text("""
+    program.write_text(
+        """
 import forebay as fb
 device = fb.Device()
 program = device.program('''
@@ -198,7 +199,8 @@ program = device.program('''
     }''')
 device.null_queue.launch(program["say"], 1, 2, 3, 1.5)
 device.finish()
-""".replace("MOST", "1" if fails else "2"))
+""".replace("MOST", "1" if fails else "2")
+    )
     lines = processes.output_of(program, timeout=100, FOREBAY_DEVICE=device.name).splitlines()
     assert lines.count("plain") == 2
     assert "3 1.50 text c 1099511627776" in lines

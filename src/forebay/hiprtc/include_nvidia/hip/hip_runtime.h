@@ -28,6 +28,10 @@
 #define __HIP_ARCH_HAS_3DGRID__ 1
 #define __HIP_ARCH_HAS_DYNAMIC_PARALLEL__ 0
 
+namespace std {
+using ::printf;
+}
+
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 #define HIP_SYMBOL(x) x
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
