@@ -269,7 +269,8 @@ def test_memory_that_runs_out_is_waited_for_and_no_gate_is(device, calls, kernel
     launch(queue, kernels, beside)
     del behind, beside
     name = next(call.name for call in calls.log if calls.kind(call) == "allocate")
-    calls.fail(name, calls.driver.OUT_OF_MEMORY)
+    for _ in range(1 + (device.info.backend == "cuda")):  # whose pool is asked again when it has let go what it keeps
+        calls.fail(name, calls.driver.OUT_OF_MEMORY)
     device.empty(1 << 10)
     assert queue.empty
     assert not held.empty

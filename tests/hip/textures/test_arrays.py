@@ -44,7 +44,7 @@ def test_memory(device):
         assert code(free(None)) == E.hipErrorInvalidValue
     for ask in (hip.hipArrayGetInfo, hip.hipArrayGetDescriptor, hip.hipArray3DGetDescriptor, hip.hipGetChannelDesc):
         assert code(ask(array)) == code(ask(None)) == E.hipErrorInvalidHandle
-    assert code(hip.hipMallocArray(F4, 1 << 17, 1 << 16)) == E.hipErrorOutOfMemory
+    assert code(hip.hipMalloc3DArray(F4, hip.hipExtent(1 << 14, 1 << 14, 1 << 14), 0)) == E.hipErrorOutOfMemory
 
 
 WRONG = {
