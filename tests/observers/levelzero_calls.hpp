@@ -279,16 +279,17 @@ template <int function, class R, class... A> struct Wrapper {
             list.device = std::get<1>(all);
             list.recorded = function == CALL_CommandListCreate;
             if constexpr (function == CALL_CommandListCreate) list.changeable = std::get<2>(all)->next;
-            s.contexts[first]++;
+            hold(first);
             seen.detail = list.number;
         }
         if constexpr (function == CALL_KernelCreate) {
             s.kernels[*std::get<2>(all)] = {first, {}, {}, {}};
-            s.modules[first].kernels++;
+            auto module = s.modules.find(first);
+            if (module != s.modules.end()) module->second.kernels++;
         }
         if constexpr (function == CALL_ModuleCreate) {
             s.modules[*std::get<3>(all)] = {first, {}, 0};
-            s.contexts[first]++;
+            hold(first);
         }
         if constexpr (function == CALL_EventCounterBasedCreate) {
             Event event;
@@ -303,13 +304,13 @@ template <int function, class R, class... A> struct Wrapper {
             event.wait = desc->wait;
             seen.event = new_serial(event);
             s.events[*std::get<3>(all)] = event;
-            s.contexts[first]++;
+            hold(first);
         }
         if constexpr (function == CALL_EventPoolCreate) {
             const EventPoolDesc *desc = std::get<1>(all);
             const CounterPoolDesc *next = (const CounterPoolDesc *) desc->next;
             s.pools[*std::get<4>(all)] = {first, desc->flags, next && next->stype == COUNTER_POOL, 0};
-            s.contexts[first]++;
+            hold(first);
         }
         if constexpr (function == CALL_EventCreate) {
             Event event;
@@ -325,7 +326,7 @@ template <int function, class R, class... A> struct Wrapper {
                 event.visible = pool->second.flags & POOL_HOST_VISIBLE;
                 event.timestamps = pool->second.flags & POOL_TIMESTAMPS;
                 pool->second.events++;
-                s.contexts[event.context]++;
+                hold(event.context);
             }
             seen.event = new_serial(event);
             if (!event.counter_based) s.closed.insert(event.serial);
@@ -334,8 +335,14 @@ template <int function, class R, class... A> struct Wrapper {
         if constexpr (begins(name, "MemAlloc")) {
             size_t nbytes = std::get<function == CALL_MemAllocShared ? 3 : 2>(all);
             s.memory[(uintptr_t) *std::get<n - 1>(all)] = {first, nbytes, {}};
-            s.contexts[first]++;
+            hold(first);
         }
+    }
+
+    // A context that was made while nobody watched stays unknown: it may be there for good.
+    static void hold(void *context) {
+        auto found = state().contexts.find(context);
+        if (found != state().contexts.end()) found->second++;
     }
 
     template <class Objects> static void forget(Objects& objects, typename Objects::key_type handle) {
