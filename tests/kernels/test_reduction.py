@@ -21,19 +21,19 @@ def numbers(dtype, size, seed):
     return np.random.default_rng(seed).integers(first, first + 9, size).astype(dtype)
 
 
-@pytest.mark.executes(run=False)  # what memory has by chance differs when Hypothesis tries it again
 @pytest.mark.needs("doubles")
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(dtype=st.sampled_from(["f4", "f8", "u1"]), size=st.sampled_from(SIZES) | st.integers(0, 40000),
        seed=st.integers(0, 99))  # fmt: skip
-def test_results_are_numpys(device, dtype, size, seed):
+def test_results_are_numpys(device, really, dtype, size, seed):
     x = numbers(dtype, size, seed)
     there = device.array(x)
     for _ in range(2):  # the second call is like the one before
         total = SUM(there)
         assert (total.shape, total.dtype) == ((), np.dtype(dtype))
         largest = LARGEST(there).get() if size else None
-        assert (total.get(), largest) == (x.sum(dtype=dtype), x.max() if size else None)
+        # Where nothing runs memory has values by chance, and others when Hypothesis tries again.
+        assert (total.get(), largest) == (x.sum(dtype=dtype), x.max() if size else None) or not really
 
 
 @pytest.mark.executes

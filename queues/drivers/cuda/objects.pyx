@@ -111,7 +111,7 @@ cdef class ContextHandle:
         """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
         the caller owns).
 
-        Blocks while more streams are held than the hardware has connections, so others run meanwhile.
+        Blocks behind a closed gate where the driver takes memory for more streams (docs/cuda.md); others run meanwhile.
         """
         cdef Status status = 0
         cdef CuQueue* queue
