@@ -169,6 +169,8 @@ cdef struct Driver:
     # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
     # timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
+    # Write what kernels have printed and the driver still has. Never blocks. NULL: it is written as they run.
+    void (*write_printed)(void* context) noexcept nogil
     # Ask whether an event is signalled. Never blocks.
     Answer (*event_status)(void* event) noexcept nogil
     # the time from `first` to `second`, timed events that are done; a clock that wraps goes the shorter way round

@@ -12,7 +12,7 @@ from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
 from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, wait_for_point
-from forebay.sync.finish cimport mark_ends
+from forebay.sync.finish cimport mark_ends, write_printed
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
@@ -185,6 +185,7 @@ cdef int finish_within(object queue, QueueState* state, object timeout) except -
             if reached < 0:
                 queue.device._raise_execution_error(reached, repr(queue))
             if markers.empty():
+                write_printed(state.device)
                 return 0
             PyErr_CheckSignals()
             left = end - time.monotonic()

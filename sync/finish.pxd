@@ -19,3 +19,4 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
 cdef void close_locked(QueueState* queue) noexcept nogil
 cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil
+cdef void write_printed(DeviceState* device) noexcept nogil

@@ -176,7 +176,16 @@ cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogi
 cdef Status finish_queue(QueueState* queue) noexcept nogil:
     """Block until everything that the queue speaks for and that was submitted so far is done."""
     cdef Status status = order_after_blocking(queue) if queue.is_null else 0
-    return finish_own(queue) if status == 0 else status
+    if status == 0:
+        status = finish_own(queue)
+    write_printed(queue.device)
+    return status
+
+
+cdef void write_printed(DeviceState* device) noexcept nogil:
+    """Each wait of the host ends with this: polls may have found the work done, and drivers print in a wait."""
+    if device.driver.write_printed != NULL:
+        device.driver.write_printed(device.context)
 
 
 cdef Status finish_own(QueueState* queue) noexcept nogil:
@@ -245,18 +254,19 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
     belong to this device.
     """
     cdef vector[void*] events
-    cdef Status status
+    cdef Status status = 0
     cdef size_t i
     for i in range(markers.size()):
         if markers[i].event != NULL and markers[i].epoch > completed_epoch(markers[i].queue):
             events.push_back(markers[i].event)
-    if events.empty():
-        return 0
-    count_synchronize(device)
-    status = device.driver.wait_events(device.context, Waits(<unsigned int> events.size(), events.data()), interrupted)
-    if status == 0:
-        for i in range(markers.size()):
-            note_done(markers[i])
+    if not events.empty():
+        count_synchronize(device)
+        status = device.driver.wait_events(
+            device.context, Waits(<unsigned int> events.size(), events.data()), interrupted)
+        if status == 0:
+            for i in range(markers.size()):
+                note_done(markers[i])
+    write_printed(device)
     return status
 
 
@@ -290,6 +300,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         only = queues[0]
         status = finish_own(only)
         release_queue_state(only)
+        write_printed(device)
         return status
     for i in range(queues.size()):
         if status == 0:
@@ -313,6 +324,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         release_marker(markers[i])
     for i in range(queues.size()):
         release_queue_state(queues[i])
+    write_printed(device)
     return status
 
 

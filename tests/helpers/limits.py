@@ -18,7 +18,8 @@ class Limits(NamedTuple):
 
 def most_held(device):
     """How many queues a test may hold or let wait while others have to get on: see `DriverDevice.most_held`."""
-    return device.driver.most_held or 1 << 16
+    most = device.driver.most_held
+    return 1 << 16 if most is None else most
 
 
 def limits(info):

@@ -302,10 +302,11 @@ def test_finishing_the_null_queue_finishes_the_blocking_ones(checked):
     memories = [checked.memory() for _ in queues]
     for queue, memory in zip(queues, memories, strict=True):
         checked.step(queue, memory, 1)
-    first = len(checked.calls)
+    first, before = len(checked.calls), checked.null.stats
     checked.finish(checked.null)
     kinds = checked.calls.kinds(first)
-    assert kinds["finish"] + kinds["wait"] == 1
+    assert (checked.null.stats - before).host_syncs == 1
+    assert kinds["finish"] + kinds["wait"] in (1, 1 + checked.calls.driver.POLLS)  # a look may find work outstanding
     assert all(queue.empty for queue in queues)
     first = len(checked.calls)
     checked.finish(checked.null)

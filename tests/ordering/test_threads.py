@@ -235,7 +235,7 @@ def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
 
     CUDA has room for 1,020 behind the gate.
     """
-    n = 700 if device.driver.most_held else 3000
+    n = 700 if device.driver.most_held is not None else 3000
     held, other = device.queue(blocking=False), device.queue(blocking=False)
     a, b = zeros(device, 64), zeros(device, 64)
     ran = []

@@ -25,10 +25,9 @@ from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, Cu
 from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.drivers.staging import StagingPool
 
-# A channel of the hardware has room for 1,020 commands, and the streams of a process share 32 channels (tried on an
-# H100). One stream a channel more is counted than there are, for streams of other packages and of other Devices.
+# A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
+# connections (tried on an H100). One stream a channel more is counted than there are, for streams of other packages.
 ROOM = 1020
-CHANNELS = 32
 ON_CUDA = 2  # DLPack's kDLCUDA
 
 
@@ -86,7 +85,7 @@ class CudaDevice(DriverDevice):
     timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
     reads_pageable_late = False
-    most_held = 24  # each occupies one of the hardware's 32 connections; measured, see docs/cuda.md
+    most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages = LANGUAGES
 
     def __init__(self, info: DeviceInfo) -> None:
@@ -97,6 +96,8 @@ class CudaDevice(DriverDevice):
         self.context_handle: int = self.handle.address
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
+        connections = self.native.connections
+        self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
         self.keeps_gil_below = self._room()
         own = CuProgram.own(self.handle)
         self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(PTX, MOVES)}
@@ -135,7 +136,7 @@ class CudaDevice(DriverDevice):
         return queue
 
     def _room(self) -> int:
-        return max(ROOM // (1 + -(-self.handle.streams // CHANNELS)), 1)
+        return max(ROOM // (1 + -(-self.handle.streams // self.native.connections)), 1)
 
     # -- memory
 

@@ -23,15 +23,12 @@ def look() -> Found:
     chosen = library.CONNECTIONS in os.environ
     try:
         driver, count = library.start()
-        devices = [_info(library.described(driver, ordinal)) for ordinal in range(count)]
+        devices = [_info(library.described(driver, ordinal, chosen)) for ordinal in range(count)]
     except (NotSupportedError, DriverError) as error:
         return Found([], str(error))
     if not devices:
         hidden = " (CUDA_VISIBLE_DEVICES may hide it)" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
         return Found([], f"CUDA's driver is there and finds no GPU{hidden}: {library.GET_DRIVER}")
-    if not chosen:
-        for ordinal in range(count):
-            library.warn_of_connections(driver, ordinal)
     return Found(numbered(devices), "")
 
 

@@ -41,6 +41,7 @@ cdef cppclass CuContext:
     CuModule* kernels  # forebay's own; and the one that fills
     void* fill
     atomic[uint32_t] streams  # that there are
+    atomic[uint32_t] prints  # whether a program that was loaded calls printf
     Lock lock  # guards all below
     vector[CuEvent*] idle[EVENT_KINDS]
     vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet

@@ -15,13 +15,14 @@ from typing import NamedTuple
 
 from forebay.core.errors import DriverError, NotSupportedError
 
-__all__ = ["CONNECTIONS", "GET_DRIVER", "CuNative", "attribute", "described", "start"]
+__all__ = ["CONNECTIONS", "GET_DRIVER", "CuNative", "attribute", "connections", "described", "start"]
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 GET_DRIVER = "for an NVIDIA GPU, install NVIDIA's driver of CUDA 13.0 or newer (580); nothing else is needed"
 OLDEST = 13000
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 MOST_CONNECTIONS = 32
+DRIVERS_CONNECTIONS = 8  # where the variable is not set
 NO_DEVICE = 100
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ class CuNative(NamedTuple):
         The CUDA that the driver has, for example 13000.
     pci
         Domain, bus and device.
+    connections
+        As `connections` returns them.
     """
 
     ordinal: int
@@ -68,6 +71,7 @@ class CuNative(NamedTuple):
     compute_mode: int
     has_managed: bool
     has_pools: bool
+    connections: int
 
 
 def start() -> tuple[ctypes.CDLL, int]:
@@ -107,8 +111,14 @@ def start() -> tuple[ctypes.CDLL, int]:
     return library, count.value
 
 
-def described(library: ctypes.CDLL, ordinal: int) -> CuNative:
-    """Describe a device. Raises `DriverError`."""
+def described(library: ctypes.CDLL, ordinal: int, chosen: bool) -> CuNative:
+    """Describe a device. Raises `DriverError`.
+
+    Parameters
+    ----------
+    chosen
+        Whether CUDA_DEVICE_MAX_CONNECTIONS was set before `start`.
+    """
     device, memory, version = c_int(), c_size_t(), c_int()
     name = ctypes.create_string_buffer(256)
     _checked(library, "cuDeviceGet", byref(device), c_int(ordinal))
@@ -143,6 +153,7 @@ def described(library: ctypes.CDLL, ordinal: int) -> CuNative:
         compute_mode=ask(COMPUTE_MODE),
         has_managed=bool(ask(MANAGED)),
         has_pools=bool(ask(POOLS)),
+        connections=connections(library, device.value, chosen),
     )
 
 
@@ -152,16 +163,23 @@ def attribute(library: ctypes.CDLL, device: int, which: int) -> int:
     return value.value if library.cuDeviceGetAttribute(byref(value), c_int(which), c_int(device)) == 0 else 0
 
 
-def warn_of_connections(library: ctypes.CDLL, device: int) -> None:
-    """Say so if another package has started the driver with few connections."""
+def connections(library: ctypes.CDLL, device: int, chosen: bool) -> int:
+    """Return how many connections to the hardware this process has, which its streams share.
+
+    Says so if another package has started the driver with few.
+    """
+    if chosen:
+        value = os.environ.get(CONNECTIONS, "")
+        return min(max(int(value), 1), MOST_CONNECTIONS) if value.isdecimal() else DRIVERS_CONNECTIONS
     flags, active = c_uint(), c_int()
     library.cuDevicePrimaryCtxGetState(c_int(device), byref(flags), byref(active))
     if active.value:
         log.warning(
-            "another package used CUDA before forebay, with %s not set: the driver's 8 connections are shared by all "
+            "another package used CUDA before forebay, with %s not set: the driver's %s connections are shared by all "
             "streams, and a few that wait for the host hold up the others. Set it to %s before the process starts.",
-            CONNECTIONS, MOST_CONNECTIONS,
+            CONNECTIONS, DRIVERS_CONNECTIONS, MOST_CONNECTIONS,
         )  # fmt: skip
+    return DRIVERS_CONNECTIONS if active.value else MOST_CONNECTIONS
 
 
 def _name(library: ctypes.CDLL, code: int) -> str:
