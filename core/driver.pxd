@@ -139,6 +139,9 @@ cdef struct Driver:
         void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void**
         event
     ) noexcept nogil
+    # Have shared memory moved to the device or to the host, where it stays until somebody uses it elsewhere; results do
+    # not depend on it. NULL where drivers move it as they see fit.
+    Status (*prefetch)(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil
     # an event that is signalled when everything before it is done; submitted to the device before it returns
     Status (*marker)(void* queue, Waits waits, int use, void** event) noexcept nogil
     Status (*barrier)(void* queue, Waits waits) noexcept nogil

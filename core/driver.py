@@ -365,6 +365,8 @@ class DriverDevice(ABC):
     had, and whoever asks when an event was signalled waits for ever."""
     takes_host: bool = False
     """Whether the device reaches ordinary memory of the host by its address."""
+    prefetches: bool = False
+    """Whether shared memory moves when it is told to; the table has `prefetch` then."""
 
     @property
     @abstractmethod
@@ -436,6 +438,12 @@ class DriverDevice(ABC):
     def adopt_host(self, owner: object, address: int, nbytes: int) -> DriverMemory:
         """Take over ordinary memory of the host, which `owner` keeps. Only with `takes_host`."""
         raise NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
+
+    def register_host(self, address: int, nbytes: int) -> DriverMemory | None:
+        """Memory of the program, of the host, which the device reaches as long as there is what is returned: the
+        program keeps it for so long. None where the device cannot.
+        """
+        return self.adopt_host(None, address, nbytes) if self.takes_host else None
 
     def adopt_event(self, thing: object) -> int | None:
         """Handle of a driver event that is done when this event of another package is. None when it is no such event.

@@ -525,9 +525,9 @@ cdef class Device:
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
         """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use that."""
         self._check_open()
-        if not self.driver.takes_host:
+        memory = self.driver.register_host(address, nbytes)
+        if memory is None:
             return None
-        memory = self.driver.adopt_host(None, address, nbytes)
         return new_buffer(new_allocation(self, own_memory(self.state, memory, False)), 0, (nbytes,), read_dtype("u1"))
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:

@@ -27,7 +27,7 @@ from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport copy, copy_to_staging
+from forebay.queues.memory.copies cimport copy, copy_to_staging, prefetch
 from forebay.queues.memory.fills cimport fill
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
@@ -328,6 +328,12 @@ cdef class Queue:
         """
         if self._capture is None or not self._capture.fill(self, buf, value):
             fill(self, self.state, buf, value)
+
+    def _prefetch(self, buf: Buffer, to_host: bool) -> None:
+        """Have shared memory moved to the device or to the host, where it can be told to; results do not depend on it.
+        Does not block.
+        """
+        prefetch(self, self.state, buf, to_host)
 
     def alloc(self, shape: ShapeLike, dtype: DTypeLike = "f4") -> Buffer:
         """Allocate a buffer from the device's `pool` for later commands on this queue (HIP, hipMallocAsync).

@@ -34,7 +34,8 @@ from forebay.races.checker cimport (
 )
 from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
+    Order, abort_command, apply_command, begin_command, count_command, end_command, end_order, is_ready_to_launch,
+    waits_of
 )
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -295,6 +296,30 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     markers.push_back(marker)
     reach(queue.device, state.device, markers, f"copy on {queue!r}")
     memcpy(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
+    return 0
+
+
+cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1:
+    """Implement `Queue._prefetch`."""
+    cdef Order order
+    cdef Status status
+    cdef End end
+    queue._check_buffer(buffer, "buf")
+    if not queue.device.driver.prefetches or buffer.nbytes == 0:
+        return 0
+    held = hold_memory(buffer.allocation, "buf")
+    end = end_of(buffer, held)
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            status = state.driver.prefetch(
+                state.handle, &end.memory, buffer.nbytes, to_host, waits_of(state, &order))
+            if status == 0:
+                note_use(end.uses, state.epochs, submitted_epoch(state.epochs) + 1, False)
+            end_command(state, &order, status)
+    del held
+    if status != 0:
+        queue._raise(status, "prefetch")
     return 0
 
 

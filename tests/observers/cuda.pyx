@@ -68,7 +68,7 @@ KINDS = {
     "cuGraphAddMemcpyNode": "node",
     "cuGraphAddMemsetNode": "node",
 }
-COMMANDS = ("cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch")
+COMMANDS = ("cuLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuGraphLaunch")
 NEVER_FAIL = ("cuModuleUnload", "cuMemPoolTrimTo", "cuCtxPopCurrent_v2", "cuGetErrorName", "gate", "argument")
 # The call for each operation, where there is only one.
 LAUNCH = "cuLaunchKernel"
@@ -142,6 +142,14 @@ cdef Status see_fill(
     cdef Status status
     enter(EVENT_TASK if event != NULL else COMMAND_TASK)
     status = real.fill(queue, to, pattern, pattern_size, nbytes, waits, event)
+    leave(status)
+    return status
+
+
+cdef Status see_prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil:
+    cdef Status status
+    enter(COMMAND_TASK)
+    status = real.prefetch(queue, memory, nbytes, to_host, waits)
     leave(status)
     return status
 
@@ -227,6 +235,7 @@ cdef void begin():
     current.launch = see_launch
     current.copy = see_copy
     current.fill = see_fill
+    current.prefetch = see_prefetch
     current.barrier = see_barrier
     current.hold = see_hold
     current.open_gate = see_open_gate

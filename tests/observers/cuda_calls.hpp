@@ -79,6 +79,7 @@ constexpr size_t place_of(int function) {
     switch (function) {
     case CALL_LaunchKernel: return 8;
     case CALL_MemcpyAsync: case CALL_MemsetD8Async: case CALL_MemsetD16Async: case CALL_MemsetD32Async: return 3;
+    case CALL_MemPrefetchAsync_v2: return 4;
     case CALL_EventRecord: case CALL_GraphLaunch: return 1;
     case CALL_GraphAddKernelNode_v2: case CALL_GraphAddMemcpyNode: case CALL_GraphAddMemsetNode: return 1;
     default: return 0;
@@ -90,6 +91,7 @@ template <int function, class R, class... A> struct Wrapper {
 
     static constexpr std::string_view name = call_names[function];
     static constexpr bool is_command = begins(name, "Launch") || begins(name, "Memcpy") || begins(name, "Memset")
+        || begins(name, "MemPrefetch")
         || function == CALL_EventRecord || function == CALL_StreamWaitValue32_v2 || function == CALL_GraphLaunch;
 
     static constexpr bool is_node = begins(name, "GraphAdd");

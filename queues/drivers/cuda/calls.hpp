@@ -38,6 +38,7 @@ struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 
     X(Result, MemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream)) \
     X(Result, MemsetD16Async, (uint64_t to, uint16_t value, size_t count, void *stream)) \
     X(Result, MemsetD32Async, (uint64_t to, uint32_t value, size_t count, void *stream)) \
+    X(Result, MemPrefetchAsync_v2, (uint64_t address, size_t nbytes, Location to, uint32_t flags, void *stream)) \
     X(Result, StreamWaitEvent, (void *stream, void *event, uint32_t flags)) \
     X(Result, StreamWaitValue32_v2, (void *stream, uint64_t address, uint32_t value, uint32_t flags)) \
     X(Result, StreamQuery, (void *stream)) \
@@ -70,6 +71,8 @@ struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 
     X(Result, MemAllocFromPoolAsync, (uint64_t *address, size_t nbytes, void *pool, void *stream)) \
     X(Result, MemFreeAsync, (uint64_t address, void *stream)) \
     X(Result, MemHostAlloc, (void **address, size_t nbytes, uint32_t flags)) \
+    X(Result, MemHostRegister_v2, (uint64_t address, size_t nbytes, uint32_t flags)) \
+    X(Result, MemHostUnregister, (uint64_t address)) \
     X(Result, ModuleLoadDataEx, (void **module, const void *image, uint32_t count, uint32_t *options, void **values)) \
     X(Result, ModuleUnload, (void *module)) \
     X(Result, ModuleGetFunction, (void **function, void *module, const char *name)) \

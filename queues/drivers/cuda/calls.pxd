@@ -42,14 +42,14 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
 
     cdef enum Call:
         CALL_LaunchKernel, CALL_LaunchHostFunc, CALL_MemcpyAsync
-        CALL_MemsetD8Async, CALL_MemsetD16Async, CALL_MemsetD32Async
+        CALL_MemsetD8Async, CALL_MemsetD16Async, CALL_MemsetD32Async, CALL_MemPrefetchAsync_v2
         CALL_StreamWaitEvent, CALL_StreamWaitValue32_v2, CALL_StreamQuery, CALL_StreamCreateWithPriority
         CALL_StreamGetCtx
         CALL_EventRecord, CALL_EventQuery, CALL_EventCreate, CALL_EventElapsedTime_v2
         CALL_GraphCreate, CALL_GraphAddKernelNode_v2, CALL_GraphAddMemcpyNode, CALL_GraphAddMemsetNode
         CALL_GraphInstantiateWithFlags, CALL_GraphExecKernelNodeSetParams_v2, CALL_GraphLaunch
         CALL_MemPoolCreate, CALL_MemPoolSetAttribute, CALL_MemPoolSetAccess, CALL_MemAllocFromPoolAsync
-        CALL_MemHostAlloc
+        CALL_MemHostAlloc, CALL_MemHostRegister_v2
         CALL_ModuleLoadDataEx, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2
         CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_OccupancyMaxActiveBlocksPerMultiprocessor
         CALL_DevicePrimaryCtxRetain, CALL_CtxPushCurrent_v2, CALL_CtxGetStreamPriorityRange
@@ -57,13 +57,14 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
 
     cdef struct Calls:
         Function LaunchKernel, LaunchHostFunc, MemcpyAsync, MemsetD8Async, MemsetD16Async, MemsetD32Async
+        Function MemPrefetchAsync_v2
         Function StreamWaitEvent, StreamWaitValue32_v2, StreamQuery, StreamSynchronize, StreamCreateWithPriority
         Function StreamDestroy_v2, StreamGetCtx
         Function EventRecord, EventQuery, EventCreate, EventDestroy_v2, EventElapsedTime_v2
         Function GraphCreate, GraphAddKernelNode_v2, GraphAddMemcpyNode, GraphAddMemsetNode
         Function GraphInstantiateWithFlags, GraphExecKernelNodeSetParams_v2, GraphLaunch, GraphExecDestroy, GraphDestroy
         Function MemPoolCreate, MemPoolDestroy, MemPoolSetAttribute, MemPoolSetAccess, MemPoolTrimTo
-        Function MemAllocFromPoolAsync, MemFreeAsync, MemHostAlloc
+        Function MemAllocFromPoolAsync, MemFreeAsync, MemHostAlloc, MemHostRegister_v2, MemHostUnregister
         Function ModuleLoadDataEx, ModuleUnload, ModuleGetFunction, ModuleGetGlobal_v2
         Function FuncGetAttribute, FuncSetAttribute, OccupancyMaxActiveBlocksPerMultiprocessor
         Function DevicePrimaryCtxRetain, CtxPushCurrent_v2, CtxPopCurrent_v2, CtxGetStreamPriorityRange

@@ -21,7 +21,14 @@ from forebay.queues.drivers.cuda.compilers.programs import (
 )
 from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
 from forebay.queues.drivers.cuda.library import CuNative
-from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuMemory, CuProgram, explain
+from forebay.queues.drivers.cuda.objects import (
+    OUT_OF_MEMORY,
+    ContextHandle,
+    CuMemory,
+    CuProgram,
+    CuRegistered,
+    explain,
+)
 from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.drivers.staging import StagingPool
 
@@ -96,6 +103,7 @@ class CudaDevice(DriverDevice):
         self.context_handle: int = self.handle.address
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
+        self.prefetches = self.native.migrates
         connections = self.native.connections
         self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
         self.keeps_gil_below = self._room()
@@ -163,6 +171,10 @@ class CudaDevice(DriverDevice):
         return self._staging.take(nbytes)
 
     takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
+
+    def register_host(self, address: int, nbytes: int) -> CuRegistered:
+        """As `DriverDevice.register_host`. It is pinned, and does not block."""
+        return CuRegistered(self.handle, address, nbytes)
 
     def can_adopt(self, thing: object) -> bool:
         """As `DriverDevice.can_adopt`."""

@@ -48,6 +48,7 @@ cdef cppclass CuContext:
     size_t asked_for  # which of these is asked for next
     vector[void*] ended_modules  # to be unloaded when no gate is closed
     vector[void*] ended_executables  # likewise to be destroyed
+    vector[uint64_t] ended_registrations  # likewise to be unregistered: addresses of the host
     vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
     vector[uint64_t] blocks[BLOCK_CLASSES]  # small memory of the host that is idle, by size
     uint64_t chunk  # of which more is cut from the end

@@ -11,7 +11,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.cuda.calls cimport (
     CALL_CtxGetStreamPriorityRange, CALL_EventCreate, CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute,
-    CALL_MemAllocFromPoolAsync, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx,
+    CALL_MemAllocFromPoolAsync, CALL_MemHostRegister_v2, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2,
+    CALL_ModuleLoadDataEx,
     CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, CALL_StreamWaitEvent, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
@@ -26,6 +27,7 @@ from forebay.queues.drivers.cuda.calls import CALL_NAMES, error_name
 cdef enum:
     OUT_OF_MEMORY_CODE = 2
     NOT_FOUND = 500
+    PORTABLE_MAPPED = 3  # registered for all contexts, with an address for the device
     NO_TIMING = 2  # of an event
     # CUfunction_attribute
     THREADS = 0
@@ -204,6 +206,63 @@ cdef class CuMemory:
         if self.usm_type == "device":
             raise BufferError("device memory cannot be read by the host")
         PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+@cython.no_gc_clear
+cdef class CuRegistered:
+    """Memory of the program, of the host, which the device reaches until this object goes. The program keeps it."""
+
+    cdef readonly uintptr_t handle
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef ContextHandle context
+
+    usm_type = "host"
+
+    def __init__(self, ContextHandle context not None, uintptr_t address, size_t nbytes) -> None:
+        cdef Status status
+        if self.address:
+            raise TypeError("this CuRegistered is made already")
+        self.context = context
+        with nogil:
+            status = enter(context.context)
+            if status == 0:
+                unregister_ended(context.context)
+                status = outcome(CALL_MemHostRegister_v2, cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED))
+                leave()
+        check(status, f"registering {nbytes} bytes of the host")
+        self.address = address
+        self.nbytes = nbytes
+
+    def __dealloc__(self):
+        cdef CuContext* context
+        if not self.address:
+            return
+        context = self.context.context
+        context.lock.lock()
+        context.ended_registrations.push_back(self.address)
+        context.lock.unlock()
+        with nogil:
+            unregister_ended(context)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+cdef void unregister_ended(CuContext* context) noexcept nogil:
+    """Unregister what the device reaches no more. Behind a closed gate the driver would wait, and let no other thread
+    launch: then it is left to who comes next.
+    """
+    cdef vector[uint64_t] ended
+    cdef size_t i
+    if not begin_without_gates():
+        return
+    context.lock.lock()
+    ended.swap(context.ended_registrations)
+    context.lock.unlock()
+    for i in range(ended.size()):
+        cuda.MemHostUnregister(ended[i])
+    end_without_gates()
 
 
 cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:

@@ -12,9 +12,9 @@ from forebay.queues.drivers.arrivals cimport Arrival, drop_arrival, new_arrival,
 from forebay.queues.drivers.cuda.calls cimport (
     CALL_EventElapsedTime_v2, CALL_EventQuery, CALL_EventRecord, CALL_GraphAddKernelNode_v2, CALL_GraphAddMemcpyNode,
     CALL_GraphAddMemsetNode, CALL_GraphCreate, CALL_GraphExecKernelNodeSetParams_v2, CALL_GraphInstantiateWithFlags,
-    CALL_GraphLaunch, CALL_LaunchHostFunc, CALL_LaunchKernel, CALL_MemcpyAsync, CALL_MemsetD8Async, CALL_MemsetD16Async,
-    CALL_MemsetD32Async, CALL_StreamQuery, CALL_StreamWaitEvent, CALL_StreamWaitValue32_v2, CopyNode, FillNode,
-    KernelNode, cuda, cuda_result_t
+    CALL_GraphLaunch, CALL_LaunchHostFunc, CALL_LaunchKernel, CALL_MemcpyAsync, CALL_MemPrefetchAsync_v2,
+    CALL_MemsetD8Async, CALL_MemsetD16Async, CALL_MemsetD32Async, CALL_StreamQuery, CALL_StreamWaitEvent,
+    CALL_StreamWaitValue32_v2, CopyNode, FillNode, KernelNode, Location, cuda, cuda_result_t
 )
 from forebay.queues.drivers.cuda.handles cimport (
     GATE_EVENT, PLAIN_EVENT, TIMED_EVENT, CuContext, CuEvent, CuKernel, CuNode, CuQueue, CuRecording, begin_gate,
@@ -32,6 +32,9 @@ cdef enum:
     FILL_BLOCK = 256
     FILL_GROUPS = 1024
     INVALID_VALUE = 1
+    # CUmemLocationType
+    ON_DEVICE = 1
+    ON_HOST = 2
 
 cdef extern from *:
     """
@@ -166,6 +169,17 @@ cdef Status fill(
         else:
             status = fill_wide(filled, to.address, pattern, size, nbytes)
     return conclude(filled, status, made, event)
+
+
+cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil:
+    cdef CuQueue* on = <CuQueue*> queue
+    cdef Location to
+    cdef Status status = come_after(on.stream, waits)
+    to.type = ON_HOST if to_host else ON_DEVICE
+    to.id = 0 if to_host else on.context.device
+    if status == 0:
+        status = outcome(CALL_MemPrefetchAsync_v2, cuda.MemPrefetchAsync_v2(memory.address, nbytes, to, 0, on.stream))
+    return status
 
 
 cdef cppclass Fill:
@@ -541,6 +555,7 @@ table.set_pointer = set_pointer
 table.set_value = set_value
 table.copy = copy
 table.fill = fill
+table.prefetch = prefetch
 table.marker = marker
 table.barrier = barrier
 table.hold = hold

@@ -40,7 +40,7 @@ EXPORTED cuDeviceGetAttribute(int *value, int which, int) {
     static const std::map<int, int> known{
         {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 0x7fffffff}, {6, 65535}, {7, 65535}, {9, 65536}, {13, 1000000},
         {16, 2}, {18, 0}, {20, 0}, {33, 1}, {34, 0}, {38, 1 << 20}, {39, UNIT_ITEMS}, {50, 0}, {75, 9}, {76, 0}, {83, 1},
-        {97, SHARED_ROOM - 1024}, {106, UNIT_GROUPS}, {115, 1},
+        {89, 1}, {97, SHARED_ROOM - 1024}, {106, UNIT_GROUPS}, {115, 1},
     };
     auto found = known.find(which);
     *value = found == known.end() ? 0 : found->second;
@@ -59,7 +59,7 @@ EXPORTED cuGetErrorName(Result code, const char **name) {
         {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"}, {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
         {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"}, {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
         {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}, {NOT_READY, "CUDA_ERROR_NOT_READY"},
-        {719, "CUDA_ERROR_LAUNCH_FAILED"},
+        {ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
     };
     auto found = names.find(code);
     if (found == names.end()) return INVALID_VALUE;
@@ -192,6 +192,12 @@ EXPORTED cuMemsetD16Async(uint64_t to, uint16_t, size_t count, void *stream) {
 EXPORTED cuMemsetD32Async(uint64_t to, uint32_t, size_t count, void *stream) {
     Entered entered;
     return has(to, 4 * count) ? submit_to(entered, stream) : refuse(INVALID_VALUE);
+}
+
+EXPORTED cuMemPrefetchAsync_v2(uint64_t address, size_t nbytes, forebay_cuda::Location to, uint32_t, void *stream) {
+    Entered entered;
+    bool fits = has(address, nbytes) && (to.type == 1 || to.type == 2) && to.id == 0;
+    return fits ? submit_to(entered, stream) : refuse(INVALID_VALUE);
 }
 
 // Events
@@ -348,6 +354,24 @@ EXPORTED cuMemHostAlloc(void **address, size_t nbytes, uint32_t) {
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
     return allocate((uint64_t *) address, nbytes, false);
+}
+
+EXPORTED cuMemHostRegister_v2(uint64_t address, size_t nbytes, uint32_t flags) {
+    Entered entered;
+    if (contexts.empty()) return refuse(INVALID_CONTEXT);
+    if (flags != 3 || !address || !nbytes) return refuse(INVALID_VALUE);
+    if (driver().blocks.count(address)) return ALREADY_REGISTERED;
+    driver().blocks[address] = {nbytes, false, true};
+    return OK;
+}
+
+EXPORTED cuMemHostUnregister(uint64_t address) {
+    Entered entered;
+    wait_until_idle(entered);
+    auto found = driver().blocks.find(address);
+    if (found == driver().blocks.end() || !found->second.registered) return refuse(INVALID_VALUE);
+    driver().blocks.erase(found);
+    return OK;
 }
 
 // Modules

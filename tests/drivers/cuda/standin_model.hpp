@@ -31,7 +31,7 @@ using namespace forebay_model;
 
 enum : Result {
     OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
-    INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600
+    INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ALREADY_REGISTERED = 712
 };
 
 constexpr size_t MEMORY = size_t(8) << 30;
@@ -49,7 +49,7 @@ struct Module {
 };
 struct Function { Module *module; size_t parameters; };
 struct Pool { uint32_t allocation; };
-struct Block { size_t nbytes; bool on_device; };
+struct Block { size_t nbytes; bool on_device; bool registered = false; };
 struct Word { volatile uint32_t *address; uint32_t value; Link before, closed; };
 struct HostCall { void (*function)(void *); void *data; Link returned; };
 struct GraphNode { Function *function; bool is_kernel; };

@@ -264,6 +264,39 @@ def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
     assert standin.there_are()["modules"] <= before + 1
 
 
+def test_memory_of_the_program_is_unregistered_when_no_gate_is_closed(device):
+    """Behind a closed gate the driver would wait, and let no other thread launch."""
+    array = np.zeros(1000, "u4")
+    for _ in range(3):
+        registered = device._over_host_memory(array.ctypes.data, array.nbytes)
+        with device.queue(blocking=False)._gate():
+            device.null_queue.fill(registered, 7)
+            device.null_queue.finish()
+            before = standin.there_are()["blocks"]
+            ended = in_a_thread(registered.close)
+            assert ended()
+            assert standin.there_are()["blocks"] == before
+            with pytest.raises(fb.DriverError, match="ALREADY_REGISTERED"):
+                device._over_host_memory(array.ctypes.data, array.nbytes)
+        device.finish()
+    device._over_host_memory(array.ctypes.data, array.nbytes).close()  # others were taken away before
+    device.finish()
+    assert standin.there_are()["blocks"] < before
+
+
+def test_shared_memory_is_moved_in_the_order_of_the_queue(device, kernels, calls):
+    queue, other, shared = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4", "shared")
+    with other._gate():
+        other.launch(kernels["advance"], 4, 16, shared, 1)
+        queue.wait(other)
+        first = len(calls)
+        queue._prefetch(shared, True)
+        (made,) = calls.since(first)
+        assert (made.name, len(made.waits)) == ("cuMemPrefetchAsync_v2", 1)
+        assert not queue.query()
+    queue.finish()
+
+
 def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
     device = fb.Device("cuda", private=True)
     device.program(program.SOURCE)

@@ -22,7 +22,7 @@ def array(device):
 @pytest.fixture
 def usable(device):
     """Whether kernels can use the program's own memory."""
-    return device.driver.takes_host
+    return device.driver.takes_host or device.info.backend == "cuda"
 
 
 @pytest.mark.executes

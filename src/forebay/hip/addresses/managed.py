@@ -1,4 +1,6 @@
-"""Hints about managed memory. They are remembered and tell drivers nothing: their memory moves as they see fit."""
+"""Hints about managed memory, which are remembered. Prefetches go to the driver where it takes them (CUDA); of advice
+none is told, and memory moves as drivers see fit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 from forebay.hip.addresses.attributes import found_at
 from forebay.hip.allocations import Allocation, Place
-from forebay.hip.devices import device_number
+from forebay.hip.devices import device_number, number_of
 from forebay.hip.enums import (
     hipCpuDeviceId,
     hipError_t,
@@ -83,15 +85,22 @@ def _place_of(location: Any) -> int:
 
 def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
     hints = _range(ptr, count, "hipMemPrefetchAsync")
-    queue_of(stream)._refuse_in_capture("hipMemPrefetchAsync")
+    queue = queue_of(stream)
+    queue._refuse_in_capture("hipMemPrefetchAsync")
+    buffer = Place(ptr, size_of(count), "dev_ptr").buffer
+    if buffer is not None and buffer.device is queue.device and place in (hipCpuDeviceId, number_of(queue.device)):
+        queue._prefetch(buffer, place == hipCpuDeviceId)
     hints.prefetched = place
 
 
 @api()
 def hipMemPrefetchAsync(dev_ptr: Any, count: int, device: int, stream: Any = None) -> None:
-    """Remember where managed memory is wanted next; ``(hipError_t,)``. Moves nothing, and does not block.
+    """Say where managed memory is wanted next; ``(hipError_t,)``. Does not block.
 
     `count` bytes from `dev_ptr` on; `stream` is a stream, None or 0.
+
+    On CUDA the memory moves, in the order of the stream, between the host and the stream's device. Elsewhere this is
+    remembered, and moves nothing.
 
     Parameters
     ----------
