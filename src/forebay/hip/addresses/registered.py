@@ -50,8 +50,8 @@ def hipHostRegister(hostPtr: Any, sizeBytes: int, flags: int = 0) -> None:
     flags : int
         Make no difference.
 
-    Kernels can use it on CPUs with OpenCL and on CUDA, where it is pinned. Elsewhere it is for copies only, as memory of
-    `hipHostMalloc` may be: `hipHostGetDevicePointer` returns hipErrorNotSupported then.
+    Kernels can use it on CPUs with OpenCL and on CUDA, where it is pinned. Elsewhere it is for copies only, as memory
+    of `hipHostMalloc` may be: `hipHostGetDevicePointer` returns hipErrorNotSupported then.
 
     hipErrorInvalidValue for a null pointer, 0 bytes, more bytes than the object has, memory that cannot be written to
     and unknown flags; hipErrorHostMemoryAlreadyRegistered when any of it is known already. In a capture it is refused
