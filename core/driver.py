@@ -445,6 +445,24 @@ class DriverDevice(ABC):
         """
         return self.adopt_host(None, address, nbytes) if self.takes_host else None
 
+    def unregister_host(self, memory: DriverMemory) -> None:
+        """End what `register_host` began. Nothing that is submitted uses the memory any more. May block."""
+        return
+
+    def can_reach(self, peer: DriverDevice) -> bool:
+        """Whether this device can be made to reach the memory of another one."""
+        return False
+
+    def reach(self, peer: DriverDevice) -> bool:
+        """Let this device use the memory of another one, that there is and that comes, by its address. Only where it
+        can. False where the driver would wait for a gate: not now.
+        """
+        raise NotSupportedError(f"{self.info.name} does not reach memory of {peer.info.name}")
+
+    def adopt_peer(self, owner: object, address: int, nbytes: int) -> DriverMemory:
+        """Take over memory of another device that this one reaches, which `owner` keeps."""
+        raise NotSupportedError(f"{self.info.name} does not reach memory of other devices")
+
     def adopt_event(self, thing: object) -> int | None:
         """Handle of a driver event that is done when this event of another package is. None when it is no such event.
 

@@ -36,7 +36,7 @@ from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.memory.allocation cimport (
-    Allocation, OpenAllocations, OwnedMemory, expose, new_allocation, own_memory, pinned_memory_of
+    Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
@@ -173,6 +173,7 @@ cdef class Device:
     cdef object _moving
     cdef object _built  # what was compiled here for something that belongs to no device, by a weak reference to that
     cdef object _allocations
+    cdef object _peers  # the drivers of other devices whose memory its commands may use
     cdef object __weakref__
 
     info: DeviceInfo
@@ -284,6 +285,7 @@ cdef class Device:
         self._thread_queues = ThreadQueues()
         self._host_errors = HostErrors()
         self._built = weakref.WeakKeyDictionary()
+        self._peers = weakref.WeakSet()
         self._allocations = 0
         self.pool = new_pool(self.state, self.driver, self.info.memory // 2)
         self._launch_memory = new_pool(self.state, self.driver, self.info.memory // 2)
@@ -530,6 +532,15 @@ cdef class Device:
             return None
         return new_buffer(new_allocation(self, own_memory(self.state, memory, False)), 0, (nbytes,), read_dtype("u1"))
 
+    def _leave_host_memory(self, Buffer buffer) -> None:
+        """Close a buffer of `_over_host_memory`. Blocks until nothing that was submitted here uses its memory."""
+        cdef OwnedMemory memory = buffer.allocation.memory
+        if self.closed or memory is None:
+            return
+        self._finish()
+        buffer.close()
+        self.driver.unregister_host(memory.native)
+
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()
@@ -671,6 +682,8 @@ cdef class Device:
         if own is not None:
             buffer = own(thing)
             if buffer.device._context is not self._context:
+                if self._reaches(buffer.device):
+                    return self._over_peer(buffer)
                 raise InvalidArgumentError(f"as_buffer: its memory belongs to {buffer.device.name}, not {self.name}")
             return buffer
         adopted = self.driver.adopt_memory(thing)
@@ -679,6 +692,48 @@ cdef class Device:
         elif queue._capture is None:
             self.driver.hand_over(thing, queue.native)
         return self._over(*adopted)
+
+    def can_access_peer(self, peer: Device) -> bool:
+        """Whether kernels of this device can use memory of another one, `peer` (CUDA: GPUs with a link). Does not block.
+        """
+        return peer._context is not self._context and self.driver.can_reach(peer.driver)
+
+    def enable_peer_access(self, peer: Device) -> None:
+        """Let kernels and copies of this device use buffers of another one, `peer`, from now on (HIP,
+        hipDeviceEnablePeerAccess).
+
+        A launch on a queue of this device takes them as arguments, and keeps their memory until it is done; a bound
+        launch takes them by `as_buffer`. What orders the devices' queues are events and waits, as always: nothing else
+        does. The other direction is another call.
+
+        Raises
+        ------
+        NotSupportedError
+            When it cannot (`can_access_peer`).
+
+        Notes
+        -----
+        On CUDA it waits until no gate is closed, as a build does.
+        """
+        self._check_open()
+        if not self.can_access_peer(peer):
+            raise NotSupportedError(f"{self.name} cannot access memory of {peer.name}: copy it (Queue.copy)")
+        while not self.driver.reach(peer.driver):
+            time.sleep(0.001)
+        self._peers.add(peer.driver)
+
+    def disable_peer_access(self, peer: Device) -> None:
+        """Refuse buffers of another device, `peer`, again. What was submitted before still runs. Does not block."""
+        self._peers.discard(peer.driver)
+
+    def _reaches(self, peer: Device) -> bool:
+        return peer.driver in self._peers
+
+    def _over_peer(self, Buffer buffer) -> Buffer:
+        """The same memory as a buffer of this device, which keeps it until the work with it is done."""
+        memory = hold_memory(buffer.allocation)
+        return self._over(
+            self.driver.adopt_peer(memory, buffer.memory.address, buffer.nbytes), buffer.shape, buffer.dtype)
 
     def _order_stream(self, stream: int, Buffer buffer) -> None:
         """Let a stream of another package come after all uses of a buffer that are submitted."""

@@ -353,6 +353,10 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
             f"{name_of(value)}{instead}", ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
+    if kernel.device._reaches(value.device):
+        views.unusual |= HAS_ARRAYS
+        memset(slot, 0, sizeof(PackedPointer))
+        return 0
     raise argument_error(
         kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
         InvalidArgumentError)

@@ -73,8 +73,10 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
 
 
 def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: Parameter, value: Any) -> Any:
-    """Return a Buffer over what another package owns, and everything else as it is."""
-    if isinstance(value, (np.ndarray, Buffer)) or not is_foreign(value, queue.device.driver):
+    """Return a Buffer over what another package or another device owns, and everything else as it is."""
+    if isinstance(value, Buffer):
+        return queue.device._over_peer(value) if queue.device._reaches(value.device) else value
+    if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
         return value
     try:
         return queue.device._as_buffer(value, queue)

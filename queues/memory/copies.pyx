@@ -188,7 +188,9 @@ cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
 
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
-    """Copy through the host. The other device's null queue reads `src` first, after blocking work and all writes."""
+    """Copy after blocking work of the other device and all writes: what its null queue comes after. Where this device
+    reaches the memory it reads it; else the null queue copies it to the host first.
+    """
     cdef OwnedMemory to
     cdef End staging
     if src.allocation.closed:
@@ -196,10 +198,14 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     if src.allocation.state.driver != state.driver:
         upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
         return 0
-    staged = queue.device.driver.stage(src.nbytes)
-    staging = staging_end(staged)
     other = src.device.null_queue
     other._come_after_writers(src)  # also those of queues that do not block, for which `queue` may have waited
+    driver = queue.device.driver
+    if src.nbytes and driver.can_reach(src.device.driver) and driver.reach(src.device.driver):
+        queue.wait(other)
+        return copy_buffers(queue, state, dst, queue.device._over_peer(src))
+    staged = driver.stage(src.nbytes)
+    staging = staging_end(staged)
     other._copy_to_staging(staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")

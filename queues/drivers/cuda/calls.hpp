@@ -82,6 +82,8 @@ struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 
     X(Result, OccupancyMaxActiveBlocksPerMultiprocessor, (int32_t *blocks, void *function, int32_t block, \
         size_t shared)) \
     X(Result, DevicePrimaryCtxRetain, (void **context, int32_t device)) \
+    X(Result, DeviceCanAccessPeer, (int32_t *can, int32_t device, int32_t peer)) \
+    X(Result, CtxEnablePeerAccess, (void *peer, uint32_t flags)) \
     X(Result, CtxPushCurrent_v2, (void *context)) \
     X(Result, CtxPopCurrent_v2, (void **context)) \
     X(Result, CtxGetStreamPriorityRange, (int32_t *least, int32_t *greatest)) \

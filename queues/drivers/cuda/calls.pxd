@@ -52,6 +52,7 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
         CALL_MemHostAlloc, CALL_MemHostRegister_v2
         CALL_ModuleLoadDataEx, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2
         CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_OccupancyMaxActiveBlocksPerMultiprocessor
+        CALL_DeviceCanAccessPeer, CALL_CtxEnablePeerAccess
         CALL_DevicePrimaryCtxRetain, CALL_CtxPushCurrent_v2, CALL_CtxGetStreamPriorityRange
         N_CALLS
 
@@ -67,6 +68,7 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
         Function MemAllocFromPoolAsync, MemFreeAsync, MemHostAlloc, MemHostRegister_v2, MemHostUnregister
         Function ModuleLoadDataEx, ModuleUnload, ModuleGetFunction, ModuleGetGlobal_v2
         Function FuncGetAttribute, FuncSetAttribute, OccupancyMaxActiveBlocksPerMultiprocessor
+        Function DeviceCanAccessPeer, CtxEnablePeerAccess
         Function DevicePrimaryCtxRetain, CtxPushCurrent_v2, CtxPopCurrent_v2, CtxGetStreamPriorityRange
         Function GetErrorName
 

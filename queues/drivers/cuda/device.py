@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
+from forebay.core.driver import (
+    Adopted,
+    DeviceInfo,
+    DriverDevice,
+    DriverMemory,
+    Language,
+    Limits,
+    Natives,
+    Parameter,
+)
 from forebay.queues.drivers.cuda import calls, library, operations
 from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler
 from forebay.queues.drivers.cuda.compilers.programs import (
@@ -21,14 +30,8 @@ from forebay.queues.drivers.cuda.compilers.programs import (
 )
 from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
 from forebay.queues.drivers.cuda.library import CuNative
-from forebay.queues.drivers.cuda.objects import (
-    OUT_OF_MEMORY,
-    ContextHandle,
-    CuMemory,
-    CuProgram,
-    CuRegistered,
-    explain,
-)
+from forebay.queues.drivers.cuda.memory import CuMemory, CuRegistered
+from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuProgram, explain
 from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.drivers.staging import StagingPool
 
@@ -175,6 +178,23 @@ class CudaDevice(DriverDevice):
     def register_host(self, address: int, nbytes: int) -> CuRegistered:
         """As `DriverDevice.register_host`. It is pinned, and does not block."""
         return CuRegistered(self.handle, address, nbytes)
+
+    def unregister_host(self, memory: DriverMemory) -> None:
+        """As `DriverDevice.unregister_host`. Blocks until no gate is closed."""
+        if isinstance(memory, CuRegistered):
+            memory.unregister()
+
+    def can_reach(self, peer: DriverDevice) -> bool:
+        """As `DriverDevice.can_reach`: by the driver's word."""
+        return isinstance(peer, CudaDevice) and bool(self.handle.can_reach(peer.handle))
+
+    def reach(self, peer: DriverDevice) -> bool:
+        """As `DriverDevice.reach`. Only with another `CudaDevice`."""
+        return isinstance(peer, CudaDevice) and bool(self.handle.reach(peer.handle))
+
+    def adopt_peer(self, owner: object, address: int, nbytes: int) -> ForeignMemory:
+        """As `DriverDevice.adopt_peer`."""
+        return ForeignMemory(owner, address, nbytes)
 
     def can_adopt(self, thing: object) -> bool:
         """As `DriverDevice.can_adopt`."""

@@ -43,6 +43,7 @@ cdef cppclass CuContext:
     atomic[uint32_t] streams  # that there are
     atomic[uint32_t] prints  # whether a program that was loaded calls printf
     Lock lock  # guards all below
+    vector[int32_t] reached  # devices whose memory this one uses
     vector[CuEvent*] idle[EVENT_KINDS]
     vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet
     size_t asked_for  # which of these is asked for next

@@ -2,32 +2,31 @@
 
 from collections.abc import Sequence
 
-cimport cython
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.cuda.calls cimport (
-    CALL_CtxGetStreamPriorityRange, CALL_EventCreate, CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute,
-    CALL_MemAllocFromPoolAsync, CALL_MemHostRegister_v2, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2,
-    CALL_ModuleLoadDataEx,
-    CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, CALL_StreamWaitEvent, cuda
+    CALL_CtxEnablePeerAccess, CALL_CtxGetStreamPriorityRange, CALL_DeviceCanAccessPeer, CALL_EventCreate,
+    CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_MemPoolSetAccess, CALL_ModuleGetFunction,
+    CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx, CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx,
+    CALL_StreamWaitEvent, AccessDesc, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
-    DEVICE_POOL, HOST_POOL, LARGEST_BLOCK, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind,
-    begin_without_gates, end_without_gates, enter, give_back_block, leave, new_module, new_queue, open_context,
-    open_pool, outcome, release_module, retain_module, take_block, unload_ended
+    DEVICE_POOL, HOST_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind, begin_without_gates,
+    end_without_gates, enter, leave, new_module, new_queue, open_context, open_pool, outcome, release_module,
+    retain_module, unload_ended
 )
 
 from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
 from forebay.queues.drivers.cuda.calls import CALL_NAMES, error_name
 
 cdef enum:
-    OUT_OF_MEMORY_CODE = 2
     NOT_FOUND = 500
-    PORTABLE_MAPPED = 3  # registered for all contexts, with an address for the device
+    ALREADY_ENABLED = 704  # access to a peer
+    ON_DEVICE = 1  # CUmemLocationType
+    READ_WRITE = 3  # CUmemAccess_flags
     NO_TIMING = 2  # of an event
     # CUfunction_attribute
     THREADS = 0
@@ -37,10 +36,8 @@ cdef enum:
     ERROR_LOG = 5
     ERROR_SIZE = 6
     LOG_SIZE = 1 << 14
-    KEPT = 64 << 20  # as in handles.pyx
 
 OUT_OF_MEMORY: int = 2  # as Python knows it
-KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
 
 
 def explain(Status status) -> tuple[str, int, str]:
@@ -109,6 +106,29 @@ cdef class ContextHandle:
         check(status, "the priorities of streams")
         return tuple(range(greatest, least + 1))
 
+    def can_reach(self, ContextHandle peer not None) -> bool:
+        """Whether this GPU has access to the memory of another one."""
+        cdef int32_t can = 0
+        if peer.context.device != self.context.device:
+            check(outcome(CALL_DeviceCanAccessPeer, cuda.DeviceCanAccessPeer(
+                &can, self.context.device, peer.context.device)), "access to another GPU")
+        return can != 0
+
+    def reach(self, ContextHandle peer not None) -> bool:
+        """Let this GPU use the other's memory: of its pools, and its variables. False while a gate is closed."""
+        cdef CuContext* context = self.context
+        cdef CuContext* other = peer.context
+        cdef Status status = 0
+        cdef bint reached
+        with nogil:
+            reached = has_reached(context, other.device)
+            if not reached and begin_without_gates():
+                status = reach_memory(context, other)
+                end_without_gates()
+                reached = True
+        check(status, "access to another GPU")
+        return reached
+
     def create_queue(self, int32_t priority) -> tuple[int, int]:
         """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
         the caller owns).
@@ -152,140 +172,44 @@ def context_of(uintptr_t stream) -> int:
     return <uintptr_t> context
 
 
-@cython.no_gc_clear  # freeing needs the context
-cdef class CuMemory:
-    """Memory of the device, of the host, or shared by both, from a pool of the driver. It goes back with this object.
-    Drop the last reference only when the device is done with it.
-
-    Host and shared memory has the buffer protocol.
-
-    Nothing waits until the stream that it was taken on has got there: the pool maps memory in the call, that stream has
-    no other work, and what the pool hands out again was given back when the device was done with it.
-
-    Parameters
-    ----------
-    usm_type : "device", "host" or "shared"
-    """
-
-    cdef readonly uintptr_t handle  # always 0: memory has addresses only
-    cdef readonly uintptr_t address
-    cdef readonly size_t nbytes
-    cdef readonly str usm_type
-    cdef ContextHandle context
-    cdef MemoryKind kind
-
-    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
-        cdef CuContext* of = context.context
-        cdef MemoryKind kind = KINDS[usm_type]
-        cdef uint64_t address = 0
-        cdef Status status
-        if self.address:
-            raise TypeError("this CuMemory is made already")
-        self.context = context
-        self.nbytes = nbytes
-        self.usm_type = usm_type
-        self.kind = kind
-        with nogil:
-            status = take_memory(of, kind, nbytes, &address)
-            if <uint32_t> status == OUT_OF_MEMORY_CODE:  # the pools may have kept some
-                trim(of, 0)
-                status = take_memory(of, kind, nbytes, &address)
-        check(status, f"{nbytes} bytes of {usm_type} memory")
-        self.address = address
-
-    def __dealloc__(self):
-        if not self.address:
-            return
-        if is_block(self.kind, self.nbytes):  # KINDS may be gone: the process may be ending
-            give_back_block(self.context.context, self.nbytes, self.address)
-        else:
-            cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
-            trim(self.context.context, KEPT)
-
-    def __getbuffer__(self, Py_buffer* buffer, int flags):
-        if self.usm_type == "device":
-            raise BufferError("device memory cannot be read by the host")
-        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
-
-
-@cython.no_gc_clear
-cdef class CuRegistered:
-    """Memory of the program, of the host, which the device reaches until this object goes. The program keeps it."""
-
-    cdef readonly uintptr_t handle
-    cdef readonly uintptr_t address
-    cdef readonly size_t nbytes
-    cdef ContextHandle context
-
-    usm_type = "host"
-
-    def __init__(self, ContextHandle context not None, uintptr_t address, size_t nbytes) -> None:
-        cdef Status status
-        if self.address:
-            raise TypeError("this CuRegistered is made already")
-        self.context = context
-        with nogil:
-            status = enter(context.context)
-            if status == 0:
-                unregister_ended(context.context)
-                status = outcome(CALL_MemHostRegister_v2, cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED))
-                leave()
-        check(status, f"registering {nbytes} bytes of the host")
-        self.address = address
-        self.nbytes = nbytes
-
-    def __dealloc__(self):
-        cdef CuContext* context
-        if not self.address:
-            return
-        context = self.context.context
-        context.lock.lock()
-        context.ended_registrations.push_back(self.address)
-        context.lock.unlock()
-        with nogil:
-            unregister_ended(context)
-
-    def __getbuffer__(self, Py_buffer* buffer, int flags):
-        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
-
-
-cdef void unregister_ended(CuContext* context) noexcept nogil:
-    """Unregister what the device reaches no more. Behind a closed gate the driver would wait, and let no other thread
-    launch: then it is left to who comes next.
-    """
-    cdef vector[uint64_t] ended
+cdef bint has_reached(CuContext* context, int32_t device) noexcept nogil:
+    cdef bint found = False
     cdef size_t i
-    if not begin_without_gates():
-        return
     context.lock.lock()
-    ended.swap(context.ended_registrations)
+    for i in range(context.reached.size()):
+        if context.reached[i] == device:
+            found = True
     context.lock.unlock()
-    for i in range(ended.size()):
-        cuda.MemHostUnregister(ended[i])
-    end_without_gates()
+    return found
 
 
-cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:
-    return kind == HOST_POOL and nbytes <= LARGEST_BLOCK
-
-
-cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint64_t* address) noexcept nogil:
-    cdef Status status
-    if is_block(kind, nbytes):
-        return take_block(context, nbytes, address)
-    status = open_pool(context, kind)
-    if status != 0:
-        return status
-    return outcome(CALL_MemAllocFromPoolAsync, cuda.MemAllocFromPoolAsync(
-        address, nbytes, context.pools[<int> kind], context.memory_stream))
-
-
-cdef void trim(CuContext* context, size_t kept) noexcept nogil:
-    """Give memory back that the pools keep, but for so many bytes each."""
-    cdef int kind
-    for kind in range(POOLS):
-        if context.pools[kind] != NULL:
-            cuda.MemPoolTrimTo(context.pools[kind], kept)
+cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:
+    """Pools say by themselves who has access to what is taken from them, variables and other packages' memory do not.
+    """
+    cdef AccessDesc access
+    cdef Status status = enter(context)
+    cdef int kinds[2]
+    cdef int i
+    kinds[0] = DEVICE_POOL
+    kinds[1] = HOST_POOL
+    if status == 0:
+        status = outcome(CALL_CtxEnablePeerAccess, cuda.CtxEnablePeerAccess(other.handle, 0))
+        leave()
+    if <uint32_t> status == ALREADY_ENABLED:  # by another package
+        status = 0
+    access.location.type = ON_DEVICE
+    access.location.id = context.device
+    access.flags = READ_WRITE
+    for i in range(2):
+        if status == 0:
+            status = open_pool(other, <MemoryKind> kinds[i])
+        if status == 0:
+            status = outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(other.pools[kinds[i]], &access, 1))
+    if status == 0:
+        context.lock.lock()
+        context.reached.push_back(other.device)
+        context.lock.unlock()
+    return status
 
 
 cdef class CuProgram:
@@ -451,12 +375,3 @@ cdef class CuVariable:
 
     handle = 0  # memory has addresses only
     usm_type = "device"
-
-
-cdef extern from *:
-    """
-    #include <chrono>
-    #include <thread>
-    static inline void forebay_pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
-    """
-    void rest "forebay_pause" () noexcept nogil

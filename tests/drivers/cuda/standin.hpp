@@ -17,13 +17,13 @@ EXPORTED cuDriverGetVersion(int *version) {
 }
 
 EXPORTED cuDeviceGetCount(int *count) {
-    *count = DEVICES;
+    *count = devices();
     return OK;
 }
 
 EXPORTED cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
-    return ordinal >= 0 && ordinal < DEVICES ? OK : refuse(INVALID_DEVICE);
+    return ordinal >= 0 && ordinal < devices() ? OK : refuse(INVALID_DEVICE);
 }
 
 EXPORTED cuDeviceGetName(char *name, int size, int) {
@@ -68,15 +68,26 @@ EXPORTED cuGetErrorName(Result code, const char **name) {
 }
 
 EXPORTED cuDevicePrimaryCtxRetain(void **handle, int32_t device) {
-    if (device < 0 || device >= DEVICES) return refuse(INVALID_DEVICE);
+    if (device < 0 || device >= devices()) return refuse(INVALID_DEVICE);
     *handle = &context[device];
     return OK;
 }
 
 EXPORTED cuCtxPushCurrent_v2(void *handle) {
-    if (handle < &context[0] || handle >= &context[DEVICES]) return refuse(INVALID_CONTEXT);
+    if (handle < &context[0] || handle >= &context[MOST_DEVICES]) return refuse(INVALID_CONTEXT);
     contexts.push_back(handle);
     return OK;
+}
+
+EXPORTED cuDeviceCanAccessPeer(int32_t *can, int32_t device, int32_t peer) {
+    *can = device != peer;
+    return device < devices() && peer < devices() ? OK : refuse(INVALID_DEVICE);
+}
+
+EXPORTED cuCtxEnablePeerAccess(void *peer, uint32_t) {
+    Entered entered;
+    wait_until_idle(entered);
+    return contexts.empty() || contexts.back() == peer ? refuse(INVALID_CONTEXT) : OK;
 }
 
 EXPORTED cuCtxPopCurrent_v2(void **handle) {
@@ -262,13 +273,13 @@ EXPORTED cuGraphAddMemcpyNode(void **node, void *graph, void *const *after, size
                               void *of) {
     Entered entered;
     bool same = params->source.type == 4 && params->to.type == 4 && params->width && params->height && params->depth;
-    return same && of == &context[0] ? add(node, graph, after, count, nullptr) : refuse(INVALID_VALUE);
+    return same && is_context(of) ? add(node, graph, after, count, nullptr) : refuse(INVALID_VALUE);
 }
 
 EXPORTED cuGraphAddMemsetNode(void **node, void *graph, void *const *after, size_t count, const FillNode *params,
                               void *of) {
     Entered entered;
-    bool fits = has(params->to, params->width * params->size) && of == &context[0];
+    bool fits = has(params->to, params->width * params->size) && is_context(of);
     return fits ? add(node, graph, after, count, nullptr) : refuse(INVALID_VALUE);
 }
 

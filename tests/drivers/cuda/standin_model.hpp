@@ -38,7 +38,7 @@ constexpr size_t MEMORY = size_t(8) << 30;
 constexpr size_t HOST = size_t(64) << 30;  // what it pins at most
 constexpr size_t LARGE = 1 << 16;  // bytes of an allocation that is mapped
 constexpr size_t ALIGNMENT = 512;
-constexpr int32_t DEVICES = 1;
+constexpr int32_t MOST_DEVICES = 2;
 constexpr int32_t UNIT_ITEMS = 2048, UNIT_GROUPS = 32;  // of a multiprocessor at once
 constexpr int32_t SHARED_ROOM = 228 << 10;  // bytes of a multiprocessor, of which each group takes 1,024 for the driver
 
@@ -75,7 +75,14 @@ inline Driver &driver() {
 }
 
 inline thread_local std::vector<void *> contexts;  // the current one is the last
-inline char context[DEVICES];  // their handles
+inline char context[MOST_DEVICES];  // their handles
+
+inline bool is_context(void *handle) { return handle >= &context[0] && handle < &context[MOST_DEVICES]; }
+
+inline int32_t devices() {
+    const char *several = std::getenv("FOREBAY_STANDIN_DEVICES");
+    return several ? std::atoi(several) : 1;
+}
 
 inline Result refuse(Result code) {
     driver().faults++;

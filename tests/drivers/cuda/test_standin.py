@@ -737,8 +737,9 @@ def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
     done = processes.python(
         *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly", "-n", "2"),
         *("tests/ordering", "tests/graphs", "tests/steps"),
-        *("tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py"),
+        *("tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py", "tests/memory/test_peers.py"),
         FOREBAY_DEVICE="cuda",
+        FOREBAY_STANDIN_DEVICES="2",
     )
     assert done.returncode == 0, done.stdout
     passed = re.search(r"(\d+) passed", done.stdout)

@@ -5,7 +5,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code, ints, read
+from ..helpers import E, K, code, ints, launch, read
 
 A = hip.hipDeviceAttribute_t
 L = hip.hipLimit_t
@@ -105,16 +105,27 @@ def test_a_device_is_no_peer_of_itself(number):
 
 @pytest.mark.needs("two devices")
 @pytest.mark.executes
-def test_peers(device):
+def test_peers(device, function):
     ok(hip.hipSetDevice(0))
-    assert ok(hip.hipDeviceCanAccessPeer(0, 1)) == 0
+    linked = ok(hip.hipDeviceCanAccessPeer(0, 1))
     assert code(hip.hipDeviceEnablePeerAccess(1, 1)) == E.hipErrorInvalidValue
-    assert code(hip.hipDeviceEnablePeerAccess(1, 0)) == E.hipErrorPeerAccessUnsupported
-    assert "hipMemcpyPeer" in str(hip.last_exception())
     assert code(hip.hipDeviceDisablePeerAccess(1)) == E.hipErrorPeerAccessNotEnabled
-    assert ok(hip.hipDeviceGetP2PAttribute(hip.hipDeviceP2PAttr.hipDevP2PAttrAccessSupported, 0, 1)) == 0
+    if linked:
+        ok(hip.hipDeviceEnablePeerAccess(1, 0))
+        assert code(hip.hipDeviceEnablePeerAccess(1, 0)) == E.hipErrorPeerAccessAlreadyEnabled
+        ok(hip.hipSetDevice(1))
+        memory = ints(10, 6)
+        ok(hip.hipSetDevice(0))
+        launch(function("add"), None, memory, 3, groups=1)
+        ok(hip.hipDeviceSynchronize())
+        assert read(memory, 10) == [9] * 10
+        ok(hip.hipDeviceDisablePeerAccess(1))
+    else:
+        assert code(hip.hipDeviceEnablePeerAccess(1, 0)) == E.hipErrorPeerAccessUnsupported
+        assert "hipMemcpyPeer" in str(hip.last_exception())
+    assert ok(hip.hipDeviceGetP2PAttribute(hip.hipDeviceP2PAttr.hipDevP2PAttrAccessSupported, 0, 1)) == linked
     assert code(hip.hipDeviceGetP2PAttribute(99, 0, 1)) == E.hipErrorInvalidValue
-    assert ok(hip.hipExtGetLinkTypeAndHopCount(0, 1)) == (2, 2)
+    assert ok(hip.hipExtGetLinkTypeAndHopCount(0, 1)) == (2, 2 - linked)
     here = ints(10, 5)
     ok(hip.hipSetDevice(1))
     there = ints(10, 6)

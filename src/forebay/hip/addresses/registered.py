@@ -92,9 +92,10 @@ def hipHostUnregister(hostPtr: Any) -> None:
     if allocation is None or not allocation.registered:
         raise HipError(hipError_t.hipErrorHostMemoryNotRegistered, f"no registered memory begins at {address:#x}")
     refuse_unsafe("hipHostUnregister")
-    device_of(allocation.device)._finish()
-    if allocations.take(address) is allocation:
-        allocation.close()
+    device = device_of(allocation.device)
+    device._finish()
+    if allocations.take(address) is allocation and isinstance(allocation.memory, Buffer):
+        device._leave_host_memory(allocation.memory)
 
 
 @api(outputs=1)

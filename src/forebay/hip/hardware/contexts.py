@@ -245,7 +245,7 @@ def hipCtxSynchronize() -> Result:
 
 @api()
 def hipCtxEnablePeerAccess(peerCtx: Any, flags: int = 0) -> None:
-    """Return ``(hipErrorPeerAccessUnsupported,)``, see `hipDeviceEnablePeerAccess`; hipErrorInvalidContext.
+    """Let kernels use memory of a context's device, see `hipDeviceEnablePeerAccess`; ``(hipError_t,)``.
 
     `peerCtx` is a context of the other device, and `flags` are 0; hipErrorInvalidContext for anything but a context.
     """
@@ -254,7 +254,7 @@ def hipCtxEnablePeerAccess(peerCtx: Any, flags: int = 0) -> None:
 
 @api()
 def hipCtxDisablePeerAccess(peerCtx: Any) -> None:
-    """Return ``(hipErrorPeerAccessNotEnabled,)``, see `hipDeviceDisablePeerAccess`; hipErrorInvalidContext.
+    """Refuse that again, see `hipDeviceDisablePeerAccess`; ``(hipError_t,)``.
 
     `peerCtx` is a context of the other device; hipErrorInvalidContext for anything else.
     """

@@ -1,10 +1,10 @@
-"""Devices as each other's peers. Kernels use the memory of their own device only, so copies are all there is."""
+"""Devices as each other's peers: kernels that use each other's memory on CUDA, and copies everywhere."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from forebay.hip.devices import current_number, device_number
+from forebay.hip.devices import current_device, current_number, device_number, device_of
 from forebay.hip.enums import hipDeviceP2PAttr, hipError_t
 from forebay.hip.errors import HipError, api
 
@@ -19,6 +19,10 @@ __all__ = [
 PCI_EXPRESS = 2  # hsa_amd_link_info_type_t
 
 
+def _can_access(number: int, peer: int) -> bool:
+    return number != peer and device_of(number).can_access_peer(device_of(peer))
+
+
 def _peer(peer: Any) -> int:
     number = device_number(peer)
     if number == current_number():
@@ -28,38 +32,46 @@ def _peer(peer: Any) -> int:
 
 @api(outputs=1)
 def hipDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
-    """Return ``(hipError_t, 0)``: kernels use the memory of their own device only; hipMemcpyPeer goes by the host.
+    """Return ``(hipError_t, 1)`` where kernels of one device can use memory of the other: CUDA, with a link; else 0.
 
-    `deviceId` and `peerDeviceId` are numbers of devices; hipErrorInvalidDevice for an unknown one.
+    `deviceId` and `peerDeviceId` are numbers of devices; hipErrorInvalidDevice for an unknown one. Opens both.
     """
-    device_number(deviceId)
-    device_number(peerDeviceId)
-    return 0
+    return int(_can_access(device_number(deviceId), device_number(peerDeviceId)))
 
 
 def enable_peer(peer: Any, flags: int) -> None:
-    """Raise why it cannot be; hipErrorInvalidDevice, hipErrorInvalidValue or hipErrorPeerAccessUnsupported."""
+    """Let the current device use memory of another, or raise why it cannot: as `hipDeviceEnablePeerAccess`."""
     number = _peer(peer)
     if flags:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipDeviceEnablePeerAccess: flags have to be 0, not {flags}")
-    raise HipError(
-        hipError_t.hipErrorPeerAccessUnsupported,
-        f"kernels of device {current_number()} cannot use the memory of device {number}; hipMemcpyPeer copies it",
-    )
+    device, other = current_device(), device_of(number)
+    if not device.can_access_peer(other):
+        raise HipError(
+            hipError_t.hipErrorPeerAccessUnsupported,
+            f"kernels of device {current_number()} cannot use the memory of device {number}; hipMemcpyPeer copies it",
+        )
+    if device._reaches(other):
+        raise HipError(hipError_t.hipErrorPeerAccessAlreadyEnabled, f"access to device {number} is enabled already")
+    device.enable_peer_access(other)
 
 
 def disable_peer(peer: Any) -> None:
-    """Raise why it cannot be; hipErrorInvalidDevice or hipErrorPeerAccessNotEnabled."""
-    raise HipError(hipError_t.hipErrorPeerAccessNotEnabled, f"access to device {_peer(peer)} is not enabled")
+    """End what `enable_peer` began; hipErrorInvalidDevice or hipErrorPeerAccessNotEnabled."""
+    number = _peer(peer)
+    device, other = current_device(), device_of(number)
+    if not device._reaches(other):
+        raise HipError(hipError_t.hipErrorPeerAccessNotEnabled, f"access to device {number} is not enabled")
+    device.disable_peer_access(other)
 
 
 @api()
 def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
-    """Return ``(hipErrorPeerAccessUnsupported,)``: no device can, as `hipDeviceCanAccessPeer` says.
+    """Let kernels of the current device use memory of another one; ``(hipError_t,)``. The other way is another call.
 
-    `peerDeviceId` is the other device's number.
+    `peerDeviceId` is the other device's number. See `forebay.Device.enable_peer_access`, also for when it blocks.
 
-    Copies between devices do not need it: `hipMemcpyPeer` and hipMemcpyDefault work. hipErrorInvalidDevice for an
+    Copies between devices do not need it: `hipMemcpyPeer` and hipMemcpyDefault work. hipErrorPeerAccessUnsupported
+    where it cannot be (`hipDeviceCanAccessPeer`), hipErrorPeerAccessAlreadyEnabled, hipErrorInvalidDevice for an
     unknown device and for the current one, hipErrorInvalidValue for flags other than 0.
     """
     enable_peer(peerDeviceId, flags)
@@ -67,42 +79,44 @@ def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
 
 @api()
 def hipDeviceDisablePeerAccess(peerDeviceId: int) -> None:
-    """Return ``(hipErrorPeerAccessNotEnabled,)``, because it cannot be enabled; hipErrorInvalidDevice as there.
+    """Refuse memory of another device again; ``(hipError_t,)``: hipErrorPeerAccessNotEnabled if it was not enabled.
 
-    `peerDeviceId` is the other device's number; hipErrorInvalidDevice as for `hipDeviceEnablePeerAccess`.
+    `peerDeviceId` is the other device's number; hipErrorInvalidDevice as for `hipDeviceEnablePeerAccess`. Launches
+    from before still run. Does not block.
     """
     disable_peer(peerDeviceId)
 
 
 @api(outputs=1)
 def hipDeviceGetP2PAttribute(attr: Any, srcDevice: int, dstDevice: int) -> int:
-    """Return ``(hipError_t, 0)``: no attribute of a link holds, because there are no links.
+    """Return ``(hipError_t, 1)`` for hipDevP2PAttrAccessSupported as `hipDeviceCanAccessPeer` does, and 0 for others.
 
     `attr` is a hipDeviceP2PAttr, `srcDevice` and `dstDevice` are the numbers of the devices.
 
     hipErrorInvalidDevice for an unknown device and for one and the same, hipErrorInvalidValue for an unknown attribute.
     """
-    if device_number(srcDevice) == device_number(dstDevice):
+    source, to = device_number(srcDevice), device_number(dstDevice)
+    if source == to:
         raise HipError(hipError_t.hipErrorInvalidDevice, f"device {srcDevice} has no link to itself")
     try:
-        hipDeviceP2PAttr(attr)
+        known = hipDeviceP2PAttr(attr)
     except ValueError:
         raise HipError(hipError_t.hipErrorInvalidValue, f"a link has no attribute {attr!r}") from None
-    return 0
+    return int(known == hipDeviceP2PAttr.hipDevP2PAttrAccessSupported and _can_access(source, to))
 
 
 @api(outputs=2)
 def hipExtGetLinkTypeAndHopCount(device1: int, device2: int) -> tuple[int, int]:
-    """Return ``(hipError_t, 2, 2)``: PCI Express, and two hops, because a copy goes through the host.
+    """Return ``(hipError_t, 2, hops)``: PCI Express, and two hops where a copy goes through the host; else one.
 
     `device1` and `device2` are numbers of devices.
 
     hipErrorInvalidValue for an unknown device and for one and the same.
     """
     try:
-        same = device_number(device1) == device_number(device2)
+        one, other = device_number(device1), device_number(device2)
     except HipError as error:
         raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
-    if same:
+    if one == other:
         raise HipError(hipError_t.hipErrorInvalidValue, f"device {device1} has no link to itself")
-    return PCI_EXPRESS, 2
+    return PCI_EXPRESS, 1 if _can_access(one, other) else 2

@@ -291,7 +291,7 @@ def _copy_peer(dst: Any, to: Any, src: Any, source: Any, size: Any, stream: Any)
 
 @api()
 def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int) -> None:
-    """Copy from one device's memory to another's, through the host; ``(hipError_t,)``.
+    """Copy from one device's memory to another's, through the host if they have no link; ``(hipError_t,)``.
 
     `sizeBytes` bytes from `src` on device `srcDeviceId` to `dst` on device `dstDeviceId`. Does not block.
     hipErrorInvalidValue for memory of another device.

@@ -1,0 +1,146 @@
+"""Memory of another device, in kernels and copies. Where devices do not reach each other's, that is said."""
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from forebay import hip
+from tests.helpers.observer import observe
+
+pytestmark = pytest.mark.needs("two devices")
+
+N = 1 << 18
+SOURCE = "kernel void add(global int *x, int value) { x[get_global_id(0)] += value; }"
+
+
+@pytest.fixture
+def pair(device):
+    with fb.Device(hip.devices.infos()[0].name) as one, fb.Device(hip.devices.infos()[1].name) as other:
+        yield one, other
+
+
+@pytest.fixture
+def linked(pair):
+    """Two devices of which the first uses the second's memory."""
+    one, other = pair
+    if not one.can_access_peer(other):
+        pytest.skip("no device reaches another's memory")
+    one.enable_peer_access(other)
+    yield one, other
+    one.disable_peer_access(other)
+
+
+def test_it_is_refused_unless_it_is_enabled(pair):
+    one, other = pair
+    kernel, x = one.program(SOURCE)["add"], other.zeros(N, "i4")
+    refused = pytest.raises(fb.InvalidArgumentError, match="this Buffer belongs to")
+    with refused:
+        one.null_queue.launch(kernel, N // 256, 256, x, 1)
+    assert not one.can_access_peer(one)
+    with pytest.raises(fb.NotSupportedError, match="cannot access"):
+        one.enable_peer_access(one)
+    if not one.can_access_peer(other):
+        with pytest.raises(fb.NotSupportedError, match=r"cannot access memory of .*: copy it"):
+            one.enable_peer_access(other)
+        return
+    for _ in range(2):
+        one.enable_peer_access(other)
+    one.null_queue.launch(kernel, N // 256, 256, x, 1)
+    with refused:
+        other.null_queue.launch(other.program(SOURCE)["add"], N // 256, 256, one.zeros(N, "i4"), 1)
+    for _ in range(2):
+        one.disable_peer_access(other)
+    with refused:
+        one.null_queue.launch(kernel, N // 256, 256, x, 1)
+    one.finish()
+
+
+def test_kernels_and_events_order_what_two_devices_do(linked, really):
+    _, other = linked
+    kernels = [each.program(SOURCE)["add"] for each in linked]
+    queues = [each.queue(blocking=False) for each in linked]
+    x = other.zeros(N, "i4")
+    other.finish()
+    for turn in range(20):
+        queues[turn % 2].wait(queues[1 - turn % 2].record())
+        queues[turn % 2].launch(kernels[turn % 2], N // 256, 256, x, turn)
+    queues[0].wait(queues[1].record())
+    queues[0].launch(kernels[0], N // 512, 256, x[N // 2 :], 1000)  # a view
+    queues[0].finish()
+    expected = np.full(N, sum(range(20)))
+    expected[N // 2 :] += 1000
+    assert np.array_equal(x.get(), expected) or not really
+
+
+def test_a_graph_and_a_bound_launch_have_it(linked, really):
+    one, other = linked
+    kernel, queue, x = one.program(SOURCE)["add"], one.queue(blocking=False), other.zeros(N, "i4")
+    other.finish()
+    with queue.capture() as graph:
+        queue.launch(kernel, N // 256, 256, x, 1)
+    executable = graph.instantiate()
+    for _ in range(5):
+        executable.launch(queue)
+    bound = kernel.bind(queue, N // 256, 256, one.as_buffer(x), 2)
+    for _ in range(5):
+        bound()
+    queue.finish()
+    assert set(x.get().tolist()) == {15} or not really
+
+
+def test_memory_stays_until_the_other_device_is_done(linked):
+    one, other = linked
+    kernel, queue = one.program(SOURCE)["add"], one.queue(blocking=False)
+    x = other.zeros(1 << 24, "u1").view("i4")
+    other.finish()
+    with observe(other) as calls:
+        with queue._gate():
+            queue.launch(kernel, 1, 256, x, 1)
+            x.close()
+            del x
+            other.finish()
+            assert calls.count("cuMemFreeAsync") == 0
+        queue.finish()
+        one.finish()
+        other.finish()
+        assert calls.count("cuMemFreeAsync") == 1
+
+
+def test_a_device_closes_while_another_uses_its_memory(pair):
+    one, other = pair
+    if not one.can_access_peer(other):
+        pytest.skip("no device reaches another's memory")
+    kernel, queue = one.program(SOURCE)["add"], one.queue(blocking=False)
+    with fb.Device(other.name, private=True) as closing:
+        one.enable_peer_access(closing)
+        x = closing.zeros(1 << 20, "i4")
+        closing.finish()
+        gate = queue._gate()
+        queue.launch(kernel, 1, 256, x, 1)
+    with gate, pytest.raises(fb.ClosedError):
+        queue.launch(kernel, 1, 256, x, 1)
+    queue.finish()
+
+
+def test_copies_come_after_writes_of_the_other_device(pair, really):
+    one, other = pair
+    kernel, writer = other.program(SOURCE)["add"], other.queue(blocking=False)
+    x, y, queue = other.zeros(N, "i4"), one.zeros(N, "i4"), one.queue(blocking=False)
+    other.finish()
+    one.finish()
+    for turn in range(1, 4):
+        with writer._gate():
+            writer.launch(kernel, N // 256, 256, x, 1)
+            queue.copy(y, x)
+            event = queue.record()
+            assert not event.done
+        queue.finish()
+        assert set(y.get().tolist()) == {turn} or not really
+    with observe(one) as calls:
+        queue.copy(y, x)
+        queue.finish()
+    copies = calls.count(calls.driver.UPLOAD) + calls.count(calls.driver.DOWNLOAD) * (
+        calls.driver.UPLOAD != calls.driver.DOWNLOAD
+    )
+    if one.can_access_peer(other):
+        assert copies == 1  # from one to the other, and through no memory of the host
