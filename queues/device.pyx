@@ -694,7 +694,9 @@ cdef class Device:
         return self._over(*adopted)
 
     def can_access_peer(self, peer: Device) -> bool:
-        """Whether kernels of this device can use memory of another one, `peer` (CUDA: GPUs with a link). Does not block.
+        """Whether kernels of this device can use memory of another one, `peer` (CUDA: GPUs with a link).
+
+        Does not block.
         """
         return peer._context is not self._context and self.driver.can_reach(peer.driver)
 

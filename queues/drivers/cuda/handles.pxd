@@ -112,6 +112,7 @@ cdef CuContext* open_context(int32_t device, const char* kernels, Status* status
 cdef Status enter(CuContext* context) noexcept nogil
 cdef void leave() noexcept nogil
 cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil
+cdef Status allow_access(void* pool, int32_t device) noexcept nogil
 cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noexcept nogil
 cdef void give_back_block(CuContext* context, size_t nbytes, uint64_t address) noexcept nogil
 cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil

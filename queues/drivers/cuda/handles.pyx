@@ -74,9 +74,28 @@ cdef CuContext* open_context(int32_t device, const char* kernels, Status* status
             del context  # what it has is the primary context's, and little; nobody will ask for it again
             context = NULL
         else:
+            for i in range(contexts.size()):
+                share_host_pools(context, contexts[i])
             contexts.push_back(context)
     contexts_lock.unlock()
     return context
+
+
+cdef void share_host_pools(CuContext* one, CuContext* other) noexcept nogil:
+    """Let each GPU copy to and from the other's memory of the host. Without access the driver ends the process then. If
+    it refuses, only copies between the two are concerned.
+    """
+    allow_access(one.pools[<int> HOST_POOL], other.device)
+    allow_access(other.pools[<int> HOST_POOL], one.device)
+
+
+cdef Status allow_access(void* pool, int32_t device) noexcept nogil:
+    """Let a GPU use what is and will be taken from a pool."""
+    cdef AccessDesc access
+    access.location.type = ON_DEVICE
+    access.location.id = device
+    access.flags = READ_WRITE
+    return outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(pool, &access, 1))
 
 
 cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogil:
@@ -135,7 +154,6 @@ cdef void leave() noexcept nogil:
 cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
     """Have a pool of this kind, with its first memory."""
     cdef PoolProps props
-    cdef AccessDesc access
     cdef uint64_t kept = KEPT
     cdef uint64_t first = 0
     cdef void* pool = NULL
@@ -153,10 +171,7 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
         return status
     status = outcome(CALL_MemPoolCreate, cuda.MemPoolCreate(&pool, &props))
     if status == 0 and kind == HOST_POOL:
-        access.location.type = ON_DEVICE
-        access.location.id = context.device
-        access.flags = READ_WRITE
-        status = outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(pool, &access, 1))
+        status = allow_access(pool, context.device)
     if status == 0:
         status = outcome(CALL_MemPoolSetAttribute, cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept))
     if status == 0:

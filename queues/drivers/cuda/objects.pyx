@@ -9,14 +9,13 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.cuda.calls cimport (
     CALL_CtxEnablePeerAccess, CALL_CtxGetStreamPriorityRange, CALL_DeviceCanAccessPeer, CALL_EventCreate,
-    CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_MemPoolSetAccess, CALL_ModuleGetFunction,
+    CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_ModuleGetFunction,
     CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx, CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx,
-    CALL_StreamWaitEvent, AccessDesc, cuda
+    CALL_StreamWaitEvent, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
-    DEVICE_POOL, HOST_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind, begin_without_gates,
-    end_without_gates, enter, leave, new_module, new_queue, open_context, open_pool, outcome, release_module,
-    retain_module, unload_ended
+    DEVICE_POOL, CuContext, CuKernel, CuModule, CuQueue, allow_access, begin_without_gates, end_without_gates, enter,
+    leave, new_module, new_queue, open_context, outcome, release_module, retain_module, unload_ended
 )
 
 from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
@@ -25,8 +24,6 @@ from forebay.queues.drivers.cuda.calls import CALL_NAMES, error_name
 cdef enum:
     NOT_FOUND = 500
     ALREADY_ENABLED = 704  # access to a peer
-    ON_DEVICE = 1  # CUmemLocationType
-    READ_WRITE = 3  # CUmemAccess_flags
     NO_TIMING = 2  # of an event
     # CUfunction_attribute
     THREADS = 0
@@ -186,25 +183,14 @@ cdef bint has_reached(CuContext* context, int32_t device) noexcept nogil:
 cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:
     """Pools say by themselves who has access to what is taken from them, variables and other packages' memory do not.
     """
-    cdef AccessDesc access
     cdef Status status = enter(context)
-    cdef int kinds[2]
-    cdef int i
-    kinds[0] = DEVICE_POOL
-    kinds[1] = HOST_POOL
     if status == 0:
         status = outcome(CALL_CtxEnablePeerAccess, cuda.CtxEnablePeerAccess(other.handle, 0))
         leave()
     if <uint32_t> status == ALREADY_ENABLED:  # by another package
         status = 0
-    access.location.type = ON_DEVICE
-    access.location.id = context.device
-    access.flags = READ_WRITE
-    for i in range(2):
-        if status == 0:
-            status = open_pool(other, <MemoryKind> kinds[i])
-        if status == 0:
-            status = outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(other.pools[kinds[i]], &access, 1))
+    if status == 0:
+        status = allow_access(other.pools[<int> DEVICE_POOL], context.device)
     if status == 0:
         context.lock.lock()
         context.reached.push_back(other.device)
