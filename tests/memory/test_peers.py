@@ -144,3 +144,17 @@ def test_copies_come_after_writes_of_the_other_device(pair, really):
     )
     if one.can_access_peer(other):
         assert copies == 1  # from one to the other, and through no memory of the host
+
+
+@pytest.mark.parametrize("nbytes", [4, 1 << 16, (1 << 20) + 4])
+def test_copies_through_the_host(pair, monkeypatch, nbytes, really):
+    """As between devices without a link: each has access to the other's memory of the host."""
+    one, other = pair
+    monkeypatch.setattr(type(one.driver), "can_reach", lambda driver, peer: False)
+    source = np.arange(nbytes // 4, dtype="i4")
+    for first, second in ((one, other), (other, one)):
+        x, queue = first.array(source), second.queue(blocking=False)
+        y = second.zeros(nbytes // 4, "i4")
+        queue.copy(y, x)
+        queue.finish()
+        assert np.array_equal(y.get(), source) or not really
