@@ -104,9 +104,9 @@ cdef class ContextHandle:
         return tuple(range(greatest, least + 1))
 
     def can_reach(self, ContextHandle peer not None) -> bool:
-        """Whether this GPU has access to the memory of another one."""
-        cdef int32_t can = 0
-        if peer.context.device != self.context.device:
+        """Whether this GPU has access to the memory of another one. All Devices of a GPU have one context."""
+        cdef int32_t can = peer.context.device == self.context.device
+        if not can:
             check(outcome(CALL_DeviceCanAccessPeer, cuda.DeviceCanAccessPeer(
                 &can, self.context.device, peer.context.device)), "access to another GPU")
         return can != 0
@@ -118,7 +118,7 @@ cdef class ContextHandle:
         cdef Status status = 0
         cdef bint reached
         with nogil:
-            reached = has_reached(context, other.device)
+            reached = context == other or has_reached(context, other.device)
             if not reached and begin_without_gates():
                 status = reach_memory(context, other)
                 end_without_gates()
