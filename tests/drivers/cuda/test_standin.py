@@ -7,7 +7,6 @@ computes anything, as none is executed. `make test-cuda` runs the whole suite on
 """
 
 import contextlib
-import functools
 import gc
 import random
 import re
@@ -20,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import forebay as fb
-from forebay.events.event import wait_for_all
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
 from forebay.queues.graphs.lanes import BRANCHES, segments_of
@@ -168,31 +166,47 @@ def test_time_goes_on_from_one_event_to_the_next(device):
     assert second - first >= 0
 
 
-def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed(device, kernels, calls):
-    """Polls do not, and by them forebay may know that all is done. Nobody pays for it while no program prints."""
-    queue, x = device.queue(), device.empty(64, "u4")
-    launch = functools.partial(queue.launch, kernels["advance"], 4, 16, x, 1)
-    waits = {
-        "queue": queue.finish,
-        "device": device.finish,
-        "timeout": lambda: queue.finish(timeout=SECONDS),
-        "event": lambda: queue.record().wait(),
-        "events": lambda: wait_for_all([queue.record(), device.null_queue.record()]),
-        "download": x.get,
-    }
+PRINTING = """
+import functools, time
+from tests.drivers.cuda import standing_in
+standing_in.begin()
+import forebay as fb
+from forebay.events.event import wait_for_all
+from tests.helpers.observer import observe
+from tests.observers import cuda as observer
+observer.watch()
+device = fb.Device("cuda")
+kernel, x, queue = device.program("kernel void use(global int *x) {}")["use"], device.empty(64, "i4"), device.queue()
+waits = {
+    "queue": queue.finish,
+    "device": device.finish,
+    "timeout": lambda: queue.finish(timeout=60),
+    "event": lambda: queue.record().wait(),
+    "events": lambda: wait_for_all([queue.record(), device.null_queue.record()]),
+    "download": x.get,
+}
 
-    def written(wait):
-        launch()
-        while not queue.query():
-            time.sleep(0.001)
-        first = len(calls)
+def written(wait):
+    queue.launch(kernel, 4, 16, x)
+    while not queue.query():
+        time.sleep(0.001)
+    with observe(device) as calls:
         wait()
-        return calls.count("cuStreamSynchronize", first) > 0
+        return calls.count("cuStreamSynchronize") > 0
 
-    assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, False)
-    printing = standing_in.HEAD + ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
-    device.program(printing + ".visible .entry say(.param .u64 x) { ret; }\n")
-    assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, True)
+assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, False)
+printing = standing_in.HEAD + ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\\n"
+device.program(printing + ".visible .entry say(.param .u64 x) { ret; }\\n")
+assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, True)
+"""
+
+
+def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed():
+    """Polls do not, and by them forebay may know that all is done. Nobody pays for it while no program prints: in a
+    process of its own, where no other test has loaded one that does.
+    """
+    done = processes.python("-c", PRINTING)
+    assert done.returncode == 0, done.stderr
 
 
 def test_another_device_waits_for_an_event(device):
