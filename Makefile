@@ -16,6 +16,10 @@ PARALLEL := -n logical --dist worksteal
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
 
+# Images often forbid Python to keep what it compiles. Then every worker rewrites the assertions of all tests, and each of
+# the hundreds of processes that tests start compiles forebay once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .NOTPARALLEL:
 .SECONDARY:
 .PHONY: help demo test test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean

@@ -43,12 +43,14 @@ COLLECTED = 1_000_000
 OFF_THE_PATH = (
     "queues/context.pyx",
     "queues/drivers/*/calls.pyx",
+    "queues/drivers/function_table.pyx",
     "queues/graphs/captures/*.pyx",
     "queues/graphs/prepared.pyx",
     "queues/graphs/replay.pyx",
     "queues/graphs/work.pyx",
     "queues/interop/*.pyx",
     "queues/kernels/*.pyx",
+    "queues/launch/guards.pyx",
     "queues/memory/sharing/*.pyx",
     "races/*.pyx",
     "src/forebay/tracing/*.pyx",
@@ -61,6 +63,7 @@ INCLUDED = """
 #define PY_SSIZE_T_CLEAN
 #endif
 #include "Python.h"
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -69,6 +72,7 @@ INCLUDED = """
 #include <deque>
 #include <ios>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <stdexcept>

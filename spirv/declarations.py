@@ -11,6 +11,14 @@ from forebay.spirv import opcodes as op
 __all__ = ["Declared", "kernels_of", "variables_of"]
 
 
+TYPES = frozenset((
+    op.TYPE_INT, op.TYPE_FLOAT, op.TYPE_VECTOR, op.TYPE_ARRAY, op.TYPE_STRUCT, op.TYPE_POINTER, op.TYPE_FUNCTION,
+))  # fmt: skip
+# Of thousands of instructions these are some hundred, and only they are looked at.
+READ = TYPES | {
+    op.NAME, op.STRING, op.ENTRY_POINT, op.CONSTANT, op.DECORATE, op.VARIABLE, op.FUNCTION, op.PARAMETER,
+    op.FUNCTION_END, op.MEMORY_MODEL,
+}  # fmt: skip
 INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 FLOATS = {16: "half", 32: "float", 64: "double"}
 
@@ -88,15 +96,7 @@ class _Module:
                 self.strings.append(_text(operands[1:]))
             elif opcode == op.ENTRY_POINT and operands[0] == op.KERNEL_MODEL:
                 self.entries[_text(operands[2:])] = operands[1]
-            elif opcode in (
-                op.TYPE_INT,
-                op.TYPE_FLOAT,
-                op.TYPE_VECTOR,
-                op.TYPE_ARRAY,
-                op.TYPE_STRUCT,
-                op.TYPE_POINTER,
-                op.TYPE_FUNCTION,
-            ):
+            elif opcode in TYPES:
                 self.types[operands[0]] = (opcode, operands[1:])
             elif opcode == op.CONSTANT:
                 self.constants[operands[1]] = operands[2]
@@ -121,13 +121,15 @@ class _Module:
 
     @staticmethod
     def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        at = op.HEADER_WORDS
-        while at < len(words):
-            count, opcode = words[at] >> 16, words[at] & 0xFFFF
-            if count == 0 or at + count > len(words):
+        """Yield the instructions in `READ`."""
+        at, end = op.HEADER_WORDS, len(words)
+        while at < end:
+            start, opcode = at, words[at] & 0xFFFF
+            at += words[at] >> 16
+            if at == start or at > end:
                 raise ValueError("the module was cut off, or is not one")
-            yield opcode, words[at + 1 : at + count]
-            at += count
+            if opcode in READ:
+                yield opcode, words[start + 1 : at]
 
     def kernels(self) -> dict[str, list[Declared]]:
         found = {}

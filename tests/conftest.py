@@ -33,6 +33,9 @@ from .helpers.needs import has
 
 collect_ignore = [] if importlib.util.find_spec("dpctl") else ["drivers/sycl"]
 
+# Hundreds of processes that tests start import NumPy, a third of which is threads for products of matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Before anything looks for devices: Level Zero's loader reads the environment only once.
 validation.begin()
 

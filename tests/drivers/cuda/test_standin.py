@@ -747,9 +747,9 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
 
 
 def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
-    """In a process that knows no other device of CUDA, with results left out and nothing else."""
+    """In one process, which knows no other device of CUDA, with results left out and nothing else."""
     done = processes.python(
-        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly", "-n", "2"),
+        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly"),
         *("tests/ordering", "tests/graphs", "tests/steps"),
         *("tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py", "tests/memory/test_peers.py"),
         FOREBAY_DEVICE="cuda",
