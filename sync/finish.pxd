@@ -19,4 +19,9 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
 cdef void close_locked(QueueState* queue) noexcept nogil
 cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil
-cdef void write_printed(DeviceState* device) noexcept nogil
+
+
+cdef inline void write_printed(DeviceState* device) noexcept nogil:
+    """Each wait of the host ends with this: polls may have found the work done, and drivers print in a wait."""
+    if device.driver.write_printed != NULL:
+        device.driver.write_printed(device.context)

@@ -182,12 +182,6 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef void write_printed(DeviceState* device) noexcept nogil:
-    """Each wait of the host ends with this: polls may have found the work done, and drivers print in a wait."""
-    if device.driver.write_printed != NULL:
-        device.driver.write_printed(device.context)
-
-
 cdef Status finish_own(QueueState* queue) noexcept nogil:
     """Block until everything submitted to the queue itself so far is done.
 

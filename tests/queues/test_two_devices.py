@@ -284,8 +284,9 @@ def test_a_copy_between_devices_is_a_copy_on_each(device, another, queue):
     before, there_before = queue.stats, another.stats
     queue.copy(buffer, source)
     assert (queue.stats - before).copies == 1
-    assert (another.stats - there_before).copies == 1
-    assert (queue.stats - before).waits_made == 1
+    directly = device.driver.can_reach(another.driver)  # else through memory of the host
+    assert (another.stats - there_before).copies == (not directly)
+    assert (queue.stats - before).waits_made == 1 or directly  # where nothing of it is outstanding, none is needed
     queue.finish()
     assert another.null_queue.query()
 

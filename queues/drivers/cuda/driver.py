@@ -54,7 +54,7 @@ class Cuda(DriverFolder):
         others = (CudaDevice(info) for info in self.discover() if info.usable and info.name not in known)
         for device in itertools.chain(there, others):
             if device.handle.handle == context:
-                return AdoptedQueue(device, device.handle.adopt_queue(stream), True)
+                return AdoptedQueue(device, device.handle.adopt_queue(stream, thing), True)
         raise errors.InvalidArgumentError(
             "adopt_queue: this stream is in a context of its own; forebay uses the primary context of a GPU, as CUDA's "
             "runtime, CuPy, PyTorch and numba do"

@@ -1,5 +1,6 @@
 """The structures behind this driver's handles: the driver's own handle, and forebay's data about it."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.atomic cimport atomic
@@ -68,6 +69,7 @@ cdef cppclass CuQueue:
     void* stream
     CuContext* context
     cbool owned
+    PyObject* owner  # of a stream of another package: the object that was adopted, retained; else NULL
 
 
 cdef cppclass CuModule:

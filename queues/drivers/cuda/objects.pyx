@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
@@ -139,9 +141,13 @@ cdef class ContextHandle:
         check(status, "making a queue")
         return <uintptr_t> queue.stream, <uintptr_t> queue
 
-    def adopt_queue(self, uintptr_t stream) -> int:
-        """The operations' handle of a stream that another package owns, which the caller owns."""
+    def adopt_queue(self, uintptr_t stream, object owner) -> int:
+        """The operations' handle, which the caller owns, of a stream of another package. The stream is `owner`'s, which
+        is kept as long as the handle: after a close, too, forebay may have to ask the stream how far it is.
+        """
         cdef CuQueue* queue = new CuQueue()
+        Py_INCREF(owner)
+        queue.owner = <PyObject*> owner
         queue.stream = <void*> stream
         queue.context = self.context
         queue.owned = False

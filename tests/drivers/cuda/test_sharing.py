@@ -6,6 +6,7 @@ ones need a GPU.
 
 import ctypes
 import gc
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -42,8 +43,8 @@ def advance(device):
 class Stream:
     """A stream of another package."""
 
-    def __init__(self, handle):
-        self.handle = handle
+    def __init__(self, handle, owner=None):
+        self.handle, self.owner = handle, owner
 
     def __cuda_stream__(self):
         return 0, self.handle
@@ -116,7 +117,7 @@ def test_an_array_that_cannot_be_taken_says_why(device, changes, what):
 
 def test_a_stream_is_adopted(device, advance):
     theirs = device.queue(blocking=False)
-    adopted, queue = device.adopt_queue(Stream(theirs.native)), device.queue(blocking=False)
+    adopted, queue = device.adopt_queue(Stream(theirs.native, theirs)), device.queue(blocking=False)
     with theirs._gate():
         queue.wait(adopted)
         queue.launch(advance, 4, 16, device.empty(64, "u4"), 1)
@@ -124,6 +125,22 @@ def test_a_stream_is_adopted(device, advance):
     queue.finish()
     adopted.close()
     theirs.finish()  # it is its owner's still
+
+
+def test_a_stream_is_kept_until_the_work_on_it_is_done(device):
+    """Its package may destroy it as soon as nobody refers to it, and forebay still asks it how far it is."""
+    theirs = device.queue(blocking=False)
+    stream = Stream(theirs.native, theirs)
+    kept, adopted = weakref.ref(stream), device.adopt_queue(stream)
+    with adopted.device as other, theirs._gate():
+        del stream, theirs
+        adopted.fill(other.empty(64, "u4"), 1)
+        adopted.close()
+        del adopted
+        gc.collect()
+        assert kept() is not None
+    gc.collect()
+    assert kept() is None
 
 
 @pytest.mark.parametrize("handle", [0, 1, 2])
