@@ -737,6 +737,18 @@ cdef class Device:
         return self._over(
             self.driver.adopt_peer(memory, buffer.memory.address, buffer.nbytes), buffer.shape, buffer.dtype)
 
+    def _copy_from_peer(self, queue: Queue, dst: Buffer, src: Buffer) -> bool:
+        """Copy memory of another device on a queue of this one. False, with nothing done, where this one does not reach
+        it, or not now.
+        """
+        peer = src.device
+        if not (src.nbytes and self.driver.can_reach(peer.driver) and self.driver.reach(peer.driver)):
+            return False
+        peer.null_queue._come_after_writers(src)
+        queue.wait(peer.null_queue)
+        queue.copy(dst, self._over_peer(src))
+        return True
+
     def _order_stream(self, stream: int, Buffer buffer) -> None:
         """Let a stream of another package come after all uses of a buffer that are submitted."""
         cdef Queue queue = self.queue(blocking=False, timing=False)

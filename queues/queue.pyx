@@ -27,8 +27,8 @@ from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport copy, copy_to_staging, prefetch
-from forebay.queues.memory.fills cimport fill
+from forebay.queues.memory.copies cimport copy, copy_to_staging
+from forebay.queues.memory.fills cimport fill, prefetch
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
 from forebay.races.checker cimport come_after_unseen, finished, is_checked, known_done

@@ -13,5 +13,4 @@ cdef object pin_view(object host)
 cdef object shown(object host)
 cdef Memory host_memory(const void* address) noexcept
 cdef Memory host_memory_of(object staged)
-cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1
 cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src)

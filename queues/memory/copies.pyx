@@ -34,8 +34,7 @@ from forebay.races.checker cimport (
 )
 from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, count_command, end_command, end_order, is_ready_to_launch,
-    waits_of
+    Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -198,14 +197,12 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     if src.allocation.state.driver != state.driver:
         upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
         return 0
+    if queue.device._copy_from_peer(queue, dst, src):
+        return 0
+    staged = queue.device.driver.stage(src.nbytes)
+    staging = staging_end(staged)
     other = src.device.null_queue
     other._come_after_writers(src)  # also those of queues that do not block, for which `queue` may have waited
-    driver = queue.device.driver
-    if src.nbytes and driver.can_reach(src.device.driver) and driver.reach(src.device.driver):
-        queue.wait(other)
-        return copy_buffers(queue, state, dst, queue.device._over_peer(src))
-    staged = driver.stage(src.nbytes)
-    staging = staging_end(staged)
     other._copy_to_staging(staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
@@ -302,30 +299,6 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     markers.push_back(marker)
     reach(queue.device, state.device, markers, f"copy on {queue!r}")
     memcpy(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
-    return 0
-
-
-cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1:
-    """Implement `Queue._prefetch`."""
-    cdef Order order
-    cdef Status status
-    cdef End end
-    queue._check_buffer(buffer, "buf")
-    if not queue.device.driver.prefetches or buffer.nbytes == 0:
-        return 0
-    held = hold_memory(buffer.allocation, "buf")
-    end = end_of(buffer, held)
-    with nogil:
-        status = begin_command(state, &order)
-        if status == 0:
-            status = state.driver.prefetch(
-                state.handle, &end.memory, buffer.nbytes, to_host, waits_of(state, &order))
-            if status == 0:
-                note_use(end.uses, state.epochs, submitted_epoch(state.epochs) + 1, False)
-            end_command(state, &order, status)
-    del held
-    if status != 0:
-        queue._raise(status, "prefetch")
     return 0
 
 

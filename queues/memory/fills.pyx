@@ -1,4 +1,4 @@
-"""Fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat."""
+"""Fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat. And prefetches."""
 
 from libcpp.vector cimport vector
 
@@ -53,6 +53,29 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     del held
     if status != 0:
         queue._raise(status, "fill")
+    return 0
+
+
+cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1:
+    """Implement `Queue._prefetch`."""
+    cdef Order order
+    cdef Status status
+    cdef Uses* uses = buffer.allocation.uses
+    queue._check_buffer(buffer, "buf")
+    if not queue.device.driver.prefetches or buffer.nbytes == 0:
+        return 0
+    held = hold_memory(buffer.allocation, "buf")
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            status = state.driver.prefetch(
+                state.handle, &buffer.memory, buffer.nbytes, to_host, waits_of(state, &order))
+            if status == 0:
+                note_use(uses, state.epochs, submitted_epoch(state.epochs) + 1, False)
+            end_command(state, &order, status)
+    del held
+    if status != 0:
+        queue._raise(status, "prefetch")
     return 0
 
 
