@@ -679,12 +679,12 @@ cdef class Device:
     def _as_buffer(self, thing: object, queue: Queue) -> Buffer:
         """As `as_buffer`; this queue comes after what was submitted elsewhere, where the other package can tell."""
         own = getattr(type(thing), "__forebay_buffer__", None)
+        buffer = own(thing) if own is not None else thing
+        if isinstance(buffer, Buffer) and buffer.device._context is not self._context:
+            if self._reaches(buffer.device):
+                return self._over_peer(buffer)
+            raise InvalidArgumentError(f"as_buffer: its memory belongs to {buffer.device.name}, not {self.name}")
         if own is not None:
-            buffer = own(thing)
-            if buffer.device._context is not self._context:
-                if self._reaches(buffer.device):
-                    return self._over_peer(buffer)
-                raise InvalidArgumentError(f"as_buffer: its memory belongs to {buffer.device.name}, not {self.name}")
             return buffer
         adopted = self.driver.adopt_memory(thing)
         if adopted is None:
@@ -721,7 +721,7 @@ cdef class Device:
         if not self.can_access_peer(peer):
             raise NotSupportedError(f"{self.name} cannot access memory of {peer.name}: copy it (Queue.copy)")
         while not self.driver.reach(peer.driver):
-            time.sleep(0.001)
+            time.sleep(0.001)  # nothing tells when the last gate opens, and a signal handler must get its turn
         self._peers.add(peer.driver)
 
     def disable_peer_access(self, peer: Device) -> None:
@@ -738,8 +738,8 @@ cdef class Device:
             self.driver.adopt_peer(memory, buffer.memory.address, buffer.nbytes), buffer.shape, buffer.dtype)
 
     def _copy_from_peer(self, queue: Queue, dst: Buffer, src: Buffer) -> bool:
-        """Copy memory of another device on a queue of this one. False, with nothing done, where this one does not reach
-        it, or not now.
+        """Copy memory of another device on a queue of this one; later work of the other comes after it by the null
+        queue's rule (CUDA, cuMemcpyPeer). False, with nothing done, where this one does not reach it, or not now.
         """
         peer = src.device
         if not (src.nbytes and self.driver.can_reach(peer.driver) and self.driver.reach(peer.driver)):
@@ -747,6 +747,8 @@ cdef class Device:
         peer.null_queue._come_after_writers(src)
         queue.wait(peer.null_queue)
         queue.copy(dst, self._over_peer(src))
+        peer.null_queue.wait(queue)
+        peer.null_queue.record()  # the command that carries the wait, which blocking queues come after
         return True
 
     def _order_stream(self, stream: int, Buffer buffer) -> None:

@@ -36,6 +36,8 @@ def test_it_is_refused_unless_it_is_enabled(pair):
     refused = pytest.raises(fb.InvalidArgumentError, match="this Buffer belongs to")
     with refused:
         one.null_queue.launch(kernel, N // 256, 256, x, 1)
+    with pytest.raises(fb.InvalidArgumentError, match="as_buffer: its memory belongs to"):
+        one.as_buffer(x)
     assert not one.can_access_peer(one)
     with pytest.raises(fb.NotSupportedError, match="cannot access"):
         one.enable_peer_access(one)
@@ -144,6 +146,25 @@ def test_copies_come_after_writes_of_the_other_device(pair, really):
     )
     if one.can_access_peer(other):
         assert copies == 1  # from one to the other, and through no memory of the host
+
+
+def test_later_work_of_the_other_device_comes_after_a_copy(linked):
+    """By the null queue's rule, as in CUDA: what is written there next must not get into the copy. Access is enabled
+    before the gate is closed: behind one the first copy would go through the host.
+    """
+    one, other = linked
+    x, y, queue = other.zeros(N, "i4"), one.zeros(N, "i4"), one.queue(blocking=False)
+    later, free = other.queue(), other.queue(blocking=False)
+    other.finish()
+    one.finish()
+    with queue._gate():
+        queue.copy(y, x)
+        later.fill(x, 7)
+        free.fill(other.zeros(4, "i4"), 1)
+        free.finish()
+        assert not later.query()
+    later.finish()
+    queue.finish()
 
 
 @pytest.mark.parametrize("nbytes", [4, 1 << 16, (1 << 20) + 4])
