@@ -29,7 +29,7 @@ from forebay.lifetimes.collection cimport collect_device
 from forebay.races.checker cimport host_function, is_checked, other_command
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_parted_command, waits_of
 from forebay.sync.points cimport note_hold
-from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function
+from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function, room_of_host_function
 
 from forebay.core.errors import ClosedError
 from forebay.core.process import set_host_thread
@@ -250,7 +250,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
         lock.unlock()
         state.counts.host_functions += 1
         state.counts.events_made += 2
-        advance_submitted_by(state.epochs, state.driver.room_of_host_function)  # its command is counted by the caller
+        advance_submitted_by(state.epochs, room_of_host_function(state))  # its command is counted by the caller
     else:
         end_host_function(state.device)
     return status

@@ -254,9 +254,9 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     While the queue may be full behind a host function, this waits for room, with no lock held.
     """
     cdef Status status = begin_at_once(queue, order)
-    while status == 0 and may_stay_full(queue):
+    while status == 0 and may_stay_full(queue, 0):
         abort_command(queue, order)
-        status = make_room(queue)
+        status = make_room(queue, 0)
         if status == 0:
             status = begin_at_once(queue, order)
     return status

@@ -1,6 +1,6 @@
 """Full queues: a driver's call may block as long as a host function runs, which may want the lock that is held then."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 from libcpp.atomic cimport atomic
 
 from forebay.core.driver cimport FOR_HOST, Status, Waits
@@ -39,14 +39,22 @@ cdef void end_host_function(DeviceState* device) noexcept nogil:
     host_functions.fetch_sub(1)
 
 
-cdef bint may_stay_full(QueueState* queue) noexcept nogil:
+cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
+    """Where graphs are launched, twice as much: CUDA changes channels at a host function and after such a launch."""
+    return queue.driver.room_of_host_function * (2 if queue.counts.graph_launches else 1)
+
+
+cdef bint may_stay_full(QueueState* queue, size_t functions) noexcept nogil:
     """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
     That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
     this queue waits for. The host thread never waits for room, because what it waits for could be the function that it
     is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
     """
-    if submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below:
+    cdef uint64_t in_flight = submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
+    if functions:
+        in_flight += functions * (1 + room_of_host_function(queue))
+    if in_flight < queue.device.keeps_gil_below or completed_epoch(queue.epochs) == submitted_epoch(queue.epochs):
         return False
     return (
         host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
@@ -69,7 +77,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
     return status
 
 
-cdef Status make_room(QueueState* queue) noexcept nogil:
+cdef Status make_room(QueueState* queue, size_t functions) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
     cdef Marker* marker = NULL
     cdef Status status
@@ -77,7 +85,7 @@ cdef Status make_room(QueueState* queue) noexcept nogil:
     while True:
         queue.lock.lock()
         status = 0
-        full = may_stay_full(queue)
+        full = may_stay_full(queue, functions)
         if full:
             status = take_marker(queue, FOR_HOST, &marker)  # one command more, and all who wait here share it
         queue.lock.unlock()

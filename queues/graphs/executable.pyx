@@ -321,13 +321,15 @@ cdef class ExecutableGraph:
     cdef int launch_now(self, Queue on) except -1:
         cdef Replay replay
         cdef Status status
+        cdef size_t functions = 0
         submitted = False
         while not submitted:
             with nogil:
-                status = make_room(on.state)
+                status = make_room(on.state, functions)
             if status != 0:
                 on._raise(status, "graph launch")
             replay = self.ready(on)
+            functions = len(replay.prepared.functions)
             replay.users += 1
             try:
                 if replay.lifetimes is None:

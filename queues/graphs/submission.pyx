@@ -246,7 +246,7 @@ cdef Status submit_replay(
         return status
     if (
         not is_still(moment, queue.device) or queue.device.closings.load() != closings
-        or may_stay_full(queue)  # the caller makes room again: here it holds the graph's lock
+        or may_stay_full(queue, calls.size())  # the caller makes room again: here it holds the graph's lock
     ):
         abort_command(queue, &run.order)
         return OUT_OF_DATE

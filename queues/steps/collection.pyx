@@ -138,7 +138,7 @@ cdef Collecting collect(
     if owes_null_wait(queue):
         queue.lock.unlock()
         return OWES_WAITS
-    if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue):
+    if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
         queue.lock.unlock()
         return OUT_OF_TURN  # which waits for room
     if is_same(entry.values.data(), packed, entry.values.size()):
