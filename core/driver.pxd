@@ -145,6 +145,8 @@ cdef struct Driver:
     # an event that is signalled when everything before it is done; submitted to the device before it returns
     Status (*marker)(void* queue, Waits waits, int use, void** event) noexcept nogil
     Status (*barrier)(void* queue, Waits waits) noexcept nogil
+    # Record an event that processes share, again; what waits for it later waits for this point. NULL where none do.
+    Status (*record_shared)(void* queue, void* event) noexcept nogil
     # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil

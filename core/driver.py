@@ -463,6 +463,43 @@ class DriverDevice(ABC):
         """Take over memory of another device that this one reaches, which `owner` keeps."""
         raise NotSupportedError(f"{self.info.name} does not reach memory of other devices")
 
+    # -- what several processes share. Nobody but these processes knows when the others are done with it.
+
+    has_ipc = False  # whether the device has such memory and events
+
+    def allocate_shared(self, nbytes: int) -> DriverMemory:
+        """Make memory of the device that other processes can open. Raises `OutOfMemoryError`. May block."""
+        raise self._no_ipc()
+
+    def memory_handle(self, memory: DriverMemory) -> bytes:
+        """What opens this memory in another process. Raises `InvalidArgumentError` for other than `allocate_shared`'s."""
+        raise self._no_ipc()
+
+    def open_memory(self, handle: bytes) -> DriverMemory:
+        """Open memory of another process. Raises `InvalidArgumentError` for a handle that opens nothing here."""
+        raise self._no_ipc()
+
+    def give_back_shared(self) -> bool:
+        """Give back memory of these kinds that nobody refers to any more; waits for what runs on the device.
+
+        False, with nothing done, where the driver would wait for a gate: not now.
+        """
+        return True
+
+    def create_shared_event(self) -> tuple[int, bytes]:
+        """Make an event that other processes can open: its handle, and what opens it there.
+
+        The caller owns the handle, and gives it to `release_event` of driver.pxd.
+        """
+        raise self._no_ipc()
+
+    def open_event(self, handle: bytes) -> int:
+        """Open an event of another process; else as `create_shared_event`. Raises `InvalidArgumentError`."""
+        raise self._no_ipc()
+
+    def _no_ipc(self) -> NotSupportedError:
+        return NotSupportedError(f"{self.info.name} shares no memory and events between processes: CUDA does")
+
     def adopt_event(self, thing: object) -> int | None:
         """Handle of a driver event that is done when this event of another package is. None when it is no such event.
 

@@ -6,7 +6,7 @@ from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event
 
 
-cdef Event record(object queue, QueueState* state, object device, object capture, object given, bint timing)
+cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing)
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1
 cdef int wait_for_queue(

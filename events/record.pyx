@@ -11,6 +11,7 @@ from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_
 from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
+from forebay.events.ipc_event cimport IpcEvent, record_shared, wait_for_shared
 from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, wait_for_point
 from forebay.sync.finish cimport mark_ends, write_printed
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
@@ -28,13 +29,18 @@ ADVICE = {
 }
 
 
-cdef Event record(object queue, QueueState* state, object device, object capture, object given, bint timing):
+cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing):
     """Implement `Queue.record`, of a queue with this device and capture."""
     cdef Marker* marker = NULL
     cdef Status status
     cdef Event event
     if given is None:
         event = new_event(device, state.device, timing)
+    elif isinstance(given, IpcEvent):
+        if timing:
+            raise InvalidArgumentError("record with timing of an IpcEvent: no other process can ask for its time")
+        record_shared(queue, state, capture, <IpcEvent> given)
+        return given
     elif not isinstance(given, Event):
         raise ArgumentTypeError(f"record() needs an Event, not {type(given).__name__}")
     elif (<Event> given).state != state.device:
@@ -116,6 +122,9 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     cdef Marker* marker
     cdef uintptr_t handle
     cdef Answer reached
+    if isinstance(thing, IpcEvent):
+        wait_for_shared(queue, state, queue._capture, <IpcEvent> thing)
+        return 0
     adopted = queue.device.driver.adopt_event(thing)
     if adopted is None:
         kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}".removeprefix("builtins.")

@@ -26,6 +26,7 @@ from forebay.core.state cimport (
     note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
 from forebay.events.event cimport new_event
+from forebay.events.ipc_event cimport new_ipc_event
 from forebay.lifetimes.abandoned cimport collect_abandoned
 from forebay.lifetimes.collection cimport collect_all, collect_device, take_spare
 from forebay.lifetimes.queue_ends cimport release_idle_queues, take_idle_queue
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, Natives
     from forebay.core.stats import Stats
     from forebay.events.event import Event
+    from forebay.events.ipc_event import IpcEvent
     from forebay.queues.kernels.ids import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
@@ -476,6 +478,37 @@ cdef class Device:
         check_flag(timing, "event: timing")
         return new_event(self, self.state, timing)
 
+    def ipc_event(self) -> IpcEvent:
+        """Make an event that other processes can open, by its `IpcEvent.ipc_handle` (HIP, hipIpcGetEventHandle).
+
+        Raises
+        ------
+        NotSupportedError
+            Where processes share no events: all but CUDA.
+        """
+        self._check_open()
+        event, handle = self.driver.create_shared_event()
+        return new_ipc_event(self, self.state, event, handle)
+
+    def open_ipc_event(self, handle: bytes) -> IpcEvent:
+        """Open an event of another process, which keeps it as long as this one uses it (HIP, hipIpcOpenEventHandle).
+
+        Parameters
+        ----------
+        handle : bytes
+            `IpcEvent.ipc_handle` there. Of a device of the same GPU, or one that it reaches.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For a handle that opens nothing here, and one of this process.
+        NotSupportedError
+            Where processes share no events: all but CUDA.
+        """
+        self._check_open()
+        handle = check_handle(handle, "open_ipc_event")
+        return new_ipc_event(self, self.state, self.driver.open_event(handle), handle)
+
     def graph(self) -> Graph:
         """Make an empty `Graph`, to be filled node by node."""
         self._check_open()
@@ -483,7 +516,9 @@ cdef class Device:
 
     # -- memory
 
-    def empty(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
+    def empty(
+        self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device", ipc_enabled: bool = False
+    ) -> Buffer:
         """Make a buffer with unspecified contents.
 
         Parameters
@@ -494,11 +529,15 @@ cdef class Device:
             SYCL's words. "device" is memory of the device. "shared" is memory that moves between host and device (HIP,
             hipMallocManaged). "host" is memory of the host that the device reads over the bus. The host can read and
             write the latter two in place, see `Buffer.host`.
+        ipc_enabled : bool
+            Whether other processes can open the memory, by its `Buffer.ipc_handle`; only of the device's. It takes the
+            driver some 50 µs, and once it is closed it goes back when more of it is made, or a call blocks that gives
+            memory back (`close_ipc_memory`): that waits until nothing runs on the GPU, and no gate is closed.
 
         Raises
         ------
         NotSupportedError
-            When the device has no memory that the host shares.
+            When the device has no memory that the host shares; or, with `ipc_enabled`, that processes share.
         InvalidArgumentError
             For a negative dimension, or a dtype that holds Python objects.
         OutOfMemoryError
@@ -513,8 +552,11 @@ cdef class Device:
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
             raise InvalidArgumentError(f"empty: usm_type is one of {', '.join(USM_TYPES)}, not {usm_type!r}")
+        check_flag(ipc_enabled, "empty: ipc_enabled")
+        if ipc_enabled and usm_type != "device":
+            raise InvalidArgumentError(f"empty: processes share memory of the device, not of usm_type {usm_type!r}")
         nbytes = math.prod(shape) * dtype.itemsize
-        memory = self._allocate(nbytes + (GUARD if self.debug else 0), usm_type)
+        memory = self._allocate(nbytes + (GUARD if self.debug else 0), "ipc" if ipc_enabled else usm_type)
         allocation = new_allocation(self, memory)
         allocation.guarded = self.debug
         allocation.guard_at = nbytes
@@ -523,6 +565,58 @@ cdef class Device:
         if self.debug or self.state.checked:
             allocation.made_at = line_of_program()
         return new_buffer(allocation, 0, shape, dtype)
+
+    def open_ipc_memory(self, handle: bytes, shape: ShapeLike | None = None, dtype: DTypeLike = "u1") -> Buffer:
+        """Make a buffer over memory of another process (HIP, hipIpcOpenMemHandle).
+
+        Nothing orders what processes do with it but `IpcEvent`, or messages between waits of the host. The other
+        process must not give it back before it is closed here: by `close_ipc_memory`, which says when it is.
+
+        Parameters
+        ----------
+        handle : bytes
+            `Buffer.ipc_handle` there. Of the same GPU, or one that this one reaches.
+        shape : int or tuple of int, optional
+            By default all of it, in one dimension.
+        dtype : numpy dtype, "u1" by default
+
+        Raises
+        ------
+        InvalidArgumentError
+            For a handle that opens nothing here, one of this process, and a shape that is larger than the memory.
+        NotSupportedError
+            Where processes share no memory: all but CUDA.
+
+        Notes
+        -----
+        Blocks until nothing runs on the GPU if memory that processes share was closed before.
+        """
+        self._check_open()
+        handle, dtype = check_handle(handle, "open_ipc_memory"), read_dtype(dtype)
+        if captures_under_way():
+            refuse_unsafe(f"open_ipc_memory on {self.info.name}")
+        memory = self.driver.open_memory(handle)
+        shape = (memory.nbytes // dtype.itemsize,) if shape is None else read_shape(shape)
+        if math.prod(shape) * dtype.itemsize > memory.nbytes:
+            raise InvalidArgumentError(f"open_ipc_memory: {shape} of {dtype} is more than its {memory.nbytes} bytes")
+        return self._over(memory, shape, dtype)
+
+    def close_ipc_memory(self, buffer: Buffer) -> None:
+        """Close a buffer of `open_ipc_memory`, or of `empty` with `ipc_enabled`, and give its memory back (HIP,
+        hipIpcCloseMemHandle). Blocks until nothing runs on the GPU, and no gate is closed.
+        """
+        self._check_open()
+        if captures_under_way():
+            refuse_unsafe(f"close_ipc_memory on {self.info.name}")
+        self._finish()
+        buffer.close()
+        while not self._give_back_shared():
+            time.sleep(0.001)  # nothing tells when the last gate opens, and a signal handler must get its turn
+
+    def _give_back_shared(self) -> bool:
+        """Give memory back that processes shared, and that is closed. False while a gate is closed: not now."""
+        collect_device(self.state)
+        return bool(self.driver.give_back_shared())
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
         """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use that."""
@@ -571,13 +665,16 @@ cdef class Device:
         memory = take_spare(self.state, nbytes) if usm_type == "device" else None
         if memory is None:
             try:
-                memory = self.driver.allocate(nbytes, usm_type)
+                memory = self._ask_driver(nbytes, usm_type)
             except OutOfMemoryError:
                 memory = self._allocate_after_wait(nbytes, usm_type)
                 if memory is None:
                     raise
             self._allocations += 1
         return own_memory(self.state, memory, True, usm_type == "device")
+
+    def _ask_driver(self, nbytes: int, usm_type: str) -> DriverMemory:
+        return self.driver.allocate_shared(nbytes) if usm_type == "ipc" else self.driver.allocate(nbytes, usm_type)
 
     def _pin(self, nbytes: int) -> tuple[int, OwnedMemory]:
         """Return the address of pinned memory of the host, and what gives it back, as `_allocate` does."""
@@ -1106,6 +1203,13 @@ def check_flag(value: object, name: str) -> None:
     """Raise for anything but a bool, which Python would take for one or the other."""
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name} is a bool, not {type(value).__name__}")
+
+
+def check_handle(value: object, name: str) -> bytes:
+    """Raise for what is no bytes."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise ArgumentTypeError(f"{name}: a handle of another process is bytes, not {type(value).__name__}")
+    return bytes(value)
 
 
 _adopting = threading.Lock()  # two queues of one context get one Device, also from two threads

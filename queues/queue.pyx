@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import Never, Self
 
     from forebay.core.stats import Stats
+    from forebay.events.ipc_event import IpcEvent
     from forebay.queues.device import Device
     from forebay.queues.graphs.captures.capture import Capture
     from forebay.queues.graphs.captures.capturing import Capturing
@@ -411,12 +412,18 @@ cdef class Queue:
 
     # -- order
 
-    def record(self, event: Event | None = None, timing: bool = False) -> Event:
+    @overload
+    def record(self, event: IpcEvent) -> IpcEvent: ...
+
+    @overload
+    def record(self, event: Event | None = None, timing: bool = False) -> Event: ...
+
+    def record(self, event: Any = None, timing: bool = False) -> Any:
         """Mark this point of the queue.
 
         Parameters
         ----------
-        event : Event, optional
+        event : Event or IpcEvent, optional
             The event to record again; by default a new one is made. An event made with timing is recorded with timing.
         timing : bool
             Whether the event can be used for `Event.elapsed`. Needs a queue with timing, which every queue has where
@@ -424,11 +431,11 @@ cdef class Queue:
 
         Returns
         -------
-        Event
+        Event or IpcEvent
         """
         return record(self, self.state, self.device, self._capture, event, timing)
 
-    def wait(self, event_or_queue: Event | Queue | None = None) -> None:  # None only for the message, see setup.py
+    def wait(self, event_or_queue: Event | Queue | IpcEvent | None = None) -> None:  # None: see setup.py
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
         A queue of a SYCL device also waits for a `dpctl.SyclEvent`, which is asked at once whether it is done.
@@ -438,7 +445,7 @@ cdef class Queue:
 
         Parameters
         ----------
-        event_or_queue : Event, Queue or SyclEvent
+        event_or_queue : Event, Queue, IpcEvent or SyclEvent
             Of a device in the same context.
 
         Raises

@@ -155,6 +155,26 @@ cdef class Buffer:
         return self._shown_as("__sycl_usm_array_interface__")
 
     @property
+    def ipc_handle(self) -> bytes:
+        """What `Device.open_ipc_memory` takes in another process (HIP, hipIpcGetMemHandle).
+
+        This process must keep the buffer open until the others have closed theirs.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is not all memory of `Device.empty` with `ipc_enabled`.
+        NotSupportedError
+            Where processes share no memory: all but CUDA.
+        """
+        self._check_open()
+        if self.start != 0:
+            raise InvalidArgumentError(f"ipc_handle: this Buffer is a part, from byte {self.start} on: take the whole")
+        handle = self.device.driver.memory_handle(self.allocation.memory.native)
+        expose(self.allocation)  # for good: forebay cannot know what other processes do with it
+        return handle
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Lets CuPy, PyTorch and numba use this memory without a copy. Only buffers of CUDA's devices have it.
 

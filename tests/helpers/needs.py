@@ -46,6 +46,8 @@ NEEDS = {
     "no chosen device": lambda info: not os.environ.get(VARIABLE),
     # For tests that ask for all the memory there is: NVIDIA's driver takes as much of the host, under its own lock.
     "no more memory than the host": lambda info: info.memory <= host_memory(),
+    "memory that processes share": lambda info: info.backend == "cuda" and info.native.has_ipc,
+    "no memory that processes share": lambda info: info.backend != "cuda",
     "two devices": lambda info: len(hip.devices.infos()) > 1,
     "two drivers": lambda info: any(other.usable and other.backend != info.backend for other in devices()),
     # NVIDIA's OpenCL refuses to launch with a null pointer for a parameter that had an address before (580).

@@ -139,11 +139,6 @@ def test_flags(device, flags):
     ok(hip.hipEventDestroy(event))
 
 
-def test_events_of_other_processes_are_not_there(device):
-    flags = hip.hipEventInterprocess | hip.hipEventDisableTiming
-    assert code(hip.hipEventCreateWithFlags(flags)) == E.hipErrorNotSupported
-
-
 def test_no_event(device):
     for call in (hip.hipEventDestroy, hip.hipEventQuery, hip.hipEventSynchronize, hip.hipEventRecord):
         assert code(call(None)) == E.hipErrorInvalidResourceHandle

@@ -28,6 +28,7 @@ struct CopyEnd {  // half of a CUDA_MEMCPY3D
     void *array = nullptr; void *reserved = nullptr; size_t pitch = 0, height = 0;
 };
 struct CopyNode { CopyEnd source, to; size_t width = 0, height = 1, depth = 1; };
+struct IpcHandle { char bytes[64] = {}; };  // of memory, and of events
 struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 0; size_t width = 0, height = 1; };
 
 #define FOREBAY_CUDA(X) \
@@ -70,6 +71,14 @@ struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 
     X(Result, MemPoolTrimTo, (void *pool, size_t kept)) \
     X(Result, MemAllocFromPoolAsync, (uint64_t *address, size_t nbytes, void *pool, void *stream)) \
     X(Result, MemFreeAsync, (uint64_t address, void *stream)) \
+    X(Result, MemAlloc_v2, (uint64_t *address, size_t nbytes)) \
+    X(Result, MemFree_v2, (uint64_t address)) \
+    X(Result, MemGetAddressRange_v2, (uint64_t *base, size_t *nbytes, uint64_t address)) \
+    X(Result, IpcGetMemHandle, (IpcHandle *handle, uint64_t address)) \
+    X(Result, IpcOpenMemHandle_v2, (uint64_t *address, IpcHandle handle, uint32_t flags)) \
+    X(Result, IpcCloseMemHandle, (uint64_t address)) \
+    X(Result, IpcGetEventHandle, (IpcHandle *handle, void *event)) \
+    X(Result, IpcOpenEventHandle, (void **event, IpcHandle handle)) \
     X(Result, MemHostAlloc, (void **address, size_t nbytes, uint32_t flags)) \
     X(Result, MemHostRegister_v2, (uint64_t address, size_t nbytes, uint32_t flags)) \
     X(Result, MemHostUnregister, (uint64_t address)) \

@@ -34,6 +34,8 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
     cdef struct CopyNode:
         CopyEnd source, to
         size_t width
+    cdef struct IpcHandle:
+        char* bytes
     cdef struct FillNode:
         uint64_t to
         size_t pitch
@@ -49,6 +51,8 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
         CALL_GraphCreate, CALL_GraphAddKernelNode_v2, CALL_GraphAddMemcpyNode, CALL_GraphAddMemsetNode
         CALL_GraphInstantiateWithFlags, CALL_GraphExecKernelNodeSetParams_v2, CALL_GraphLaunch
         CALL_MemPoolCreate, CALL_MemPoolSetAttribute, CALL_MemPoolSetAccess, CALL_MemAllocFromPoolAsync
+        CALL_MemAlloc_v2, CALL_MemGetAddressRange_v2, CALL_IpcGetMemHandle, CALL_IpcOpenMemHandle_v2
+        CALL_IpcGetEventHandle, CALL_IpcOpenEventHandle
         CALL_MemHostAlloc, CALL_MemHostRegister_v2
         CALL_ModuleLoadDataEx, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2
         CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_OccupancyMaxActiveBlocksPerMultiprocessor
@@ -66,6 +70,8 @@ cdef extern from "queues/drivers/cuda/calls.hpp" namespace "forebay_cuda":
         Function GraphInstantiateWithFlags, GraphExecKernelNodeSetParams_v2, GraphLaunch, GraphExecDestroy, GraphDestroy
         Function MemPoolCreate, MemPoolDestroy, MemPoolSetAttribute, MemPoolSetAccess, MemPoolTrimTo
         Function MemAllocFromPoolAsync, MemFreeAsync, MemHostAlloc, MemHostRegister_v2, MemHostUnregister
+        Function MemAlloc_v2, MemFree_v2, MemGetAddressRange_v2
+        Function IpcGetMemHandle, IpcOpenMemHandle_v2, IpcCloseMemHandle, IpcGetEventHandle, IpcOpenEventHandle
         Function ModuleLoadDataEx, ModuleUnload, ModuleGetFunction, ModuleGetGlobal_v2
         Function FuncGetAttribute, FuncSetAttribute, OccupancyMaxActiveBlocksPerMultiprocessor
         Function DeviceCanAccessPeer, CtxEnablePeerAccess

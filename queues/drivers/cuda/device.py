@@ -19,7 +19,7 @@ from forebay.core.driver import (
     Natives,
     Parameter,
 )
-from forebay.queues.drivers.cuda import calls, library, operations
+from forebay.queues.drivers.cuda import calls, ipc, library, operations
 from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler
 from forebay.queues.drivers.cuda.compilers.programs import (
     LANGUAGES,
@@ -29,6 +29,7 @@ from forebay.queues.drivers.cuda.compilers.programs import (
     facts_of,
 )
 from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
+from forebay.queues.drivers.cuda.ipc import CuExported, CuImported
 from forebay.queues.drivers.cuda.library import CuNative
 from forebay.queues.drivers.cuda.memory import CuMemory, CuRegistered
 from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuProgram, explain
@@ -107,6 +108,7 @@ class CudaDevice(DriverDevice):
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
         self.prefetches = self.native.migrates
+        self.has_ipc = self.native.has_ipc
         connections = self.native.connections
         self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
         self.keeps_gil_below = self._room()
@@ -183,6 +185,34 @@ class CudaDevice(DriverDevice):
         """As `DriverDevice.unregister_host`. Blocks until no gate is closed."""
         if isinstance(memory, CuRegistered):
             memory.unregister()
+
+    def allocate_shared(self, nbytes: int) -> CuExported:
+        """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
+        return CuExported(self.handle, max(nbytes, 1))
+
+    def memory_handle(self, memory: DriverMemory) -> bytes:
+        """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""
+        if not isinstance(memory, CuExported):
+            raise errors.InvalidArgumentError(
+                "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such"
+            )
+        return memory.ipc_handle()
+
+    def open_memory(self, handle: bytes) -> CuImported:
+        """As `DriverDevice.open_memory`. Blocks as `allocate_shared`."""
+        return CuImported(self.handle, handle)
+
+    def give_back_shared(self) -> bool:
+        """As `DriverDevice.give_back_shared`."""
+        return bool(ipc.give_back(self.handle))
+
+    def create_shared_event(self) -> tuple[int, bytes]:
+        """As `DriverDevice.create_shared_event`."""
+        return ipc.create_event(self.handle)
+
+    def open_event(self, handle: bytes) -> int:
+        """As `DriverDevice.open_event`."""
+        return ipc.open_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""

@@ -16,6 +16,7 @@ cdef enum EventKind:
     TIMED_EVENT
     GATE_EVENT  # recorded behind a wait for a word that the host writes
     EVENT_KINDS
+    IPC_EVENT  # which other processes know, and which is never recorded for anything else
 
 
 cdef enum MemoryKind:
@@ -51,6 +52,8 @@ cdef cppclass CuContext:
     vector[void*] ended_modules  # to be unloaded when no gate is closed
     vector[void*] ended_executables  # likewise to be destroyed
     vector[uint64_t] ended_registrations  # likewise to be unregistered: addresses of the host
+    vector[uint64_t] ended_exports  # likewise to be freed: memory that other processes could open
+    vector[uint64_t] ended_imports  # likewise to be closed: memory of other processes
     vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
     vector[uint64_t] blocks[BLOCK_CLASSES]  # small memory of the host that is idle, by size
     uint64_t chunk  # of which more is cut from the end

@@ -356,6 +356,10 @@ cdef void release_event(CuEvent* event) noexcept nogil:
     cdef CuContext* context = event.context
     if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
+    if event.kind == IPC_EVENT:
+        cuda.EventDestroy_v2(event.handle)
+        del event
+        return
     context.lock.lock()
     if event.kind == GATE_EVENT:
         context.passing.push_back(event)  # its stream may not have read the word yet

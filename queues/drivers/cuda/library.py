@@ -30,7 +30,7 @@ log: logging.Logger = logging.getLogger(__name__)
 # CUdevice_attribute
 THREADS, BLOCK, GRID, CONSTANT, CLOCK, MULTIPROCESSORS, INTEGRATED, COMPUTE_MODE = 1, 2, 5, 9, 13, 16, 18, 20
 PCI_BUS, PCI_DEVICE, CACHE, UNIT_THREADS, PCI_DOMAIN, MAJOR, MINOR = 33, 34, 38, 39, 50, 75, 76
-MANAGED, MIGRATES, SHARED_OPTIN, UNIT_BLOCKS, POOLS = 83, 89, 97, 106, 115
+MANAGED, MIGRATES, SHARED_OPTIN, UNIT_BLOCKS, POOLS, IPC = 83, 89, 97, 106, 115, 125
 PROHIBITED = 2  # of COMPUTE_MODE
 
 
@@ -72,6 +72,7 @@ class CuNative(NamedTuple):
     has_managed: bool
     has_pools: bool
     migrates: bool
+    has_ipc: bool
     connections: int
 
 
@@ -155,6 +156,7 @@ def described(library: ctypes.CDLL, ordinal: int, chosen: bool) -> CuNative:
         has_managed=bool(ask(MANAGED)),
         has_pools=bool(ask(POOLS)),
         migrates=bool(ask(MIGRATES)),
+        has_ipc=bool(ask(IPC)),
         connections=connections(library, device.value, chosen),
     )
 

@@ -56,8 +56,10 @@ cdef class CuMemory:
         self.kind = kind
         with nogil:
             status = take_memory(of, kind, nbytes, &address)
-            if <uint32_t> status == OUT_OF_MEMORY_CODE:  # the pools may have kept some
-                trim(of, 0)
+            if <uint32_t> status == OUT_OF_MEMORY_CODE and enter(of) == 0:
+                trim(of, 0)  # the pools may have kept some, and what others could open may wait for its end
+                give_back_ended(of)
+                leave()
                 status = take_memory(of, kind, nbytes, &address)
         check(status, f"{nbytes} bytes of {usm_type} memory")
         self.address = address
@@ -171,3 +173,23 @@ cdef void trim(CuContext* context, size_t kept) noexcept nogil:
     for kind in range(POOLS):
         if context.pools[kind] != NULL:
             cuda.MemPoolTrimTo(context.pools[kind], kept)
+
+
+cdef bint give_back_ended(CuContext* context) noexcept nogil:
+    """Free and close the memory of ipc.pyx that nobody refers to any more. That waits until nothing runs on the device.
+    False while a gate is closed: then it is left to who comes next.
+    """
+    cdef vector[uint64_t] exports, imports
+    cdef size_t i
+    if not begin_without_gates():
+        return False
+    context.lock.lock()
+    exports.swap(context.ended_exports)
+    imports.swap(context.ended_imports)
+    context.lock.unlock()
+    for i in range(exports.size()):
+        cuda.MemFree_v2(exports[i])
+    for i in range(imports.size()):
+        cuda.IpcCloseMemHandle(imports[i])
+    end_without_gates()
+    return True

@@ -223,6 +223,10 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
     return come_after((<CuQueue*> queue).stream, waits)
 
 
+cdef Status record_shared(void* queue, void* event) noexcept nogil:
+    return outcome(CALL_EventRecord, cuda.EventRecord((<CuEvent*> event).handle, (<CuQueue*> queue).stream))
+
+
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
     cdef CuQueue* held = <CuQueue*> queue
     cdef Status status = 0
@@ -558,6 +562,7 @@ table.fill = fill
 table.prefetch = prefetch
 table.marker = marker
 table.barrier = barrier
+table.record_shared = record_shared
 table.hold = hold
 table.open_gate = open_gate
 table.new_recording = new_recording

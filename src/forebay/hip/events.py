@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from forebay.events.event import Event
+from forebay.events.ipc_event import IpcEvent
 from forebay.hip.compiled import streams as compiled
 from forebay.hip.compiled.streams import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
@@ -60,6 +62,15 @@ class ihipEvent_t(Number, EventHandle):
     def __init__(self, address: Any = 0) -> None:
         self.address: int = int(address)
         self.device = -1
+        self.shared: IpcEvent | None = None  # in the place of `event`, which is never recorded then
+
+    @property
+    def point(self) -> Event | IpcEvent:
+        """What is recorded and waited for."""
+        if self.shared is not None:
+            return self.shared
+        assert self.event is not None
+        return self.event
 
 
 hipEvent_t = ihipEvent_t
@@ -69,7 +80,7 @@ def _forget(number: int) -> None:
     for event in list(_events.values()):
         if event.device == number:
             _events.pop(event.address, None)
-            event.event = None
+            event.event = event.shared = None
 
 
 _on_reset.append(_forget)
@@ -102,12 +113,21 @@ def _create(flags: int) -> ihipEvent_t:
     if flags & ~FLAGS or flags & BOTH_RELEASES == BOTH_RELEASES or (interprocess and not flags & hipEventDisableTiming):
         raise HipError(hipError_t.hipErrorInvalidValue, f"an event cannot have the flags {flags!r}")
     if interprocess:
-        raise HipError(hipError_t.hipErrorNotSupported, "events of one process are not seen by another")
+        return enter_shared(current_device().ipc_event(), flags)
+    return _enter(current_device().event(timing=not flags & hipEventDisableTiming), flags)
+
+
+def _enter(event: Event | None, flags: int, shared: IpcEvent | None = None) -> ihipEvent_t:
     made = ihipEvent_t(FIRST_HANDLE + 16 * next(_numbers))
-    made.event = current_device().event(timing=not flags & hipEventDisableTiming)
+    made.event, made.shared = event, shared
     made.flags, made.device = flags, current_number()
     _events[made.address] = made
     return made
+
+
+def enter_shared(event: IpcEvent, flags: int) -> ihipEvent_t:
+    """Make an event that processes share known."""
+    return _enter(None, flags, event)
 
 
 @api(outputs=1)
@@ -121,7 +141,8 @@ def hipEventCreateWithFlags(flags: int) -> ihipEvent_t:
     """Make an event; ``(hipError_t, event)``.
 
     hipEventDisableTiming spares each record a command; hipEventBlockingSync changes nothing, because waits never spin
-    here. hipErrorInvalidValue for flags that do not go together, hipErrorNotSupported for hipEventInterprocess.
+    here. hipErrorInvalidValue for flags that do not go together, hipErrorNotSupported for hipEventInterprocess where
+    processes share no events: all but CUDA.
     """
     return _create(flags)
 
@@ -136,18 +157,19 @@ def hipEventDestroy(event: Any) -> None:
     with _lock:
         if _events.pop(known.address, None) is None:
             raise HipError(hipError_t.hipErrorContextIsDestroyed)
-    known.event = None
+    known.event = known.shared = None
 
 
 def record_event(event: Any, stream: Any, external: bool = False) -> None:
     """Record an event; errors as for `hipEventRecord`."""
     known = event_of(event)
     queue = queue_of(stream)
-    assert known.event is not None
-    if queue.device._context is not known.event.device._context:
+    point = known.point
+    if queue.device._context is not point.device._context:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the event and the stream are of two devices")
-    if not (external and _captured("record", known, queue)):
-        queue.record(known.event)
+    if external and isinstance(point, Event) and _captured("record", known, queue):
+        return
+    queue.record(point)
 
 
 _make_work: Callable[[str, ihipEvent_t], Any]
@@ -196,8 +218,7 @@ def hipEventQuery(event: Any) -> None:
     `event` is what `hipEventCreate` returned. Never blocks. hipErrorInvalidHandle for None, hipErrorContextIsDestroyed
     for one that was destroyed.
     """
-    known = event_of(event).event
-    if known is not None and not known.query():
+    if not event_of(event).point.query():
         raise HipError(hipError_t.hipErrorNotReady)
 
 
@@ -210,11 +231,10 @@ def hipEventSynchronize(event: Any) -> None:
 
     hipErrorAssert when an assertion in a kernel of the device failed.
     """
-    known = event_of(event).event
-    if known is not None:
-        known.wait()
-        if asserting:
-            check_assertions(known.device)
+    known = event_of(event).point
+    known.wait()
+    if asserting:
+        check_assertions(known.device)
 
 
 @api(outputs=1)
@@ -227,8 +247,8 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     of two devices; hipErrorNotReady when one is not reached yet.
     """
     first, last = event_of(start).event, event_of(stop).event
-    assert first is not None
-    assert last is not None
+    if first is None or last is None:
+        raise HipError(hipError_t.hipErrorInvalidHandle, "events that processes share have no time")
     for event in (first, last):
         event._check_outside("hipEventElapsedTime")
     timed = all(event.timing and event.recorded for event in (first, last))
@@ -256,6 +276,7 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     recorded = event_of(event)
     if flags not in (0, hipEventWaitExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags!r}")
-    assert recorded.event is not None
-    if not (flags == hipEventWaitExternal and _captured("wait", recorded, queue)):
-        queue.wait(recorded.event)
+    point = recorded.point
+    if flags == hipEventWaitExternal and isinstance(point, Event) and _captured("wait", recorded, queue):
+        return
+    queue.wait(point)

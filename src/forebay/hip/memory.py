@@ -101,7 +101,9 @@ def allocate(nbytes: int) -> DeviceArray:
     """Allocate memory of the current device; a null pointer for 0 bytes."""
     if nbytes == 0:
         return DeviceArray(None, (0,))
-    result: DeviceArray = hand_out(DeviceArray, current_device().empty(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice)
+    device = current_device()
+    memory = device.empty(nbytes, "u1", ipc_enabled=device.driver.has_ipc)
+    result: DeviceArray = hand_out(DeviceArray, memory, hipMemoryType.hipMemoryTypeDevice)
     return result
 
 
@@ -216,6 +218,8 @@ def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
         raise HipError(hipError_t.hipErrorInvalidValue, f"a variable begins at {address:#x}: its module frees it")
     if allocation.registered:
         raise HipError(hipError_t.hipErrorInvalidValue, f"the program's own memory begins at {address:#x}")
+    if allocation.opened:
+        raise HipError(hipError_t.hipErrorInvalidValue, "memory of another process: hipIpcCloseMemHandle")
     return allocation
 
 
@@ -235,6 +239,7 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
         device.null_queue.free(allocation.memory)
     else:
         allocation.close()
+        device._give_back_shared()
 
 
 def _free_in_order(allocation: Allocation, queue: Queue) -> None:
@@ -337,6 +342,6 @@ def hipMemGetInfo() -> tuple[int, int]:
     T = hipMemoryType
     of_the_device = T.hipMemoryTypeDevice, T.hipMemoryTypeManaged, T.hipMemoryTypeArray
     there = allocations.all_of(current_number())
-    own = [a for a in there if not (a.pooled or a.variable) and a.kind in of_the_device]
+    own = [a for a in there if not (a.pooled or a.variable or a.opened) and a.kind in of_the_device]
     used = sum(a.nbytes for a in own) + device.pool.reserved + figures_of(device).reserved
     return max(total - used, 0), total

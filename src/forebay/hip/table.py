@@ -37,7 +37,7 @@ _CHAPTERS = {
     """,
     "events": """
         EventCreate EventCreateWithFlags EventDestroy EventElapsedTime EventQuery EventRecord
-        EventRecordWithFlags EventRecord_spt EventSynchronize
+        EventRecordWithFlags EventRecord_spt EventSynchronize IpcGetEventHandle IpcOpenEventHandle
     """,
     "memory": """
         DeviceGetDefaultMemPool DeviceGetMemPool DeviceSetMemPool DrvMemcpy2DUnaligned DrvMemcpy3D
@@ -45,6 +45,7 @@ _CHAPTERS = {
         HostGetFlags HostMalloc HostRegister HostUnregister Malloc Malloc3D MallocAsync MallocFromPoolAsync
         MallocHost MallocManaged MallocPitch MemAdvise MemAdvise_v2 MemAllocHost MemAllocPitch
         MemGetAddressRange MemGetInfo MemPoolGetAccess MemPoolGetAttribute MemPoolSetAttribute MemPoolTrimTo
+        IpcCloseMemHandle IpcGetMemHandle IpcOpenMemHandle
         MemPrefetchAsync MemPrefetchAsync_v2 MemPtrGetInfo MemRangeGetAttribute Memcpy Memcpy2D
         Memcpy2DAsync Memcpy2DAsync_spt Memcpy2D_spt Memcpy3D Memcpy3DAsync Memcpy3DAsync_spt Memcpy3DPeer
         Memcpy3DPeerAsync Memcpy3D_spt MemcpyAsync MemcpyAsync_spt MemcpyDtoD MemcpyDtoDAsync MemcpyDtoH
@@ -191,6 +192,8 @@ CONDITIONS: dict[str, tuple[str, str, str, str]] = {
                      "hipFuncSetAttribute", "hipFuncSetCacheConfig", "hipFuncSetSharedMemConfig"), ("ignored",) * 4),
     **dict.fromkeys(("hipDeviceCanAccessPeer", "hipDeviceEnablePeerAccess", "hipDeviceDisablePeerAccess"),
                     ("GPUs with a link", *("no device can",) * 3)),
+    **dict.fromkeys(("hipIpcCloseMemHandle", "hipIpcGetMemHandle", "hipIpcOpenMemHandle", "hipIpcGetEventHandle",
+                     "hipIpcOpenEventHandle"), ("yes", "no", "no", "no")),
     **dict.fromkeys((name for subject in SUBJECTS for name, _ in subject.outputs()), NO),
     **dict.fromkeys(("hipGraphAddEventRecordNode", "hipGraphAddEventWaitNode"), ("cuts the graph",) * 4),
     "hipGraphLaunch": (*("one driver call, up to a host function",) * 2, "a compiled loop", "a compiled loop"),

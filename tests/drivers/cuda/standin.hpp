@@ -40,7 +40,7 @@ EXPORTED cuDeviceGetAttribute(int *value, int which, int) {
     static const std::map<int, int> known{
         {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 0x7fffffff}, {6, 65535}, {7, 65535}, {9, 65536}, {13, 1000000},
         {16, 2}, {18, 0}, {20, 0}, {33, 1}, {34, 0}, {38, 1 << 20}, {39, UNIT_ITEMS}, {50, 0}, {75, 9}, {76, 0}, {83, 1},
-        {89, 1}, {97, SHARED_ROOM - 1024}, {106, UNIT_GROUPS}, {115, 1},
+        {89, 1}, {97, SHARED_ROOM - 1024}, {106, UNIT_GROUPS}, {115, 1}, {125, 1},
     };
     auto found = known.find(which);
     *value = found == known.end() ? 0 : found->second;
@@ -365,6 +365,76 @@ EXPORTED cuMemHostAlloc(void **address, size_t nbytes, uint32_t) {
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
     return allocate((uint64_t *) address, nbytes, false);
+}
+
+EXPORTED cuMemAlloc_v2(uint64_t *address, size_t nbytes) {
+    Entered entered;
+    return contexts.empty() ? refuse(INVALID_CONTEXT) : allocate(address, nbytes, true);
+}
+
+EXPORTED cuMemFree_v2(uint64_t address) {
+    Entered entered;
+    wait_until_idle(entered);
+    return contexts.empty() ? refuse(INVALID_CONTEXT) : give_back(address);
+}
+
+EXPORTED cuMemGetAddressRange_v2(uint64_t *base, size_t *nbytes, uint64_t address) {
+    Entered entered;
+    auto found = driver().blocks.find(address);
+    if (found == driver().blocks.end()) return refuse(INVALID_VALUE);
+    *base = address;
+    *nbytes = found->second.nbytes;
+    return OK;
+}
+
+// What other processes share. A handle tells the process, and how large the memory is.
+
+EXPORTED cuIpcGetMemHandle(IpcHandle *handle, uint64_t address) {
+    Entered entered;
+    auto found = driver().blocks.find(address);
+    if (found == driver().blocks.end()) return refuse(INVALID_VALUE);
+    *handle = shared_handle(MEMORY_HANDLE, address, found->second.nbytes);
+    return contexts.empty() ? refuse(INVALID_CONTEXT) : OK;
+}
+
+EXPORTED cuIpcOpenMemHandle_v2(uint64_t *address, IpcHandle handle, uint32_t flags) {
+    Entered entered;
+    SharedHandle read = read_handle(handle);
+    if (contexts.empty() || flags != 1) return refuse(INVALID_VALUE);
+    if (read.kind != MEMORY_HANDLE) return INVALID_VALUE;
+    if (read.process == getpid()) return INVALID_CONTEXT;
+    Import &import = driver().imports[{read.process, read.address}];
+    if (!import.opened) {
+        Result result = allocate(&import.address, read.nbytes, true);
+        if (result) return result;
+    }
+    import.opened++;
+    *address = import.address;
+    return OK;
+}
+
+EXPORTED cuIpcCloseMemHandle(uint64_t address) {
+    Entered entered;
+    wait_until_idle(entered);
+    for (auto &each : driver().imports) {
+        if (each.second.opened && each.second.address == address)
+            return --each.second.opened ? OK : give_back(address);
+    }
+    return refuse(INVALID_VALUE);
+}
+
+EXPORTED cuIpcGetEventHandle(IpcHandle *handle, void *event) {
+    Entered entered;
+    if (contexts.empty() || !driver().events.count(event)) return refuse(INVALID_HANDLE);
+    *handle = shared_handle(EVENT_HANDLE, (uint64_t) event, 0);
+    return OK;
+}
+
+// Nothing that the other process does is seen: the event is one that was never recorded.
+EXPORTED cuIpcOpenEventHandle(void **event, IpcHandle handle) {
+    SharedHandle read = read_handle(handle);
+    if (read.kind != EVENT_HANDLE) return INVALID_HANDLE;
+    return read.process == getpid() ? INVALID_CONTEXT : cuEventCreate(event, 0);
 }
 
 EXPORTED cuMemHostRegister_v2(uint64_t address, size_t nbytes, uint32_t flags) {

@@ -20,6 +20,7 @@
 
 #include <elf.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "queues/drivers/cuda/calls.hpp"
 #include "tests/drivers/model.hpp"
@@ -50,6 +51,9 @@ struct Module {
 struct Function { Module *module; size_t parameters; };
 struct Pool { uint32_t allocation; };
 struct Block { size_t nbytes; bool on_device; bool registered = false; };
+struct Import { uint64_t address = 0; int opened = 0; };
+enum HandleKind : uint32_t { MEMORY_HANDLE = 0x6d656d, EVENT_HANDLE = 0x657674 };
+struct SharedHandle { uint32_t kind; int32_t process; uint64_t address, nbytes; };
 struct Word { volatile uint32_t *address; uint32_t value; Link before, closed; };
 struct HostCall { void (*function)(void *); void *data; Link returned; };
 struct GraphNode { Function *function; bool is_kernel; };
@@ -64,6 +68,7 @@ struct Driver {
     bool has_thread = false;
     std::unordered_set<void *> streams, events, modules, functions, graphs, executables, nodes;
     std::map<uint64_t, Block> blocks;
+    std::map<std::pair<int32_t, uint64_t>, Import> imports;  // by process and its address
     size_t used = 0, pinned = 0;  // bytes
     uint64_t faults = 0;  // calls that were refused for what they were given
     uint64_t queries = 0;  // of events
@@ -87,6 +92,19 @@ inline int32_t devices() {
 inline Result refuse(Result code) {
     driver().faults++;
     return code;
+}
+
+inline IpcHandle shared_handle(HandleKind kind, uint64_t address, uint64_t nbytes) {
+    IpcHandle handle;
+    SharedHandle written{kind, int32_t(getpid()), address, nbytes};
+    std::memcpy(handle.bytes, &written, sizeof written);
+    return handle;
+}
+
+inline SharedHandle read_handle(const IpcHandle &handle) {
+    SharedHandle read;
+    std::memcpy(&read, handle.bytes, sizeof read);
+    return read;
 }
 
 // -- with the lock held

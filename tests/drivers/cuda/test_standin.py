@@ -752,6 +752,7 @@ def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
         *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly"),
         *("tests/ordering", "tests/graphs", "tests/steps"),
         *("tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py", "tests/memory/test_peers.py"),
+        *("tests/memory/test_ipc.py", "tests/hip/addresses/test_interprocess.py"),
         FOREBAY_DEVICE="cuda",
         FOREBAY_STANDIN_DEVICES="2",
     )

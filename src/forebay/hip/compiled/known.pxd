@@ -26,6 +26,8 @@ cdef class Known:
     cdef public bint pooled
     cdef public bint variable
     cdef public bint registered
+    cdef public int opened  # how often memory of another process was
+    cdef public object ipc_handle  # bytes, of memory that processes share
     cdef public size_t nbytes
     cdef public uint64_t base
     cdef object last_part  # what `part_of` made last

@@ -62,6 +62,7 @@ cdef class Known:
     _parts: Any
     _node: Any
     flags: int
+    ipc_handle: bytes | None
 
     cdef object part_of(self, uint64_t offset, size_t nbytes):
         """Return a part of the memory that lies in it, the same as last time if that was asked for."""

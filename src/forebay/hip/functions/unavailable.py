@@ -142,10 +142,9 @@ SUBJECTS = (
     ),
     Subject(
         "other processes",
-        "one process does not see memory and events of another: OpenCL and SYCL cannot, and Level Zero is not asked",
-        "multiprocessing.shared_memory and hipMemcpy",
+        "memory of pools and of other interfaces is not handed to other processes",
+        "hipMalloc and hipIpcGetMemHandle on CUDA, else multiprocessing.shared_memory and hipMemcpy",
         """
-        IpcCloseMemHandle IpcGetEventHandle:1 IpcGetMemHandle:1 IpcOpenEventHandle:1 IpcOpenMemHandle:1
         MemExportToShareableHandle MemGetHandleForAddressRange MemImportFromShareableHandle:1
         MemPoolExportPointer:1 MemPoolExportToShareableHandle MemPoolImportFromShareableHandle:1
         MemPoolImportPointer:1

@@ -31,7 +31,8 @@ def _work(kind: str, event: Any, device: Any) -> Work:
         handle = event_of(event)
     except HipError as error:
         raise invalid(str(error)) from error
-    assert handle.event is not None
+    if handle.event is None:
+        raise HipError(hipError_t.hipErrorInvalidHandle, "an event that processes share is in no graph")
     if handle.event.device._context is not device._context:
         raise invalid("the event and the graph are of two devices")
     return event_work(kind, handle)

@@ -1,0 +1,126 @@
+"""Memory and events of another process, in HIP's words."""
+
+import pytest
+
+from forebay import hip
+from tests.drivers.cuda import standing_in
+from tests.memory.other_process import Told
+
+from ..conftest import ok
+from ..helpers import E, K, N, code, ints, read
+
+FLAGS = hip.hipEventInterprocess | hip.hipEventDisableTiming
+COUNT = 1 << 12
+needs_ipc = pytest.mark.needs("memory that processes share")
+
+
+@pytest.fixture
+def told(device):
+    made = Told(device.name, standing_in.inside())
+    yield made
+    made.end()
+
+
+@needs_ipc
+def test_memory_of_here_is_opened_there(told, really):
+    memory = ints(COUNT, 3)
+    handle = ok(hip.hipIpcGetMemHandle(memory))
+    assert handle == ok(hip.hipIpcGetMemHandle(memory + 40)) == hip.hipIpcMemHandle_t(handle.reserved)
+    assert len(bytes(handle)) == 64
+    assert told("open", handle.reserved) == 4 * COUNT
+    told("add", handle.reserved, 4)
+    told("finish")
+    assert read(memory, COUNT) == [7] * COUNT or not really
+    told("close", handle.reserved)
+    ok(hip.hipFree(memory))
+    assert code(hip.hipIpcGetMemHandle(memory)) == E.hipErrorInvalidValue
+
+
+@needs_ipc
+def test_memory_of_there_is_opened_here(told, really):
+    raw = told("make", COUNT)
+    handle, free = hip.hipIpcMemHandle_t(raw), ok(hip.hipMemGetInfo())
+    first = ok(hip.hipIpcOpenMemHandle(handle, hip.hipIpcMemLazyEnablePeerAccess))
+    again = ok(hip.hipIpcOpenMemHandle(raw, 1))
+    assert first == again
+    assert ok(hip.hipMemGetInfo()) == free
+    attributes = ok(hip.hipPointerGetAttributes(first))
+    assert attributes.type == hip.hipMemoryType.hipMemoryTypeDevice
+    ok(hip.hipMemsetD32(first, 5, COUNT))
+    ok(hip.hipMemcpy(first + 40, ints(10, 6), 40, K.hipMemcpyDeviceToDevice))
+    ok(hip.hipDeviceSynchronize())
+    told("copy", raw)
+    assert told("finish").tolist() == [*[5] * 10, *[6] * 10, *[5] * (COUNT - 20)] or not really
+    assert code(hip.hipFree(first)) == E.hipErrorInvalidValue
+    assert "hipIpcCloseMemHandle" in str(hip.last_exception())
+    assert code(hip.hipIpcGetMemHandle(first)) == E.hipErrorInvalidValue
+    assert code(hip.hipIpcCloseMemHandle(first + 4)) == E.hipErrorInvalidValue
+    ok(hip.hipIpcCloseMemHandle(again))
+    ok(hip.hipMemsetD32(first, 5, COUNT))
+    ok(hip.hipIpcCloseMemHandle(first))
+    assert code(hip.hipIpcCloseMemHandle(first)) == E.hipErrorInvalidValue
+    assert code(hip.hipMemsetD32(first, 5, COUNT)) != E.hipSuccess
+    told("close", raw)
+
+
+@needs_ipc
+def test_events_of_both(told, really):
+    stream, memory = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), ints(COUNT, 0)
+    raw = ok(hip.hipIpcGetMemHandle(memory)).reserved
+    mine = ok(hip.hipEventCreateWithFlags(FLAGS))
+    handle = ok(hip.hipIpcGetEventHandle(mine)).reserved
+    theirs = told("make_event")
+    opened = ok(hip.hipIpcOpenEventHandle(hip.hipIpcEventHandle_t(theirs)))
+    told("open", raw)
+    told("open_event", handle)
+    ok(hip.hipEventQuery(mine))
+    for turn in range(10):
+        ok(hip.hipMemsetD32Async(memory, turn, COUNT, stream))
+        ok(hip.hipEventRecord(mine, stream))
+        told("wait", handle)
+        told("add", raw, 10)
+        told("record", theirs)
+        ok(hip.hipStreamWaitEvent(stream, opened, 0))
+    ok(hip.hipEventSynchronize(opened))
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory, COUNT) == [19] * COUNT or not really
+    assert code(hip.hipEventElapsedTime(mine, opened)) == E.hipErrorInvalidHandle
+    ok(hip.hipEventDestroy(opened))
+    assert code(hip.hipEventQuery(opened)) == E.hipErrorContextIsDestroyed
+    told("close", raw)
+    ok(hip.hipEventDestroy(mine))
+    ok(hip.hipStreamDestroy(stream))
+
+
+@needs_ipc
+def test_what_is_refused(told):
+    memory, event = ints(), ok(hip.hipEventCreate())
+    pooled = ok(hip.hipMallocAsync(4 * N, None))
+    for other in (pooled, ok(hip.hipMallocManaged(4 * N, 1)), ok(hip.hipHostMalloc(4 * N, 0)), 40):
+        assert code(hip.hipIpcGetMemHandle(other)) == E.hipErrorInvalidValue
+    handle = ok(hip.hipIpcGetMemHandle(memory))
+    assert code(hip.hipIpcOpenMemHandle(handle, 1)) == E.hipErrorInvalidContext
+    assert code(hip.hipIpcOpenMemHandle(handle, 0)) == E.hipErrorInvalidValue
+    assert code(hip.hipIpcOpenMemHandle(hip.hipIpcMemHandle_t(), 1)) == E.hipErrorInvalidHandle
+    assert code(hip.hipIpcOpenMemHandle(b"abc", 1)) == E.hipErrorInvalidValue
+    assert code(hip.hipIpcOpenMemHandle(hip.hipIpcEventHandle_t(), 1)) == E.hipErrorInvalidValue
+    assert code(hip.hipIpcGetEventHandle(event)) == E.hipErrorInvalidValue
+    mine = ok(hip.hipEventCreateWithFlags(FLAGS))
+    assert code(hip.hipIpcOpenEventHandle(ok(hip.hipIpcGetEventHandle(mine)))) == E.hipErrorInvalidHandle
+    assert code(hip.hipIpcOpenEventHandle(None)) == E.hipErrorInvalidValue
+    assert code(hip.hipIpcCloseMemHandle(None)) == E.hipErrorInvalidValue
+    assert code(hip.hipIpcCloseMemHandle(memory)) == E.hipErrorInvalidValue
+    graph = ok(hip.hipGraphCreate(0))
+    assert code(hip.hipGraphAddEventRecordNode(graph, None, 0, mine)) == E.hipErrorInvalidHandle
+    ok(hip.hipFree(memory))
+    ok(hip.hipFree(pooled))
+
+
+@pytest.mark.needs("no memory that processes share")
+def test_where_processes_share_nothing(device):
+    memory = ints()
+    assert code(hip.hipIpcGetMemHandle(memory)) == E.hipErrorNotSupported
+    assert code(hip.hipIpcOpenMemHandle(bytes(64), 1)) == E.hipErrorNotSupported
+    assert code(hip.hipIpcOpenEventHandle(bytes(64))) == E.hipErrorNotSupported
+    assert code(hip.hipEventCreateWithFlags(FLAGS)) == E.hipErrorNotSupported
+    ok(hip.hipFree(memory))

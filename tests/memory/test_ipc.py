@@ -1,0 +1,360 @@
+"""Memory and events that processes share: another process opens, uses, orders and closes them, or dies."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from tests.drivers.cuda import standing_in
+from tests.helpers import processes
+
+from .other_process import SOURCE, Told, ToldError
+
+N = 1 << 16
+needs_ipc = pytest.mark.needs("memory that processes share")
+
+
+@pytest.fixture
+def told(device):
+    made = Told(device.name, standing_in.inside())
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def queue(make_queue):
+    return make_queue(blocking=False)
+
+
+@pytest.fixture
+def shared(device, queue):
+    """A Buffer that other processes can open: 0, 1, 2, …"""
+    made = device.empty(N, "u4", ipc_enabled=True)
+    queue.copy(made, np.arange(N, dtype="u4"))
+    queue.finish()
+    yield made
+    if not made.closed:
+        device.close_ipc_memory(made)
+
+
+def holds(buffer, expected, really):
+    return np.array_equal(buffer.get(), expected) or not really
+
+
+@needs_ipc
+def test_each_process_sees_what_the_other_wrote(device, told, queue, shared, really):
+    handle = shared.ipc_handle
+    assert (type(handle), len(handle)) == (bytes, 64)
+    assert handle == shared.ipc_handle
+    assert told("open", handle) == N * 4
+    told("copy", handle)
+    found = told("finish")
+    assert np.array_equal(found, np.arange(N)) or not really
+    told("add", handle, 5)
+    told("finish")
+    assert holds(shared, np.arange(N) + 5, really)
+    queue.launch(device.program(SOURCE)["add"], N // 64, 64, shared, 7)
+    queue.finish()
+    told("copy", handle)
+    found = told("finish")
+    assert np.array_equal(found, np.arange(N) + 12) or not really
+    told("close", handle)
+
+
+@needs_ipc
+def test_memory_of_the_other_process_is_memory_like_any(device, told, queue, really):
+    handle = told("make", N)
+    whole = device.open_ipc_memory(handle)
+    assert (whole.shape, whole.dtype) == ((4 * N,), np.dtype("u1"))
+    x = device.open_ipc_memory(handle, (2, N // 4), "u4")  # twice, and less than all of it
+    kernel = device.program(SOURCE)["add"]
+    queue.fill(x, 1)
+    queue.launch(kernel, N // 128, 64, x, 1)
+    graph = device.graph()
+    graph.add_kernel(kernel, N // 128, 64, x, 3)
+    executable = graph.instantiate()
+    for _ in range(3):
+        executable.launch(queue)
+    kernel.bind(queue, N // 256, 64, x[1], 10)()
+    queue.finish()
+    told("copy", handle)
+    found = told("finish")
+    assert np.array_equal(found[: N // 4], np.full(N // 4, 11)) or not really
+    assert np.array_equal(found[N // 4 : N // 2], np.full(N // 4, 21)) or not really
+    device.close_ipc_memory(whole)
+    queue.fill(x, 2)  # it is still open
+    queue.finish()
+    device.close_ipc_memory(x)
+    device.close_ipc_memory(x)
+    told("close", handle)
+
+
+@needs_ipc
+def test_events_order_what_two_processes_do(told, device, queue, shared, hold, really):
+    handle, event, back = shared.ipc_handle, device.ipc_event(), device.ipc_event()
+    told("open", handle)
+    told("open_event", event.ipc_handle)
+    told("open_event", back.ipc_handle)
+    assert event.done
+    assert told("query", event.ipc_handle)
+    kernel, total = device.program(SOURCE)["add"], 0
+    gate = hold(queue)
+    for turn in range(20):
+        queue.launch(kernel, N // 64, 64, shared, turn)
+        assert queue.record(event) is event
+        told("wait", event.ipc_handle)
+        told("add", handle, 100)
+        told("record", back.ipc_handle)
+        queue.wait(back)
+        total += turn + 100
+        if turn == 3:
+            assert not event.query()
+            assert told("busy") or not really
+            gate.open()
+    told("copy", handle)
+    assert np.array_equal(told("finish"), np.arange(N) + total) or not really
+    queue.finish()
+    back.wait()
+    assert event.done
+    assert holds(shared, np.arange(N) + total, really)
+    told("close", handle)
+
+
+@needs_ipc
+def test_a_record_after_the_wait_is_another_point(told, device, queue, hold):
+    """Behind a gate that opens once the queue's next command, which was told to wait before, is done."""
+    event = device.ipc_event()
+    handle = event.ipc_handle
+    told("open_event", handle)
+    first, second = device.queue(blocking=False), device.queue(blocking=False)
+    first_gate, second_gate = hold(first), hold(second)
+    first.record(event)
+    queue.wait(event)
+    second.record(event)
+    first_gate.open()
+    queue.fill(device.empty(16, "u4"), 1)
+    queue.finish()  # and not behind the second gate
+    assert not event.query()
+    second_gate.open()
+    told("wait_on_host", handle)
+    second.finish()
+    assert event.query()
+
+
+@needs_ipc
+def test_who_waits_for_what_was_before_does_not_wait_for_another_process(device, queue, make_queue, hold):
+    event, held = device.ipc_event(), make_queue(blocking=False)
+    queue.fill(device.empty(16, "u4"), 1)
+    before = queue.record()
+    gate = hold(held)
+    held.record(event)
+    queue.wait(event)
+    queue.fill(device.empty(16, "u4"), 2)
+    before.wait()
+    assert not queue.query()
+    gate.open()
+    queue.finish()
+
+
+@needs_ipc
+@pytest.mark.parametrize("garbage", [bytes(64), bytes(range(64)), b"\xff" * 64])
+def test_a_handle_that_opens_nothing(device, garbage):
+    with pytest.raises(fb.InvalidArgumentError, match="opens no memory here"):
+        device.open_ipc_memory(garbage)
+    with pytest.raises(fb.InvalidArgumentError, match="opens no event here"):
+        device.open_ipc_event(garbage)
+
+
+@needs_ipc
+def test_what_is_refused(device, queue, shared, told):
+    event = device.ipc_event()
+    with pytest.raises(fb.InvalidArgumentError, match="memory of this process, which only others can open"):
+        device.open_ipc_memory(shared.ipc_handle)
+    with pytest.raises(fb.InvalidArgumentError, match="event of this process"):
+        device.open_ipc_event(event.ipc_handle)
+    with pytest.raises(fb.InvalidArgumentError, match="64 bytes, not 3"):
+        device.open_ipc_memory(b"abc")
+    with pytest.raises(fb.ArgumentTypeError, match="is bytes, not str"):
+        device.open_ipc_event("abc")
+    with pytest.raises(fb.InvalidArgumentError, match=r"ipc_enabled=True\) makes such"):
+        _ = device.empty(16).ipc_handle
+    with pytest.raises(fb.InvalidArgumentError, match="is a part, from byte 64 on"):
+        _ = shared[16:].ipc_handle
+    with pytest.raises(fb.InvalidArgumentError, match="memory of the device, not of usm_type 'host'"):
+        device.empty(16, usm_type="host", ipc_enabled=True)
+    with pytest.raises(fb.ArgumentTypeError, match="ipc_enabled is a bool"):
+        device.empty(16, ipc_enabled=2)
+    handle = told("make", 16)
+    with pytest.raises(fb.InvalidArgumentError, match="is more than its 64 bytes"):
+        device.open_ipc_memory(handle, 17, "u4")
+    with pytest.raises(ToldError, match="opens no event here"):
+        told("open_event", handle)
+    with pytest.raises(fb.InvalidArgumentError, match="record with timing of an IpcEvent"):
+        queue.record(event, timing=True)
+    with pytest.raises(fb.ArgumentTypeError, match=r"made by Device\.ipc_event"):
+        fb.IpcEvent()
+    with fb.Device(device.name, private=True) as other:
+        foreign = other.queue()
+        with pytest.raises(fb.InvalidArgumentError, match="record: this IpcEvent belongs to"):
+            foreign.record(event)
+        with pytest.raises(fb.InvalidArgumentError, match="wait: this IpcEvent belongs to"):
+            foreign.wait(event)
+    queue.close()
+    with pytest.raises(fb.ClosedError):
+        queue.record(event)
+    with pytest.raises(fb.ClosedError):
+        queue.wait(event)
+    shared.close()
+    with pytest.raises(fb.ClosedError):
+        _ = shared.ipc_handle
+
+
+@needs_ipc
+def test_neither_is_captured(device, queue, hold):
+    event = device.ipc_event()
+    with pytest.raises(fb.CaptureIsolationError), queue.capture():
+        queue.record(event)
+    with pytest.raises(fb.CaptureIsolationError), queue.capture():
+        queue.wait(event)
+    with pytest.raises(fb.CaptureUnsupportedError), queue.capture():
+        device.empty(16, ipc_enabled=True)
+
+
+@needs_ipc
+def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, queue, hold, really):
+    handle = told("make", N)
+    mine, opened = device.empty(N, "u4", ipc_enabled=True), device.open_ipc_memory(handle, dtype="u4")
+    _ = mine.ipc_handle
+    gate = hold(queue)
+    queue.copy(mine, opened)
+    other = device.empty(N, "u4", ipc_enabled=True)
+    mine.close()
+    opened.close()
+    del mine, opened
+    gc.collect()
+    more = device.empty(N, "u4", ipc_enabled=True)  # which would give back what is closed
+    ended = threading.Event()
+
+    def give_back():
+        device.close_ipc_memory(more)
+        ended.set()
+
+    thread = threading.Thread(target=give_back)
+    thread.start()
+    assert not ended.wait(0.05)
+    gate.open()
+    thread.join(60)
+    assert ended.is_set()
+    queue.finish()
+    device.close_ipc_memory(other)
+    told("close", handle)
+
+
+@needs_ipc
+def test_the_event_and_the_queue_go_while_they_are_waited_for(device, queue, make_queue, hold):
+    held = make_queue(blocking=False)
+    gate = hold(held)
+    event = device.ipc_event()
+    held.record(event)
+    queue.wait(event)
+    other = device.queue(blocking=False)
+    other.wait(event)
+    other.close()
+    del event, other
+    gc.collect()
+    queue.fill(device.empty(16, "u4"), 1)
+    gate.open()
+    queue.finish()
+    held.finish()
+
+
+@needs_ipc
+def test_a_process_that_dies(device, queue, shared, really):
+    told = Told(device.name, standing_in.inside())
+    event = device.ipc_event()
+    told("open", shared.ipc_handle)
+    told("open_event", event.ipc_handle)
+    told("add", shared.ipc_handle, 1)
+    told("finish")
+    told("record", event.ipc_handle)
+    queue.wait(event)
+    told.kill()
+    queue.fill(shared, 3)
+    queue.finish()
+    assert holds(shared, np.full(N, 3), really)
+    event.wait()
+
+
+@needs_ipc
+def test_many_turns(device, told, queue):
+    """Memory and events come and go on both sides; the GPU has room for 140 of these at once."""
+    count = 1 << 28
+    for turn in range(200):
+        mine = device.empty(count, "u4", ipc_enabled=True)
+        told("open", mine.ipc_handle)
+        event = device.ipc_event()
+        told("open_event", event.ipc_handle)
+        told("record", event.ipc_handle)
+        queue.wait(event)
+        queue.fill(mine[:64], turn)
+        queue.finish()
+        told("close", mine.ipc_handle)
+        mine.close()
+
+
+@needs_ipc
+def test_two_threads_open_record_and_close(device, told):
+    handles = [told("make", N) for _ in range(4)]
+    event = device.ipc_event()
+    failed = []
+
+    def work(seed):
+        try:
+            own = device.queue(blocking=False)
+            for turn in range(25):
+                x = device.open_ipc_memory(handles[(seed + turn) % 4], dtype="u4")
+                own.wait(event)
+                own.fill(x, seed)
+                own.record(event)
+                if turn % 2:
+                    own.finish()
+                x.close()
+            own.close()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert not failed
+    event.wait()
+    for handle in handles:
+        told("close", handle)
+
+
+@needs_ipc
+def test_the_page_says_how(device, tmp_path, really):
+    page = (processes.ROOT / "docs" / "several-processes.md").read_text(encoding="utf-8")
+    program = tmp_path / "program.py"
+    program.write_text(page.split("```py\n")[1].split("```")[0], encoding="utf-8")
+    if really:
+        assert processes.output_of(program, FOREBAY_DEVICE=device.name) == "[6. 6.]\n"
+
+
+@pytest.mark.needs("no memory that processes share")
+def test_where_processes_share_nothing_that_is_said(device):
+    refused = pytest.raises(fb.NotSupportedError, match="shares no memory and events between processes: CUDA does")
+    with refused:
+        device.empty(16, ipc_enabled=True)
+    with refused:
+        _ = device.empty(16).ipc_handle
+    with refused:
+        device.open_ipc_memory(bytes(64))
+    with refused:
+        device.ipc_event()
+    with refused:
+        device.open_ipc_event(bytes(64))
