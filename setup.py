@@ -217,7 +217,7 @@ OVERLOADS = {
         "SupportsIndex | slice[Any, Any, None]": "Buffer",
         "slice | tuple[Any, ...] | EllipsisType | None": "Buffer | StridedView",
     },
-    "Queue.wait": {"Event": "None", "Queue": "None"},
+    "Queue.wait": {"Event | IpcEvent": "None", "Queue": "None"},
 }
 
 

@@ -472,7 +472,7 @@ class DriverDevice(ABC):
         raise self._no_ipc()
 
     def memory_handle(self, memory: DriverMemory) -> bytes:
-        """What opens this memory in another process. Raises `InvalidArgumentError` for other than `allocate_shared`'s."""
+        """What opens this memory in another process. Raises `InvalidArgumentError` if it is of `allocate`."""
         raise self._no_ipc()
 
     def open_memory(self, handle: bytes) -> DriverMemory:

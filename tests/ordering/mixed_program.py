@@ -100,7 +100,7 @@ class MixedProgram(Program):
         # A driver may have little room for host functions behind a gate (CUDA: 27, where graphs are launched between),
         # and then a call waits for the gate: the host opens all gates before.
         self.room = 20 if device.driver.most_held is not None else 1 << 30
-        self.submitted = 0  # host functions since then
+        self.hosted = 0  # since then
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
 
     def queue(self, blocking=True):
@@ -221,10 +221,10 @@ class MixedProgram(Program):
     def perform(self, queue, action):
         if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):
             self.open()  # it waits for whoever wrote what is measured
-        self.submitted += action.hosts
-        if self.submitted > self.room:
+        self.hosted += action.hosts
+        if self.hosted > self.room:
             self.open()
-            self.submitted = action.hosts
+            self.hosted = action.hosts
         super().perform(queue, action)
         for rows in action.measures:
             rows.measured = rows.writers
