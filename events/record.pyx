@@ -36,17 +36,17 @@ cdef object record(object queue, QueueState* state, object device, object captur
     cdef Event event
     if given is None:
         event = new_event(device, state.device, timing)
+    elif isinstance(given, Event):
+        event = <Event> given
+        if event.state != state.device:
+            raise InvalidArgumentError(f"record: this Event belongs to {given.device.name}, {queue!r} does not")
     elif isinstance(given, IpcEvent):
         if timing:
             raise InvalidArgumentError("record with timing of an IpcEvent: no other process can ask for its time")
         record_shared(queue, state, capture, <IpcEvent> given)
         return given
-    elif not isinstance(given, Event):
-        raise ArgumentTypeError(f"record() needs an Event, not {type(given).__name__}")
-    elif (<Event> given).state != state.device:
-        raise InvalidArgumentError(f"record: this Event belongs to {given.device.name}, {queue!r} does not")
     else:
-        event = given
+        raise ArgumentTypeError(f"record() needs an Event, not {type(given).__name__}")
     if capture is not None:
         queue._check_open()
         point = capture.fork(queue)
