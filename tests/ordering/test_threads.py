@@ -287,6 +287,25 @@ def test_host_functions_that_launch(device, threaded):
     assert holds(buffer[:2], [2 * n, n])
 
 
+def test_host_functions_of_graphs_that_launch_on_the_same_queue(device, threaded):
+    """No launch of a graph keeps the queue locked until a function returns that wants it, however many there are."""
+    queue, buffer, n = device.queue(blocking=False), zeros(device, 64), 60
+
+    def launch_more():
+        queue.launch(threaded["add"], 1, 1, buffer, 1, 1)
+
+    with queue.capture() as graph:
+        for _ in range(2):
+            queue.launch(threaded["add"], 1, 1, buffer, 0, 1)
+            queue.host(launch_more)
+        queue.launch(threaded["add"], 1, 1, buffer, 0, 1)
+    for _ in range(n):
+        graph.launch(queue)
+    queue.finish()
+    queue.finish()
+    assert holds(buffer[:2], [3 * n, 2 * n])
+
+
 @pytest.mark.parametrize("gather", ["launch", "record", "finish", "wait"])
 def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, threaded, gather):
     """What a thread had submitted when another began a command is ordered before it, both ways."""

@@ -12,13 +12,13 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.cuda.calls cimport (
-    CALL_EventCreate, CALL_IpcGetEventHandle, CALL_IpcGetMemHandle, CALL_IpcOpenEventHandle, CALL_IpcOpenMemHandle_v2,
-    CALL_MemAlloc_v2, CALL_MemGetAddressRange_v2, IpcHandle, cuda
+    CALL_EventCreate, CALL_IpcGetEventHandle, CALL_IpcGetMemHandle, CALL_IpcOpenEventHandle, CALL_MemAlloc_v2,
+    CALL_MemGetAddressRange_v2, IpcHandle, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
     IPC_EVENT, CuContext, CuEvent, enter, leave, outcome
 )
-from forebay.queues.drivers.cuda.memory cimport give_back_ended, trim
+from forebay.queues.drivers.cuda.memory cimport give_back_ended, open_import, trim
 from forebay.queues.drivers.cuda.objects cimport OUT_OF_MEMORY_CODE, ContextHandle, check
 
 from forebay.core.errors import InvalidArgumentError
@@ -26,7 +26,6 @@ from forebay.queues.drivers.cuda.objects import explain
 
 cdef enum:
     NO_TIMING_INTERPROCESS = 2 | 4  # of an event
-    LAZY_ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
 
 HANDLE_BYTES: int = sizeof(IpcHandle)
 OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
@@ -118,8 +117,7 @@ cdef class CuImported:
             status = enter(of)
             if status == 0:
                 give_back_ended(of)
-                status = outcome(CALL_IpcOpenMemHandle_v2, cuda.IpcOpenMemHandle_v2(
-                    &address, given, LAZY_ENABLE_PEER_ACCESS))
+                status = open_import(given, &address)
                 if status == 0:
                     status = outcome(CALL_MemGetAddressRange_v2, cuda.MemGetAddressRange_v2(&base, &nbytes, address))
                     if status != 0:

@@ -7,7 +7,10 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.queues.drivers.cuda.calls cimport CALL_MemAllocFromPoolAsync, CALL_MemHostRegister_v2, cuda
+from forebay.core.epochs cimport Lock
+from forebay.queues.drivers.cuda.calls cimport (
+    CALL_IpcOpenMemHandle_v2, CALL_MemAllocFromPoolAsync, CALL_MemHostRegister_v2, IpcHandle, cuda
+)
 from forebay.queues.drivers.cuda.handles cimport (
     DEVICE_POOL, HOST_POOL, LARGEST_BLOCK, POOLS, SHARED_POOL, CuContext, MemoryKind, begin_without_gates,
     end_without_gates, enter, give_back_block, leave, open_pool, outcome, take_block
@@ -17,6 +20,7 @@ from forebay.queues.drivers.cuda.objects cimport OUT_OF_MEMORY_CODE, ContextHand
 cdef enum:
     KEPT = 64 << 20  # as in handles.pyx
     PORTABLE_MAPPED = 3  # registered for all contexts, with an address for the device
+    LAZY_ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
 
 KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
 
@@ -189,7 +193,21 @@ cdef bint give_back_ended(CuContext* context) noexcept nogil:
     context.lock.unlock()
     for i in range(exports.size()):
         cuda.MemFree_v2(exports[i])
+    importing.lock()
     for i in range(imports.size()):
         cuda.IpcCloseMemHandle(imports[i])
+    importing.unlock()
     end_without_gates()
     return True
+
+
+cdef Lock importing  # two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
+
+
+cdef Status open_import(const IpcHandle& handle, uint64_t* address) noexcept nogil:
+    """Open memory of another process."""
+    cdef Status status
+    importing.lock()
+    status = outcome(CALL_IpcOpenMemHandle_v2, cuda.IpcOpenMemHandle_v2(address, handle, LAZY_ENABLE_PEER_ACCESS))
+    importing.unlock()
+    return status
