@@ -67,16 +67,22 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
     """
     cdef Prepared prepared = replay.prepared
     cdef tuple before = replay.works
+    cdef PyObject** items
+    cdef PyObject** others
     cdef KernelWork work, other
     cdef size_t i
     recorded[0] = False
     if replay.users or before is None or replay.lifetimes is not None:
         return False
     find_changes(works, before, changed)
+    items, others = (<PyTupleObject*> before).ob_item, (<PyTupleObject*> works).ob_item
     for i in changed:
-        if type(works[i]) is not KernelWork or type(before[i]) is not KernelWork or prepared.command_of[i] == NO_LAUNCH:
+        if (
+            type(<object> items[i]) is not KernelWork or type(<object> others[i]) is not KernelWork
+            or prepared.command_of[i] == NO_LAUNCH
+        ):
             return False
-        work, other = before[i], works[i]
+        work, other = <KernelWork> items[i], <KernelWork> others[i]
         if work.kernel is not other.kernel or not is_changeable(work) or not is_changeable(other):
             return False
         if is_recorded(prepared, i):
@@ -148,6 +154,8 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
 
 cdef bint same_items(tuple one, tuple other):
     cdef Py_ssize_t i
+    if one is other:
+        return True
     if len(one) != len(other):
         return False
     for i in range(len(one)):
@@ -168,19 +176,25 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
     cdef Work work, other
     cdef Status status = 0
     cdef size_t i, step, command
+    cdef uint32_t at
+    cdef PyObject** items = (<PyTupleObject*> works).ob_item
+    cdef PyObject** other_items = (<PyTupleObject*> others).ob_item
     changes.resize(prepared.submission.steps.size())
+    for i in range(changes.size()):
+        changes[i].reserve(changed.size())
     replay.works = None  # so that nobody launches it while it is changed, nor after it was changed in part
     replay.users += 1
     try:
         for i in changed:
-            work, other = works[i], others[i]
+            work, other = <Work> items[i], <Work> other_items[i]
             if same_memory:
                 same_memory = same_items(work.buffers, other.buffers) and same_items(work.writes, other.writes)
             step, command = prepared.step_of[i], prepared.command_of[i]
             if is_recorded(prepared, i):
-                add_changes(work, other, <uint32_t> (command - prepared.submission.steps[step].first), changes[step])
+                at = <uint32_t> (command - prepared.submission.steps[step].first)
+                add_changes(<KernelWork> work, <KernelWork> other, at, changes[step])
             elif status == 0:
-                status = change_launch(prepared, i, other)
+                status = change_launch(prepared, i, <KernelWork> other)
         with nogil:
             if status == 0:
                 status = change_recordings(prepared, changes)

@@ -552,7 +552,7 @@ cdef class ExecutableGraph:
             at = None
         if at is None:
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        if (<Work> self.ordered[<Py_ssize_t> at].work).kind != kind:
+        if (<Work> self.latest[<Py_ssize_t> at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
         return at
 

@@ -164,7 +164,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     cdef Status status
     cdef size_t at
     cdef Py_ssize_t i
-    for index, value in work.by_value:
+    for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")
         staged = device.driver.stage(len(given))

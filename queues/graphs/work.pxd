@@ -29,7 +29,7 @@ cdef class KernelWork(Work):
     cdef readonly tuple arguments
     cdef Geometry geometry
     cdef vector[char] packed  # as `pack_arguments` lays them out, without scratch
-    cdef list by_value  # (index of the parameter, bytes)
+    cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
     cdef dict measured  # and Buffers, by leaf

@@ -222,7 +222,7 @@ cdef KernelWork kernel_work(
                 f"kernel {kernel.name!r}: a graph takes no arrays of the host nor memory of other packages; "
                 "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
         work.geometry = read_geometry(kernel, grid, block)[0]
-        work.by_value = spilled_bytes(kernel, work.packed.data()) if views.unusual & HAS_BYTES else []
+        work.by_value = spilled_bytes(kernel, work.packed.data()) if views.unusual & HAS_BYTES else None
     finally:
         release_views(&views)
     if work.scratch:
@@ -249,9 +249,11 @@ def make_bound(BoundLaunch bound) -> KernelWork:
 
 cdef bint has_same_buffers(tuple given, tuple before):
     """Return whether all Buffers among these arguments of a kernel are the same."""
-    cdef Py_ssize_t i
-    for i in range(len(given)):
-        if given[i] is not before[i] and (type(given[i]) is Buffer or type(before[i]) is Buffer):
+    cdef PyObject** items = (<PyTupleObject*> given).ob_item
+    cdef PyObject** others = (<PyTupleObject*> before).ob_item
+    cdef Py_ssize_t i, count = len(given)
+    for i in range(count):
+        if items[i] != others[i] and (type(<object> items[i]) is Buffer or type(<object> others[i]) is Buffer):
             return False
     return True
 
