@@ -12,6 +12,7 @@ from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
 from forebay.events.ipc_event cimport IpcEvent, record_shared, wait_for_shared
+from forebay.lifetimes.collection cimport collect_device
 from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, wait_for_point
 from forebay.sync.finish cimport mark_ends, write_printed
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
@@ -153,6 +154,8 @@ cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
     cdef Status status = wait_keeping_gil(state, marker)
     if status != 0:
         queue._raise(status, "wait")
+    if marker.context != state.device.context:  # it is kept for this queue, which nobody may ever finish or ask
+        collect_device(state.device)
     return 0
 
 

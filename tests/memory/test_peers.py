@@ -1,10 +1,13 @@
 """Memory of another device, in kernels and copies. Where devices do not reach each other's, that is said."""
 
+import threading
+
 import numpy as np
 import pytest
 
 import forebay as fb
 from forebay import hip
+from tests.helpers.growth import MIB, growth
 from tests.helpers.observer import observe
 
 pytestmark = pytest.mark.needs("two devices")
@@ -179,3 +182,66 @@ def test_copies_through_the_host(pair, monkeypatch, nbytes, really):
         queue.copy(y, x)
         queue.finish()
         assert np.array_equal(y.get(), source) or not really
+
+
+def test_a_step_takes_it(linked, really):
+    one, other = linked
+    kernel, queue, x = one.program(SOURCE)["add"], one.queue(blocking=False), other.zeros(N, "i4")
+    other.finish()
+    step = queue.step()
+    for turn in range(6):
+        with step:
+            queue.launch(kernel, N // 256, 256, x, 1)
+            queue.launch(kernel, N // 256, 256, x, turn // 2)
+    queue.finish()
+    assert set(x.get().tolist()) == {6 + 2 * (0 + 1 + 2)} or not really
+
+
+def test_two_threads_use_each_others_memory(linked, really):
+    """Each launches on its own device, and both on both devices' memory, while one of the buffers comes and goes."""
+    one, other = linked
+    other.enable_peer_access(one)
+    kernels = [each.program(SOURCE)["add"] for each in linked]
+    kept = [each.zeros(N, "i4") for each in linked]
+    one.finish()
+    other.finish()
+    failed = []
+
+    def work(number):
+        try:
+            queue = linked[number].queue(blocking=False)
+            for turn in range(200):
+                theirs = linked[1 - number].empty(1024, "i4")
+                queue.launch(kernels[number], N // 512, 256, kept[1 - number][: N // 2], 1)
+                queue.launch(kernels[number], N // 512, 256, kept[number][N // 2 :], 1)
+                queue.launch(kernels[number], 4, 256, theirs, turn)
+                theirs.close()
+            queue.finish()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    other.disable_peer_access(one)
+    assert not failed
+    for each in kept:
+        assert set(each.get().tolist()) == {200} or not really
+
+
+@pytest.mark.parametrize("what", ["launch", "copy"])
+def test_nothing_is_kept_of_each_turn(linked, what):
+    one, other = linked
+    kernel, queue, x, y = one.program(SOURCE)["add"], one.queue(), other.zeros(256, "i4"), one.zeros(256, "i4")
+    other.finish()
+    one.finish()
+
+    def turn():
+        if what == "copy":
+            queue.copy(y, x)
+        else:
+            queue.launch(kernel, 1, 256, x, 1)
+
+    assert growth(turn, queue.query) < MIB

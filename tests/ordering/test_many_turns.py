@@ -89,3 +89,19 @@ def test_nothing_is_kept_of_each_turn(device, make_queue, kernels, way):
     assert growth(getattr(program, way), program.is_done) < LITTLE
     program.queue.finish()
     program.other.finish()
+
+
+def test_nothing_is_kept_of_waits_of_a_device_that_nobody_asks(device, make_queue, kernels):
+    """The host asks the queues of the one device only, and those of the other wait for them."""
+    program = Program(device, make_queue, kernels)
+    with fb.Device(device.name, private=True) as other:
+        waiting, buffer = other.queue(blocking=False), other.zeros(COUNT, "u4")
+        other.finish()
+
+        def turn():
+            program.launch()
+            waiting.wait(program.queue)
+            waiting.fill(buffer, 1)
+
+        assert growth(turn, program.is_done) < LITTLE
+        waiting.finish()
