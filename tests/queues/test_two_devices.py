@@ -166,11 +166,12 @@ def test_both_at_once(device, another, make_queue, program, fill_there):
 # What may meet: waits
 
 
-def test_a_wait_for_another_device_is_submitted_once(device, another, queue, program, fill_there):
+def test_a_wait_for_another_device_is_submitted_once(device, another, queue, program, fill_there, hold):
     theirs = another.queue()
     here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
     device.finish()
     another.finish()
+    gate = hold(theirs)  # or a wait may find that it is done
     theirs.launch(fill_there, 1, 10, there, 1)
     event = theirs.record()
     before = queue.stats
@@ -180,6 +181,7 @@ def test_a_wait_for_another_device_is_submitted_once(device, another, queue, pro
     queue.launch(program["fill"], 1, 10, here, 1)
     waited = queue.stats - before
     assert (waited.waits_made, waited.waits_elided_ordered) == (1, 2)
+    gate.open()
     queue.finish()
     assert queue.empty
     assert theirs.query()
