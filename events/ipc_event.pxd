@@ -6,6 +6,7 @@ from forebay.core.state cimport DeviceState, QueueState
 cdef class IpcEvent:
     cdef DeviceState* state  # retained
     cdef void* handle  # owned
+    cdef void* seen  # what the checker of races knows of this process's last record; owned; NULL: nothing
     cdef readonly object device
     cdef readonly bytes ipc_handle
 

@@ -10,6 +10,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from forebay.core.driver cimport DONE, Answer, Status, Waits
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, QueueState, release_device_state
+from forebay.races.checker cimport drop_point, is_checked, note_point, reached, wait_for_point
 from forebay.sync.ordering cimport Order, begin_command, end_parted_command, waits_of
 from forebay.sync.points cimport note_hold
 
@@ -65,6 +66,9 @@ cdef int record_shared(object queue, QueueState* state, object capture, IpcEvent
             end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "record")
+    if is_checked(state):
+        return note_point(queue, state, &event.seen)
+    drop_point(&event.seen)
     return 0
 
 
@@ -76,6 +80,8 @@ cdef int wait_for_shared(object queue, QueueState* state, object capture, IpcEve
     cdef Status status
     cdef Waits waits, shared
     check_device(queue, state, capture, event, "wait")
+    if is_checked(state):
+        wait_for_point(queue, state, event.seen)
     if event.query():
         return 0
     shared.count = 1
@@ -121,6 +127,7 @@ cdef class IpcEvent:
     def __dealloc__(self):
         if self.state == NULL or is_forked():
             return
+        drop_point(&self.seen)
         self.state.driver.release_event(self.handle)
         release_device_state(self.state)
 
@@ -141,6 +148,8 @@ cdef class IpcEvent:
             self.device._raise(answer, repr(self))
         if answer < 0:
             self.device._raise_execution_error(answer, repr(self))
+        if answer == DONE:
+            reached(self.seen)
         return answer == DONE
 
     @property

@@ -337,6 +337,24 @@ def test_two_threads_open_record_and_close(device, told):
 
 
 @needs_ipc
+def test_the_checker_of_races_knows_them(device):
+    with fb.Device(device.name, check="races,error") as checked:
+        first, second = checked.queue(blocking=False), checked.queue(blocking=False)
+        x, event = checked.empty(16, "u4", ipc_enabled=True), checked.ipc_event()
+        for turn in range(3):
+            first.fill(x, turn)
+            first.record(event)
+            second.wait(event)
+            second.fill(x, turn)
+            second.record(event)
+            event.wait()
+        first.fill(x, 1)
+        with pytest.raises(fb.RaceError):
+            second.fill(x, 2)
+        checked.finish()
+
+
+@needs_ipc
 def test_the_page_says_how(device, tmp_path, really):
     page = (processes.ROOT / "docs" / "several-processes.md").read_text(encoding="utf-8")
     program = tmp_path / "program.py"
