@@ -61,7 +61,6 @@ class Graph:
         self.writes = list({memory: None for action in actions for memory in action.writes})
         self.reads = list({memory: None for action in actions for memory in action.reads})
         self.measures = list({memory: None for action in actions for memory in action.measures})
-        self.hosts = sum(action.hosts for action in actions)
 
     def launching(self, number):
         def effect():
@@ -69,7 +68,7 @@ class Graph:
                 action.effect()
 
         launched = self.launched[number % len(self.launched)]
-        return Action(launched.launch, effect, self.writes, self.reads, measures=self.measures, hosts=self.hosts)
+        return Action(launched.launch, effect, self.writes, self.reads, measures=self.measures)
 
     def close(self):
         for each in {*self.launched, self.graph}:
@@ -97,10 +96,10 @@ class MixedProgram(Program):
         self.in_steps = 0  # that are open
         self.made = 0  # queues
         self.careful = careful  # more may hold it than HIP's rules say, so the host opens all gates before it waits
-        # A driver may have little room for host functions behind a gate (CUDA: 27, where graphs are launched between),
-        # and then a call waits for the gate: the host opens all gates before.
-        self.room = 20 if device.driver.most_held is not None else 1 << 30
-        self.hosted = 0  # since then
+        # A driver may have little room for host functions behind a gate (CUDA: 27 of all streams of a channel, where
+        # graphs are launched between), and then a call waits for the gate: so the host opens all gates before.
+        self.most_hosts = 10 if device.driver.most_held is not None else None
+        self.hosts = device.stats.host_functions  # when no gate was closed last
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
 
     def queue(self, blocking=True):
@@ -188,7 +187,7 @@ class MixedProgram(Program):
         def effect():
             host.model[:] = host.model * np.uint32(3) + np.uint32(k)
 
-        return Action(lambda queue: queue.host(compute), effect, [host], hosts=1)
+        return Action(lambda queue: queue.host(compute), effect, [host])
 
     def rewriting(self, rows, k):
         def becomes():
@@ -221,10 +220,12 @@ class MixedProgram(Program):
     def perform(self, queue, action):
         if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):
             self.open()  # it waits for whoever wrote what is measured
-        self.hosted += action.hosts
-        if self.hosted > self.room:
-            self.open()
-            self.hosted = action.hosts
+        if self.most_hosts is not None:
+            hosts = self.device.stats.host_functions
+            if hosts - self.hosts > self.most_hosts:
+                self.open()
+            if not self.gates:
+                self.hosts = hosts
         super().perform(queue, action)
         for rows in action.measures:
             rows.measured = rows.writers

@@ -68,7 +68,6 @@ class Action(NamedTuple):
     reads: Sequence[Memory] = ()
     launches: bool = False
     measures: Sequence[Memory] = ()  # what sizes of scratch are read from
-    hosts: int = 0  # how many host functions are in it
 
 
 class Unobserved(Recorded):

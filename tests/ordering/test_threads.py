@@ -2,6 +2,7 @@
 
 import contextlib
 import faulthandler
+import functools
 import itertools
 import sys
 import threading
@@ -304,6 +305,19 @@ def test_host_functions_of_graphs_that_launch_on_the_same_queue(device, threaded
     queue.finish()
     queue.finish()
     assert holds(buffer[:2], [3 * n, 2 * n])
+
+
+def test_host_functions_of_many_queues_that_launch_on_their_queue(device, threaded):
+    """As above; a driver's room for host functions may be for several queues together."""
+    queues, buffer, n = [device.queue(blocking=False) for _ in range(96)], zeros(device, 96 * 64), 15
+    for _ in range(n):
+        for i, queue in enumerate(queues):
+            queue.host(functools.partial(queue.launch, threaded["add"], 1, 1, buffer, i, 1))
+            queue.launch(threaded["add"], 1, 1, buffer, i, 1)
+    for _ in range(2):
+        for queue in queues:
+            queue.finish()
+    assert holds(buffer[: len(queues)], [2 * n] * len(queues))
 
 
 @pytest.mark.parametrize("gather", ["launch", "record", "finish", "wait"])
