@@ -7,17 +7,20 @@ import numpy as np
 
 import forebay as fb
 
-SOURCE = "kernel void add(global uint *x, uint k) { x[get_global_id(0)] += k; }"
+SOURCE = """
+kernel void add(global uint *x, uint k) { x[get_global_id(0)] += k; }
+kernel void mix(global uint *x, uint k) { x[get_global_id(0)] = x[get_global_id(0)] * 3 + k; }
+"""
 SECONDS = 60
 
 
 class Other:
-    """Runs in the other process; the methods are what it can be told."""
+    """What a process can be told to do."""
 
     def __init__(self, name):
         self.device = fb.Device(name)
         self.queue = self.device.queue(blocking=False)
-        self.kernel = self.device.program(SOURCE)["add"]
+        self.program = self.device.program(SOURCE)
         self.buffers, self.events, self.read = {}, {}, None
 
     def open(self, handle, dtype="u4"):
@@ -38,8 +41,11 @@ class Other:
         self.events[event.ipc_handle] = event
         return event.ipc_handle
 
-    def add(self, handle, k):
-        self.queue.launch(self.kernel, self.buffers[handle].size // 64, 64, self.buffers[handle], k)
+    def add(self, handle, k, name="add"):
+        self.queue.launch(self.program[name], self.buffers[handle].size // 64, 64, self.buffers[handle], k)
+
+    def clear(self, handle):
+        self.queue.fill(self.buffers[handle], 0)
 
     def copy(self, handle):
         self.read = fb.host_empty(self.buffers[handle].size, "u4", self.device)

@@ -1,6 +1,7 @@
 """Memory and events that processes share: another process opens, uses, orders and closes them, or dies."""
 
 import gc
+import random
 import threading
 
 import numpy as np
@@ -10,7 +11,7 @@ import forebay as fb
 from tests.drivers.cuda import standing_in
 from tests.helpers import processes
 
-from .other_process import SOURCE, Told, ToldError
+from .other_process import SOURCE, Other, Told, ToldError
 
 N = 1 << 16
 needs_ipc = pytest.mark.needs("memory that processes share")
@@ -120,6 +121,52 @@ def test_events_order_what_two_processes_do(told, device, queue, shared, hold, r
     assert event.done
     assert holds(shared, np.arange(N) + total, really)
     told("close", handle)
+
+
+@needs_ipc
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_of_two_processes(device, told, hold, really, seed):
+    """Each command comes after the one before on its memory, by an event where that was the other process's. The result
+    depends on their order.
+    """
+    draw, here = random.Random(seed), Other(device.name)
+    sides, models, last = [lambda what, *args: getattr(here, what)(*args), told], {}, {}
+    events = [[side("make_event") for _ in range(3)] for side in sides]
+    for number, side in enumerate(sides):
+        for event in events[number]:
+            sides[1 - number]("open_event", event)
+        for _ in range(2):
+            memory = side("make", N)
+            sides[1 - number]("open", memory)
+            side("clear", memory)
+            side("finish")
+            models[memory] = 0
+    gate = None
+    for _ in range(draw.randint(20, 120)):
+        number, memory, k = draw.randrange(2), draw.choice(list(models)), draw.randrange(1000)
+        if last.get(memory, (number,))[0] != number:
+            sides[number]("wait", last[memory][1])
+        sides[number]("add", memory, k, "mix")
+        last[memory] = number, draw.choice(events[number])
+        sides[number]("record", last[memory][1])
+        models[memory] = (models[memory] * 3 + k) % (1 << 32)
+        if gate is None and draw.random() < 0.05:
+            gate = hold(here.queue)
+        elif gate is not None and draw.random() < 0.1:
+            gate = gate.open()
+    if gate is not None:
+        gate.open()
+    for side in sides:
+        side("finish")
+    for memory, model in models.items():
+        side = draw.choice(sides)
+        side("copy", memory)
+        found = side("finish")
+        assert np.array_equal(found, np.full(N, model, "u4")) or not really
+        own = memory in list(models)[:2]
+        sides[own]("close", memory)
+        sides[1 - own]("close", memory)
+    here.device.close()
 
 
 @needs_ipc
