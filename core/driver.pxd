@@ -121,6 +121,7 @@ cdef struct Driver:
     bint finish_tells_old_failures  # also those of a queue's owner before: so a queue is not handed on
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync.room
+    uint32_t room_of_recorded_copy  # likewise, of each copy in a recording that is replayed
     bint recordings_branch  # commands of a recording that need not follow each other run side by side
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil

@@ -10,8 +10,8 @@ from forebay.core.state cimport DeviceState, QueueState
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
-# `functions`: how many host functions will be submitted with the next command, before anybody asks again
-cdef bint may_stay_full(QueueState* queue, size_t functions) noexcept nogil  # the queue is locked
-cdef Status make_room(QueueState* queue, size_t functions) noexcept nogil  # blocks; no lock is held
-cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command; the queue is locked
+# `more`: how much room is taken with the next command, before anybody asks again
+cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
+cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
+cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held

@@ -44,7 +44,7 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
     return queue.driver.room_of_host_function * (2 if queue.counts.graph_launches else 1)
 
 
-cdef bint may_stay_full(QueueState* queue, size_t functions) noexcept nogil:
+cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
     That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
@@ -52,9 +52,7 @@ cdef bint may_stay_full(QueueState* queue, size_t functions) noexcept nogil:
     is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
     """
     cdef uint64_t in_flight = submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
-    if functions:
-        in_flight += functions * (1 + room_of_host_function(queue))
-    if in_flight < queue.device.keeps_gil_below or completed_epoch(queue.epochs) == submitted_epoch(queue.epochs):
+    if in_flight == 0 or in_flight + more < queue.device.keeps_gil_below:
         return False
     return (
         host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
@@ -77,7 +75,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
     return status
 
 
-cdef Status make_room(QueueState* queue, size_t functions) noexcept nogil:
+cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
     cdef Marker* marker = NULL
     cdef Status status
@@ -85,7 +83,7 @@ cdef Status make_room(QueueState* queue, size_t functions) noexcept nogil:
     while True:
         queue.lock.lock()
         status = 0
-        full = may_stay_full(queue, functions)
+        full = may_stay_full(queue, more)
         if full:
             status = take_marker(queue, FOR_HOST, &marker)  # one command more, and all who wait here share it
         queue.lock.unlock()

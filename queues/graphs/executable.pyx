@@ -20,7 +20,7 @@ from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, spares_of
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
-from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, submit_replay
+from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, room_of_launch, submit_replay
 from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work, add_nodes, kernel_work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
@@ -321,15 +321,15 @@ cdef class ExecutableGraph:
     cdef int launch_now(self, Queue on) except -1:
         cdef Replay replay
         cdef Status status
-        cdef size_t functions = 0
+        cdef uint64_t room = 0
         submitted = False
         while not submitted:
             with nogil:
-                status = make_room(on.state, functions)
+                status = make_room(on.state, room)
             if status != 0:
                 on._raise(status, "graph launch")
             replay = self.ready(on)
-            functions = len(replay.prepared.functions)
+            room = room_of_launch(on.state, replay.submission, len(replay.prepared.functions))
             replay.users += 1
             try:
                 if replay.lifetimes is None:
@@ -357,7 +357,8 @@ cdef class ExecutableGraph:
             # took more with a thousand nodes each), and only while the device goes on without anybody's help.
             if (
                 is_ready_to_launch(state) and closed_gates(state.device) == 0
-                and submitted_epoch(state.epochs) - completed_epoch(state.epochs) < state.device.keeps_gil_below // 4
+                and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
+                < state.device.keeps_gil_below // 4
                 and is_still(&replay.sizes.moment, state.device)
                 and state.device.closings.load() == replay.closings
             ):

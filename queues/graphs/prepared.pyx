@@ -17,6 +17,7 @@ cdef class Prepared:
     def __cinit__(self) -> None:
         self.submission = new Submission()
         self.submission.needs_start = self.submission.follows = False
+        self.submission.room = 0
         self.submission.last_queue = NULL
         self.submission.last_epoch = 0
 
@@ -47,7 +48,7 @@ cdef class Prepared:
         return 0
 
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
-        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0))
+        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0, 0))
         self.cut = False
         return 0
 

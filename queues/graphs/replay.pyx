@@ -15,7 +15,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Command, Driver, Memory, Status
+    COPY_COMMAND, FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Command, Driver, Memory, Status
 )
 from forebay.core.plan cimport PackedPointer, Plan, new_plan, set_changed_arguments
 from forebay.core.state cimport QueueState
@@ -381,7 +381,17 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
             device._raise(status, "recording a graph")
         if step.recording != NULL:
             step.kind = RECORDED
+            step.room = queue.driver.room_of_recorded_copy * copies_in(submission.commands, step)
+            submission.room += step.room
     return 0
+
+
+cdef uint64_t copies_in(const vector[Command]& commands, const Step* step) noexcept nogil:
+    cdef uint64_t found = 0
+    cdef size_t i
+    for i in range(step.first, step.first + step.count):
+        found += commands[i].kind == COPY_COMMAND
+    return found
 
 
 cdef int note_works(Replay replay, Sizes sizes) except -1:

@@ -26,6 +26,7 @@ cdef struct Step:
     uint32_t lane  # see `forebay.queues.graphs.lanes`
     bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
     bint awaited  # another lane waits for it
+    uint64_t room  # that it takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
     size_t first_wait
     size_t wait_count
 
@@ -47,6 +48,7 @@ cdef cppclass Submission:
     vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
     bint needs_start  # some step has `from_start`
+    uint64_t room  # of all steps
 
 
 cdef enum:
@@ -58,3 +60,4 @@ cdef Status submit_replay(
     QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
     size_t* called, bint* began
 ) noexcept nogil
+cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submission, size_t functions) noexcept nogil

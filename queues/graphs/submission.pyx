@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     COPY_COMMAND, FOR_DEVICE, FOR_HOST, LAUNCH_COMMAND, Command, Driver, Status, Waits, no_waits
 )
-from forebay.core.epochs cimport completed_epoch, release_epochs, retain_epochs, submitted_epoch
+from forebay.core.epochs cimport advance_submitted_by, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.state cimport QueueState, begin_following, end_following, renew_followed
 from forebay.core.uses cimport Basis, note_use
@@ -21,7 +21,7 @@ from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, leave_waits, waits_of
 )
 from forebay.sync.points cimport note_hold, take_marker
-from forebay.sync.room cimport may_stay_full
+from forebay.sync.room cimport may_stay_full, room_of_host_function
 
 
 cdef enum:
@@ -142,6 +142,8 @@ cdef Status submit_step(
     else:
         if step.kind == RECORDED:
             status = queue.driver.replay(handle, step.recording, waits)
+            if status == 0:
+                advance_submitted_by(queue.epochs, step.room)
         elif step.kind == JOIN:
             status = queue.driver.barrier(handle, waits)
         else:
@@ -215,10 +217,15 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
     submission.last_epoch = epoch
 
 
+cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submission, size_t functions) noexcept nogil:
+    return submission.room + functions * (1 + room_of_host_function(queue))
+
+
 cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil:
     """Submit a launch that is one recording and carries no wait. The queue is locked."""
     cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, no_waits())
     if status == 0:
+        advance_submitted_by(queue.epochs, submission.room)
         count_command(queue)
         queue.counts.graph_launches += 1
         note_launch(queue, submission)
@@ -246,7 +253,8 @@ cdef Status submit_replay(
         return status
     if (
         not is_still(moment, queue.device) or queue.device.closings.load() != closings
-        or may_stay_full(queue, calls.size())  # the caller makes room again: here it holds the graph's lock
+        # the caller makes room again: here it holds the graph's lock
+        or may_stay_full(queue, room_of_launch(queue, submission, calls.size()))
     ):
         abort_command(queue, &run.order)
         return OUT_OF_DATE

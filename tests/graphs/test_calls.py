@@ -78,7 +78,8 @@ def test_one_call_where_the_driver_can(calls, graph, queue):
         # nothing else: no event, no marker, no argument but for a fill by a kernel, no allocation
         rest = [call for call in calls.since(first) if call not in made]
         assert {call.name for call in rest} <= (OF_FILL if by_kernel else set()), rest
-        assert queue.epoch - epoch == len(made)
+        room_of_the_copy = 2 if queue.device.info.backend == "cuda" else 0  # of a stream's 1,020: see docs/cuda.md
+        assert queue.epoch - epoch == len(made) + room_of_the_copy
     assert queue.stats.events_made == 0
 
 

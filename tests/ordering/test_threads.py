@@ -307,6 +307,29 @@ def test_host_functions_of_graphs_that_launch_on_the_same_queue(device, threaded
     assert holds(buffer[:2], [3 * n, 2 * n])
 
 
+def test_graphs_with_copies_behind_a_host_function_that_launches_on_their_queue(device, threaded):
+    """As above. A graph in which launches and copies take turns may take the room of each."""
+    queue, a, b, n = device.queue(blocking=False), zeros(device, 64), zeros(device, 64), 40
+
+    def launch_more():
+        time.sleep(0.05)
+        queue.launch(threaded["add"], 1, 1, a, 1, 1)
+
+    with queue.capture() as graph:
+        for _ in range(20):
+            queue.launch(threaded["add"], 1, 1, a, 0, 1)
+            queue.copy(b, a)
+    executable = graph.instantiate()
+    executable.launch(queue)
+    queue.host(launch_more)
+    for _ in range(n):
+        executable.launch(queue)
+    for _ in range(2):
+        queue.finish()
+    assert holds(a[:2], [20 * (n + 1), 1])
+    assert holds(b[:1], 20 * (n + 1))
+
+
 def test_host_functions_of_many_queues_that_launch_on_their_queue(device, threaded):
     """As above; a driver's room for host functions may be for several queues together."""
     queues, buffer, n = [device.queue(blocking=False) for _ in range(96)], zeros(device, 96 * 64), 15

@@ -761,6 +761,21 @@ def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
     assert int(passed[1]) > 600
 
 
+def test_copies_in_a_graph_take_room(device, kernels):
+    """Between a launch and a copy the hardware changes its engine, which takes of a stream's 1,020."""
+    queue, x, y = device.queue(blocking=False), device.empty(64, "u4"), device.empty(64, "u4")
+    with queue.capture() as graph:
+        for _ in range(4):
+            queue.launch(kernels["advance"], 4, 16, x, 1)
+            queue.copy(y, x)
+    before = queue.epoch
+    for _ in range(3):
+        graph.launch(queue)
+    assert queue.epoch - before == 3 * (1 + 2 * 4)
+    queue.finish()
+    assert queue.empty
+
+
 def test_groups_at_once_are_what_the_driver_says(device, kernels):
     """A grid whose groups wait for each other would never end with one more."""
     kernel = kernels["advance"]
