@@ -35,9 +35,6 @@ BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
-# Cython makes millions of objects that live until a module is translated. To look for garbage among them as often as
-# Python does by default takes nearly half of the time; with this, a process needs some 100 MiB more.
-COLLECTED = 1_000_000
 # What makes things ready, shows them or checks them: no operation whose instructions are in microbench/counts.json
 # executes any of this. With -O1 the compiler takes a third less time for it. All else gets -O2.
 OFF_THE_PATH = (
@@ -338,7 +335,7 @@ class build_ext(setuptools_build_ext):
 
     def run(self):
         make_view()
-        gc.set_threshold(COLLECTED)
+        gc.disable()  # see build_extensions
         if self.inplace or self.editable_mode:
             super().run()
             return
@@ -365,7 +362,9 @@ class build_ext(setuptools_build_ext):
         self.newest_source = max(path.stat().st_mtime for path in sources)
         self.progress = Progress(len(self.extensions))
         self.failed = False
-        with ProcessPoolExecutor(self.parallel, initializer=gc.set_threshold, initargs=(COLLECTED,)) as processes:
+        # Cython makes millions of objects in cycles. To find and free them takes a fifth of the time at best; what all
+        # modules leave is 2.5 GiB, spread over the processes, which soon end.
+        with ProcessPoolExecutor(self.parallel, initializer=gc.disable) as processes:
             self.translations = {extension.name: self.translate(extension, processes) for extension in self.extensions}
             Path(self.build_temp).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=self.build_temp) as folder:
