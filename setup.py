@@ -36,7 +36,8 @@ OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
 # What makes things ready, shows them or checks them: no operation whose instructions are in microbench/counts.json
-# executes any of this. With -O1 the compiler takes a third less time for it. All else gets -O2.
+# executes any of this. With -O1 the compiler takes a third less time for it. What only the tests use gets -O0, and all
+# else -O2.
 OFF_THE_PATH = (
     "queues/context.pyx",
     "queues/drivers/*/calls.pyx",
@@ -51,8 +52,6 @@ OFF_THE_PATH = (
     "queues/memory/sharing/*.pyx",
     "races/*.pyx",
     "src/forebay/tracing/*.pyx",
-    "tests/*/*.pyx",
-    "tests/*/*/*.pyx",
 )
 # Most modules include these, which takes the compiler longer than what is in many of them.
 INCLUDED = """
@@ -352,7 +351,10 @@ class build_ext(setuptools_build_ext):
     def build_extensions(self):
         self.require_compiler()
         for extension in self.extensions:
-            level = "-O1" if any(map(Path(extension.sources[0]).match, OFF_THE_PATH)) else "-O2"
+            source = Path(extension.sources[0])
+            level = "-O1" if any(map(source.match, OFF_THE_PATH)) else "-O2"
+            if source.parts[0] == "tests":
+                level = "-O0"
             extension.extra_compile_args = ["-std=c++17", level, "-fvisibility=hidden", "-pthread"]
             if not self.debug:  # many Pythons were built with -g and pass it on, for ten times the size
                 extension.extra_compile_args.append("-g0")
