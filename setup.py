@@ -4,8 +4,9 @@ The folders ``core``, ``spirv``, ``sync``, ``lifetimes``, ``events``, ``races`` 
 packages ``forebay.core`` and so on, and ``src/forebay`` is the package above them; ``microbench`` is ``forebay.bench``.
 setuptools maps the folders when it installs. Cython and type checkers have no such map, so ``build/view/forebay``
 shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a module, so there is no
-list to keep up to date. Stubs for wheels and type checkers are made from the annotations. ``build_ext --inplace
---tests`` also compiles ``tests/observers`` and the driver in ``tests/drivers``, which nothing installs.
+list to keep up to date; one more has what Cython would put into each of them. Stubs for wheels and type checkers are
+made from the annotations. ``build_ext --inplace --tests`` also compiles ``tests/observers`` and the drivers in
+``tests/drivers``, which nothing installs.
 """
 
 import ast
@@ -35,6 +36,10 @@ BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
+# What Cython would repeat in each module: its type of functions, the reading of keywords, imports. Without these copies
+# the compiler takes a tenth less time. Cython makes this module; it has no source.
+SHARED = "forebay.core.cython_shared"
+ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would take some instructions more for a call
 # What makes things ready, shows them or checks them: no operation whose instructions are in microbench/counts.json
 # executes any of this. With -O1 the compiler takes a third less time for it. What only the tests use gets -O0, and all
 # else -O2.
@@ -142,18 +147,19 @@ def module_name(path):
 def extensions(*folders):
     """One extension module for every ``.pyx`` file in the folders."""
     sources = sorted(source for folder in folders for source in Path(folder).rglob("*.pyx"))
-    return [
-        Extension(
-            module_name(source),
-            [source.as_posix()],
-            language="c++",
-            include_dirs=["."],
-            # before glibc 2.34, dlopen and threads were separate libraries
-            libraries=["dl"],
-            extra_link_args=["-pthread"],
-        )
-        for source in sources
-    ]
+    return [extension(module_name(source), source) for source in sources]
+
+
+def extension(name, source):
+    return Extension(
+        name,
+        [source.as_posix()],
+        language="c++",
+        include_dirs=["."],
+        # before glibc 2.34, dlopen and threads were separate libraries
+        libraries=["dl"],
+        extra_link_args=["-pthread"],
+    )
 
 
 def headers_of(folder):
@@ -424,10 +430,14 @@ class build_ext(setuptools_build_ext):
             done = Future()
             done.set_result([Extension(extension.name, [module.as_posix()], language="c++")])
             return done
+        # Cython 3.3 cannot take the language of the shared module from an Extension.
+        language = {} if extension.name == SHARED else {"language": "c++"}
         return processes.submit(
             cythonize,
-            [Extension(extension.name, list(extension.sources), language="c++")],
+            [Extension(extension.name, list(extension.sources), **language)],
             include_path=[str(VIEW)],
+            cplus=True,
+            shared_utility_qualified_name=None if extension.sources[0] in ON_THEIR_OWN else SHARED,
             build_dir=str(Path("build", f"cython-{Cython.__version__}")),
             language_level=3,
             compiler_directives={
@@ -480,6 +490,6 @@ if __name__ == "__main__":
         long_description=readme(),
         long_description_content_type="text/markdown",
         packages=packages(),
-        ext_modules=extensions(FACE, *ROOMS),
+        ext_modules=[extension(SHARED, Path("core", "cython_shared.cpp")), *extensions(FACE, *ROOMS)],
         cmdclass={"build": build, "build_ext": build_ext, "view": view},
     )
