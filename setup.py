@@ -162,6 +162,12 @@ def extension(name, source):
     )
 
 
+def work_in(extension):
+    """How long it may take to compile, next to others. The shared module, without a source, is among the longest."""
+    source = Path(extension.sources[0])
+    return source.stat().st_size if source.exists() else sys.maxsize
+
+
 def headers_of(folder):
     """The headers a module in this folder may include: its own and the shared; for what observes a driver or stands in
     for one that driver's, too.
@@ -356,6 +362,7 @@ class build_ext(setuptools_build_ext):
 
     def build_extensions(self):
         self.require_compiler()
+        self.extensions.sort(key=work_in, reverse=True)  # so that no core has a long one left in the end
         for extension in self.extensions:
             source = Path(extension.sources[0])
             level = "-O1" if any(map(source.match, OFF_THE_PATH)) else "-O2"
