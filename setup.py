@@ -4,8 +4,9 @@ The folders ``core``, ``spirv``, ``sync``, ``lifetimes``, ``events``, ``races`` 
 packages ``forebay.core`` and so on, and ``src/forebay`` is the package above them; ``microbench`` is ``forebay.bench``.
 setuptools maps the folders when it installs. Cython and type checkers have no such map, so ``build/view/forebay``
 shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a module, so there is no
-list to keep up to date. Stubs for wheels and type checkers are made from the annotations. ``build_ext --inplace
---tests`` also compiles ``tests/observers`` and the driver in ``tests/drivers``, which nothing installs.
+list to keep up to date; one more has what Cython would put into each of them. Stubs for wheels and type checkers are
+made from the annotations. ``build_ext --inplace --tests`` also compiles ``tests/observers`` and the drivers in
+``tests/drivers``, which nothing installs.
 """
 
 import ast
@@ -35,11 +36,13 @@ BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
-# Cython makes millions of objects that live until a module is translated. To look for garbage among them as often as
-# Python does by default takes nearly half of the time; with this, a process needs some 100 MiB more.
-COLLECTED = 1_000_000
+# What Cython would repeat in each module: its type of functions, the reading of keywords, imports. Without these copies
+# the compiler takes a tenth less time. Cython makes this module; it has no source.
+SHARED = "forebay.core.cython_shared"
+ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would take some instructions more for a call
 # What makes things ready, shows them or checks them: no operation whose instructions are in microbench/counts.json
-# executes any of this. With -O1 the compiler takes a third less time for it. All else gets -O2.
+# executes any of this. With -O1 the compiler takes a third less time for it. What only the tests use gets -O0, and all
+# else -O2.
 OFF_THE_PATH = (
     "queues/context.pyx",
     "queues/drivers/*/calls.pyx",
@@ -54,8 +57,6 @@ OFF_THE_PATH = (
     "queues/memory/sharing/*.pyx",
     "races/*.pyx",
     "src/forebay/tracing/*.pyx",
-    "tests/*/*.pyx",
-    "tests/*/*/*.pyx",
 )
 # Most modules include these, which takes the compiler longer than what is in many of them.
 INCLUDED = """
@@ -146,18 +147,25 @@ def module_name(path):
 def extensions(*folders):
     """One extension module for every ``.pyx`` file in the folders."""
     sources = sorted(source for folder in folders for source in Path(folder).rglob("*.pyx"))
-    return [
-        Extension(
-            module_name(source),
-            [source.as_posix()],
-            language="c++",
-            include_dirs=["."],
-            # before glibc 2.34, dlopen and threads were separate libraries
-            libraries=["dl"],
-            extra_link_args=["-pthread"],
-        )
-        for source in sources
-    ]
+    return [extension(module_name(source), source) for source in sources]
+
+
+def extension(name, source):
+    return Extension(
+        name,
+        [source.as_posix()],
+        language="c++",
+        include_dirs=["."],
+        # before glibc 2.34, dlopen and threads were separate libraries
+        libraries=["dl"],
+        extra_link_args=["-pthread"],
+    )
+
+
+def work_in(extension):
+    """How long it may take to compile, next to others. The shared module, without a source, is among the longest."""
+    source = Path(extension.sources[0])
+    return source.stat().st_size if source.exists() else sys.maxsize
 
 
 def headers_of(folder):
@@ -338,7 +346,7 @@ class build_ext(setuptools_build_ext):
 
     def run(self):
         make_view()
-        gc.set_threshold(COLLECTED)
+        gc.disable()  # see build_extensions
         if self.inplace or self.editable_mode:
             super().run()
             return
@@ -354,8 +362,12 @@ class build_ext(setuptools_build_ext):
 
     def build_extensions(self):
         self.require_compiler()
+        self.extensions.sort(key=work_in, reverse=True)  # so that no core has a long one left in the end
         for extension in self.extensions:
-            level = "-O1" if any(map(Path(extension.sources[0]).match, OFF_THE_PATH)) else "-O2"
+            source = Path(extension.sources[0])
+            level = "-O1" if any(map(source.match, OFF_THE_PATH)) else "-O2"
+            if source.parts[0] == "tests":
+                level = "-O0"
             extension.extra_compile_args = ["-std=c++17", level, "-fvisibility=hidden", "-pthread"]
             if not self.debug:  # many Pythons were built with -g and pass it on, for ten times the size
                 extension.extra_compile_args.append("-g0")
@@ -365,7 +377,9 @@ class build_ext(setuptools_build_ext):
         self.newest_source = max(path.stat().st_mtime for path in sources)
         self.progress = Progress(len(self.extensions))
         self.failed = False
-        with ProcessPoolExecutor(self.parallel, initializer=gc.set_threshold, initargs=(COLLECTED,)) as processes:
+        # Cython makes millions of objects in cycles. To find and free them takes a fifth of the time at best; what all
+        # modules leave is 2.5 GiB, spread over the processes, which soon end.
+        with ProcessPoolExecutor(self.parallel, initializer=gc.disable) as processes:
             self.translations = {extension.name: self.translate(extension, processes) for extension in self.extensions}
             Path(self.build_temp).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=self.build_temp) as folder:
@@ -423,10 +437,14 @@ class build_ext(setuptools_build_ext):
             done = Future()
             done.set_result([Extension(extension.name, [module.as_posix()], language="c++")])
             return done
+        # Cython 3.3 cannot take the language of the shared module from an Extension.
+        language = {} if extension.name == SHARED else {"language": "c++"}
         return processes.submit(
             cythonize,
-            [Extension(extension.name, list(extension.sources), language="c++")],
+            [Extension(extension.name, list(extension.sources), **language)],
             include_path=[str(VIEW)],
+            cplus=True,
+            shared_utility_qualified_name=None if extension.sources[0] in ON_THEIR_OWN else SHARED,
             build_dir=str(Path("build", f"cython-{Cython.__version__}")),
             language_level=3,
             compiler_directives={
@@ -479,6 +497,6 @@ if __name__ == "__main__":
         long_description=readme(),
         long_description_content_type="text/markdown",
         packages=packages(),
-        ext_modules=extensions(FACE, *ROOMS),
+        ext_modules=[extension(SHARED, Path("core", "cython_shared.cpp")), *extensions(FACE, *ROOMS)],
         cmdclass={"build": build, "build_ext": build_ext, "view": view},
     )

@@ -120,7 +120,7 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     expected = {path.with_suffix(".pyi") if path.suffix == ".pyx" else path for path in expected}
     assert {Path(name) for name in names if not name.endswith(".so")} == expected
     compiled = {re.sub(r"\..*", "", name) for name in names if name.endswith(".so")}
-    assert compiled == {"forebay/sync/small", "forebay/queues/drivers/opencl/large"}
+    assert compiled == {"forebay/core/cython_shared", "forebay/sync/small", "forebay/queues/drivers/opencl/large"}
 
 
 def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
@@ -209,10 +209,10 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
 
 def test_a_build_says_what_it_compiles(checkout):
     build = ("setup.py", "--quiet", "build_ext", "--inplace")
-    names = {"forebay.sync.small", "forebay.queues.drivers.opencl.large"}
+    names = {"forebay.core.cython_shared", "forebay.sync.small", "forebay.queues.drivers.opencl.large"}
     lines = python(*build, "--force", cwd=checkout).stderr.splitlines()
-    said = [re.fullmatch(r"forebay: compiled (\d) of 2 modules: (\S+)", line) for line in lines]
-    assert [match[1] for match in said] == ["1", "2"]
+    said = [re.fullmatch(r"forebay: compiled (\d) of 3 modules: (\S+)", line) for line in lines]
+    assert [match[1] for match in said] == ["1", "2", "3"]
     assert {match[2] for match in said} == names
     assert python(*build, cwd=checkout).stderr == ""
 
