@@ -310,7 +310,8 @@ def test_finishing_the_null_queue_finishes_the_blocking_ones(checked):
     assert all(queue.empty for queue in queues)
     first = len(checked.calls)
     checked.finish(checked.null)
-    assert checked.calls.names(first) == []
+    printed = "cuStreamSynchronize"  # after any wait where a program of this process prints: docs/cuda.md
+    assert not set(checked.calls.names(first)) - {printed}
 
 
 def test_a_per_thread_queue_is_a_blocking_queue_of_one_thread_at_a_time(checked):

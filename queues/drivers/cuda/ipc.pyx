@@ -11,6 +11,7 @@ from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_relaxed
 
 from forebay.core.driver cimport Status
+from forebay.core.process cimport is_forked
 from forebay.queues.drivers.cuda.calls cimport (
     CALL_EventCreate, CALL_IpcGetEventHandle, CALL_IpcGetMemHandle, CALL_IpcOpenEventHandle, CALL_MemAlloc_v2,
     CALL_MemGetAddressRange_v2, IpcHandle, cuda
@@ -77,7 +78,7 @@ cdef class CuExported:
         self.address = address
 
     def __dealloc__(self):
-        if self.address:
+        if self.address and not is_forked():
             self.context.context.lock.lock()
             self.context.context.ended_exports.push_back(self.address)
             self.context.context.lock.unlock()
@@ -128,7 +129,7 @@ cdef class CuImported:
         self.nbytes = base + nbytes - address
 
     def __dealloc__(self):
-        if self.address:
+        if self.address and not is_forked():
             self.context.context.lock.lock()
             self.context.context.ended_imports.push_back(self.address)
             self.context.context.lock.unlock()

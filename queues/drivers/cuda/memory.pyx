@@ -8,6 +8,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock
+from forebay.core.process cimport is_forked
 from forebay.queues.drivers.cuda.calls cimport (
     CALL_IpcOpenMemHandle_v2, CALL_MemAllocFromPoolAsync, CALL_MemHostRegister_v2, IpcHandle, cuda
 )
@@ -69,7 +70,7 @@ cdef class CuMemory:
         self.address = address
 
     def __dealloc__(self):
-        if not self.address:
+        if not self.address or is_forked():  # then it is the parent's
             return
         if is_block(self.kind, self.nbytes):  # KINDS may be gone: the process may be ending
             give_back_block(self.context.context, self.nbytes, self.address)
@@ -112,7 +113,7 @@ cdef class CuRegistered:
         self.registered = True
 
     def __dealloc__(self):
-        if not self.registered:
+        if not self.registered or is_forked():
             return
         self.end()
         with nogil:

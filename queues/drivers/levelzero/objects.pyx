@@ -5,6 +5,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
 from forebay.core.driver cimport Status
+from forebay.core.process cimport is_forked
 from forebay.queues.drivers.levelzero.calls cimport (
     CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize,
     CALL_KernelSetIndirectAccess,
@@ -76,7 +77,7 @@ cdef class DeviceHandle:
         self.device.timestamp_mask = <uint64_t> -1 if timestamp_bits >= 64 else (<uint64_t> 1 << timestamp_bits) - 1
 
     def __dealloc__(self):
-        if self.device != NULL:
+        if self.device != NULL and not is_forked():
             close_device(self.device)
 
     @property
@@ -132,7 +133,7 @@ cdef class ZeMemory:
         self.address = <uintptr_t> address
 
     def __dealloc__(self):
-        if self.address:
+        if self.address and not is_forked():
             ze.MemFree(self.device.device.context.handle, <void*> self.address)
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
@@ -191,7 +192,7 @@ cdef class ZeProgram:
             raise BuildError(f"{call} failed: {name}\n{text}", log=text)
 
     def __dealloc__(self):
-        if self.module != NULL:
+        if self.module != NULL and not is_forked():
             release_module(self.module)
 
     def native_binary(self) -> bytes:

@@ -7,6 +7,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
+from forebay.core.process cimport is_forked
 from forebay.queues.drivers.opencl.calls cimport cl, cl_int
 
 from forebay.core.errors import OutOfMemoryError
@@ -103,9 +104,9 @@ cdef class ClMemory:
         self.lent = True
 
     def __dealloc__(self):
-        if self.handle:
+        if self.handle and not is_forked():
             cl.ReleaseMemObject(<void*> self.handle)
-        if self.address and not self.lent:
+        if self.address and not self.lent and not is_forked():
             cl.SVMFree(<void*> <uintptr_t> self.context.int_ptr, <void*> <uintptr_t> self.address)
 
 
@@ -128,7 +129,7 @@ cdef class MemoryPart:
             raise OutOfMemoryError(f"clCreateSubBuffer failed for {nbytes} bytes: error {error}")
 
     def __dealloc__(self):
-        if self.handle:
+        if self.handle and not is_forked():
             cl.ReleaseMemObject(<void*> self.handle)
 
 
@@ -162,5 +163,5 @@ cdef class AdoptedMemory:
         PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
 
     def __dealloc__(self):
-        if self.handle:
+        if self.handle and not is_forked():
             cl.ReleaseMemObject(<void*> self.handle)

@@ -7,6 +7,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
+from forebay.core.process cimport is_forked
 from forebay.queues.drivers.sycl.calls cimport (
     FLOAT32, FLOAT64, INT16, INT32, INT64, INT8, RAW_ARGUMENT, UINT16, UINT32, UINT64, UINT8, USM_POINTER,
     WORK_GROUP_MEMORY, sycl
@@ -47,6 +48,8 @@ cdef class ContextHandle:
             raise Error("SYCL did not copy a context or a queue")
 
     def __dealloc__(self):
+        if is_forked():
+            return
         if self.native.joining != NULL:
             sycl.Queue_Delete(self.native.joining)
         if self.native.queue != NULL:
@@ -98,7 +101,7 @@ cdef class OwnMemory(UsmMemory):
             raise OutOfMemoryError(f"DPCTLmalloc_{usm_type} returned no memory for {nbytes} bytes")
 
     def __dealloc__(self):
-        if self.address:
+        if self.address and not is_forked():
             sycl.free_with_context(<void*> self.address, self.context.native.context)
 
 
@@ -142,7 +145,7 @@ cdef class Bundle:
             raise BuildError("SYCL does not build the program; with DPCTL_VERBOSITY=error dpctl says why on stderr")
 
     def __dealloc__(self):
-        if self.native != NULL:
+        if self.native != NULL and not is_forked():
             sycl.KernelBundle_Delete(self.native)
 
     def kernel(self, name: str) -> BundledKernel:
@@ -165,7 +168,7 @@ cdef class BundledKernel:
             raise NotSupportedError(f"SYCL does not give out the kernel {name!r} of this program")
 
     def __dealloc__(self):
-        if self.native != NULL:
+        if self.native != NULL and not is_forked():
             sycl.Kernel_Delete(self.native)
 
     @property

@@ -8,6 +8,7 @@ computes anything, as none is executed. `make test-cuda` runs the whole suite on
 
 import contextlib
 import gc
+import os
 import random
 import re
 import threading
@@ -759,6 +760,27 @@ def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
     assert done.returncode == 0, done.stdout
     passed = re.search(r"(\d+) passed", done.stdout)
     assert int(passed[1]) > 600
+
+
+def test_a_forked_child_gives_nothing_back(device):
+    """Its garbage collector may find what the parent has."""
+    memories = [
+        device.driver.allocate(1 << 20),
+        device.driver.allocate(1 << 20, "host"),
+        device.driver.allocate_shared(16),
+    ]
+    array = np.zeros(1 << 12, "u1")
+    memories.append(device.driver.register_host(array.ctypes.data, array.nbytes))
+    before, child = standin.there_are(), os.fork()
+    if child == 0:
+        try:
+            memories.clear()
+            os._exit(0 if standin.there_are() == before else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    memories.clear()
+    assert standin.there_are()["blocks"] < before["blocks"]
 
 
 def test_copies_in_a_graph_take_room(device, kernels):
