@@ -604,8 +604,18 @@ cdef class Device:
     def close_ipc_memory(self, buffer: Buffer) -> None:
         """Close a buffer of `open_ipc_memory`, or of `empty` with `ipc_enabled`, and give its memory back (HIP,
         hipIpcCloseMemHandle). Blocks until nothing runs on the GPU, and no gate is closed.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            For what is no Buffer, and one of another device.
         """
         self._check_open()
+        if not isinstance(buffer, Buffer):
+            raise ArgumentTypeError(f"close_ipc_memory() needs a Buffer, not {name_of_type(buffer)}")
+        if buffer.device._context is not self._context:
+            raise InvalidArgumentError(
+                f"close_ipc_memory: this Buffer belongs to {buffer.device.name}, not {self.name}")
         if captures_under_way():
             refuse_unsafe(f"close_ipc_memory on {self.info.name}")
         self._finish()
@@ -704,7 +714,7 @@ cdef class Device:
                 self._raise(status, "wait for memory")
             collect_all(self.state)
         try:
-            return self.driver.allocate(nbytes, usm_type)
+            return self._ask_driver(nbytes, usm_type)
         except OutOfMemoryError:
             return None
 

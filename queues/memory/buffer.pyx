@@ -163,7 +163,7 @@ cdef class Buffer:
         Raises
         ------
         InvalidArgumentError
-            When it is not all memory of `Device.empty` with `ipc_enabled`.
+            When it is not of `Device.empty` with `ipc_enabled`, or does not begin where its memory does.
         NotSupportedError
             Where processes share no memory: all but CUDA.
         """

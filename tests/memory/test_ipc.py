@@ -240,6 +240,8 @@ def test_what_is_refused(device, queue, shared, told):
         told("open_event", handle)
     with pytest.raises(fb.InvalidArgumentError, match="record with timing of an IpcEvent"):
         queue.record(event, timing=True)
+    with pytest.raises(fb.ArgumentTypeError, match=r"close_ipc_memory\(\) needs a Buffer, not bytes"):
+        device.close_ipc_memory(shared.ipc_handle)
     with pytest.raises(fb.ArgumentTypeError, match=r"made by Device\.ipc_event"):
         fb.IpcEvent()
     with fb.Device(device.name, private=True) as other:
@@ -248,6 +250,8 @@ def test_what_is_refused(device, queue, shared, told):
             foreign.record(event)
         with pytest.raises(fb.InvalidArgumentError, match="wait: this IpcEvent belongs to"):
             foreign.wait(event)
+        with pytest.raises(fb.InvalidArgumentError, match="close_ipc_memory: this Buffer belongs to"):
+            other.close_ipc_memory(shared)
     queue.close()
     with pytest.raises(fb.ClosedError):
         queue.record(event)

@@ -155,8 +155,8 @@ class CudaDevice(DriverDevice):
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> CuMemory:
         """Memory of the device, of the host, or shared by both ("managed"), from a pool of the driver."""
-        if nbytes > self.native.memory and usm_type != "host":
-            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} has {self.native.memory}")
+        if usm_type != "host":
+            self._check_size(nbytes)
         if nbytes >> 48:  # more than any address
             raise errors.OutOfMemoryError(f"{nbytes} bytes of {usm_type} memory are more than {self.info.name} has")
         if usm_type == "shared" and not self.native.has_managed:
@@ -188,7 +188,12 @@ class CudaDevice(DriverDevice):
 
     def allocate_shared(self, nbytes: int) -> CuExported:
         """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
+        self._check_size(nbytes)
         return CuExported(self.handle, max(nbytes, 1))
+
+    def _check_size(self, nbytes: int) -> None:
+        if nbytes > self.native.memory:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} has {self.native.memory}")
 
     def memory_handle(self, memory: DriverMemory) -> bytes:
         """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""

@@ -762,6 +762,19 @@ def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
     assert int(passed[1]) > 600
 
 
+def test_memory_that_processes_share_has_room_when_the_pool_gives_up_its_own(device):
+    queue, most = device.queue(), device.info.memory
+    queue.alloc(most // 4 * 3, "u1").close()  # kept by the pool
+    queue.finish()
+    shared = device.empty(most // 2, "u1", ipc_enabled=True)
+    with pytest.raises(fb.OutOfMemoryError):
+        device.empty(most // 4 * 3, "u1", ipc_enabled=True)
+    with pytest.raises(fb.OutOfMemoryError):
+        device.empty(1 << 60, "u1", ipc_enabled=True)
+    shared.close()
+    device.empty(most // 4 * 3, "u1", ipc_enabled=True).close()
+
+
 def test_a_forked_child_gives_nothing_back(device):
     """Its garbage collector may find what the parent has."""
     memories = [
