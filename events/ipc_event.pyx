@@ -128,7 +128,8 @@ cdef class IpcEvent:
         if self.state == NULL or is_forked():
             return
         drop_point(&self.seen)
-        self.state.driver.release_event(self.handle)
+        with nogil:
+            self.state.driver.release_event(self.handle)
         release_device_state(self.state)
 
     def query(self) -> bool:

@@ -26,6 +26,7 @@ from forebay.queues.kernels import build_process
 from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
+from tests.memory.other_process import Told
 
 from . import null_levelzero
 from .helpers import kernels as sources
@@ -336,6 +337,14 @@ def make_queue(device, hold):
 @pytest.fixture
 def queue(make_queue):
     return make_queue()
+
+
+@pytest.fixture
+def told(device):
+    """Another process with this device, which does what it is told: ``told("make", 16)``."""
+    made = Told(device.name, standing_in.inside())
+    yield made
+    made.end()
 
 
 class Kept:

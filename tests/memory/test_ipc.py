@@ -9,19 +9,12 @@ import pytest
 
 import forebay as fb
 from tests.drivers.cuda import standing_in
-from tests.helpers import processes
+from tests.helpers import growth, processes
 
 from .other_process import SOURCE, Other, Told, ToldError
 
 N = 1 << 16
 needs_ipc = pytest.mark.needs("memory that processes share")
-
-
-@pytest.fixture
-def told(device):
-    made = Told(device.name, standing_in.inside())
-    yield made
-    made.end()
 
 
 @pytest.fixture
@@ -167,6 +160,31 @@ def test_random_programs_of_two_processes(device, told, hold, really, seed):
         sides[own]("close", memory)
         sides[1 - own]("close", memory)
     here.device.close()
+
+
+@needs_ipc
+def test_inside_a_step(told, device, queue, shared, really):
+    """What a step has collected is submitted before the record, and what it collects next comes after the wait."""
+    handle, event, back = shared.ipc_handle, device.ipc_event(), device.ipc_event()
+    told("open", handle)
+    told("open_event", event.ipc_handle)
+    told("open_event", back.ipc_handle)
+    program, step, model = device.program(SOURCE), queue.step(), np.arange(N, dtype="u4")
+    for turn in range(8):
+        with step:
+            queue.launch(program["mix"], N // 64, 64, shared, turn)
+            queue.launch(program["add"], N // 64, 64, shared, 1)
+            queue.record(event)
+            told("wait", event.ipc_handle)
+            told("add", handle, 7, "mix")
+            told("record", back.ipc_handle)
+            queue.wait(back)
+            queue.launch(program["mix"], N // 64, 64, shared, 2)
+            queue.launch(program["add"], N // 64, 64, shared, turn)
+        model = ((model * 3 + turn + 1) * 3 + 7) * 3 + 2 + turn
+    queue.finish()
+    assert holds(shared, model, really)
+    told("close", handle)
 
 
 @needs_ipc
@@ -353,6 +371,20 @@ def test_many_turns(device, told, queue):
         queue.finish()
         told("close", mine.ipc_handle)
         mine.close()
+
+
+@needs_ipc
+def test_a_program_that_never_finishes_keeps_nothing(device, queue):
+    event, x, other = device.ipc_event(), device.empty(16, "u4"), device.queue(blocking=False)
+
+    def turn():
+        queue.fill(x, 1)
+        queue.record(event)
+        other.wait(event)
+        other.record(event)
+        queue.wait(event)
+
+    assert growth.growth(turn, event.query) < growth.MIB
 
 
 @needs_ipc

@@ -86,10 +86,12 @@ cdef class CuExported:
     def ipc_handle(self) -> bytes:
         """What opens it in another process."""
         cdef IpcHandle made
-        cdef Status status = enter(self.context.context)
-        if status == 0:
-            status = outcome(CALL_IpcGetMemHandle, cuda.IpcGetMemHandle(&made, self.address))
-            leave()
+        cdef Status status
+        with nogil:
+            status = enter(self.context.context)
+            if status == 0:
+                status = outcome(CALL_IpcGetMemHandle, cuda.IpcGetMemHandle(&made, self.address))
+                leave()
         check(status, "a handle for other processes")
         return made.bytes[:sizeof(IpcHandle)]
 
@@ -122,7 +124,7 @@ cdef class CuImported:
                 if status == 0:
                     status = outcome(CALL_MemGetAddressRange_v2, cuda.MemGetAddressRange_v2(&base, &nbytes, address))
                     if status != 0:
-                        cuda.IpcCloseMemHandle(address)
+                        end_import(of, address)
                 leave()
         check_opened(status, "memory")
         self.address = address
@@ -130,9 +132,13 @@ cdef class CuImported:
 
     def __dealloc__(self):
         if self.address and not is_forked():
-            self.context.context.lock.lock()
-            self.context.context.ended_imports.push_back(self.address)
-            self.context.context.lock.unlock()
+            end_import(self.context.context, self.address)
+
+
+cdef void end_import(CuContext* context, uint64_t address) noexcept nogil:
+    context.lock.lock()
+    context.ended_imports.push_back(address)
+    context.lock.unlock()
 
 
 def create_event(ContextHandle context not None) -> tuple[int, bytes]:
@@ -140,14 +146,16 @@ def create_event(ContextHandle context not None) -> tuple[int, bytes]:
     cdef CuContext* of = context.context
     cdef IpcHandle made
     cdef void* event = NULL
-    cdef Status status = enter(of)
-    if status == 0:
-        status = outcome(CALL_EventCreate, cuda.EventCreate(&event, NO_TIMING_INTERPROCESS))
+    cdef Status status
+    with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
+        status = enter(of)
         if status == 0:
-            status = outcome(CALL_IpcGetEventHandle, cuda.IpcGetEventHandle(&made, event))
-            if status != 0:
-                cuda.EventDestroy_v2(event)
-        leave()
+            status = outcome(CALL_EventCreate, cuda.EventCreate(&event, NO_TIMING_INTERPROCESS))
+            if status == 0:
+                status = outcome(CALL_IpcGetEventHandle, cuda.IpcGetEventHandle(&made, event))
+                if status != 0:
+                    cuda.EventDestroy_v2(event)
+            leave()
     check(status, "an event for other processes")
     return <uintptr_t> new_shared(of, event), made.bytes[:sizeof(IpcHandle)]
 
@@ -157,10 +165,12 @@ def open_event(ContextHandle context not None, bytes handle not None) -> int:
     cdef CuContext* of = context.context
     cdef IpcHandle given = read_handle(handle)
     cdef void* event = NULL
-    cdef Status status = enter(of)
-    if status == 0:
-        status = outcome(CALL_IpcOpenEventHandle, cuda.IpcOpenEventHandle(&event, given))
-        leave()
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            status = outcome(CALL_IpcOpenEventHandle, cuda.IpcOpenEventHandle(&event, given))
+            leave()
     check_opened(status, "event")
     return <uintptr_t> new_shared(of, event)
 

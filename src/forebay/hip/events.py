@@ -66,11 +66,19 @@ class ihipEvent_t(Number, EventHandle):
 
     @property
     def point(self) -> Event | IpcEvent:
-        """What is recorded and waited for."""
-        if self.shared is not None:
-            return self.shared
-        assert self.event is not None
-        return self.event
+        """What is recorded and waited for.
+
+        Raises
+        ------
+        HipError
+            hipErrorContextIsDestroyed when another thread destroyed it since `event_of` found it.
+        """
+        shared, event = self.shared, self.event
+        if shared is not None:
+            return shared
+        if event is None:
+            raise HipError(hipError_t.hipErrorContextIsDestroyed, f"event {self.address:#x} is destroyed")
+        return event
 
 
 hipEvent_t = ihipEvent_t
@@ -246,8 +254,8 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     hipErrorInvalidHandle when one is None, was made with hipEventDisableTiming or was never recorded, or when they are
     of two devices; hipErrorNotReady when one is not reached yet.
     """
-    first, last = event_of(start).event, event_of(stop).event
-    if first is None or last is None:
+    first, last = event_of(start).point, event_of(stop).point
+    if isinstance(first, IpcEvent) or isinstance(last, IpcEvent):
         raise HipError(hipError_t.hipErrorInvalidHandle, "events that processes share have no time")
     for event in (first, last):
         event._check_outside("hipEventElapsedTime")

@@ -1,10 +1,11 @@
 """Memory and events of another process, in HIP's words."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from forebay import hip
-from tests.drivers.cuda import standing_in
-from tests.memory.other_process import Told
 
 from ..conftest import ok
 from ..helpers import E, K, N, code, ints, read
@@ -12,13 +13,6 @@ from ..helpers import E, K, N, code, ints, read
 FLAGS = hip.hipEventInterprocess | hip.hipEventDisableTiming
 COUNT = 1 << 12
 needs_ipc = pytest.mark.needs("memory that processes share")
-
-
-@pytest.fixture
-def told(device):
-    made = Told(device.name, standing_in.inside())
-    yield made
-    made.end()
 
 
 @needs_ipc
@@ -89,6 +83,40 @@ def test_events_of_both(told, really):
     assert code(hip.hipEventQuery(opened)) == E.hipErrorContextIsDestroyed
     told("close", raw)
     ok(hip.hipEventDestroy(mine))
+    ok(hip.hipStreamDestroy(stream))
+
+
+@needs_ipc
+def test_one_thread_destroys_what_others_use():
+    """Whoever comes too late is told so."""
+    stream, late = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), []
+    calls = [
+        lambda event: hip.hipEventRecord(event, stream),
+        lambda event: hip.hipStreamWaitEvent(stream, event, 0),
+        lambda event: hip.hipEventSynchronize(event),
+        lambda event: hip.hipEventElapsedTime(event, event),
+    ]
+
+    def use(call, event):
+        found = call(event)[0]
+        while found != E.hipErrorContextIsDestroyed:
+            assert found in (E.hipSuccess, E.hipErrorInvalidHandle)  # the latter: it has no time
+            found = call(event)[0]
+        late.append(call)
+
+    for _ in range(20):
+        event = ok(hip.hipEventCreateWithFlags(FLAGS))
+        with ThreadPoolExecutor() as pool:
+            uses = [pool.submit(use, call, event) for call in calls]
+            time.sleep(0.002)
+            ok(hip.hipEventDestroy(event))
+            for each in uses:
+                each.result(60)
+    assert len(late) == 20 * len(calls)
+    gone = ok(hip.hipEventCreateWithFlags(FLAGS))
+    ok(hip.hipEventDestroy(gone))
+    with pytest.raises(hip.errors.HipError, match="is destroyed"):  # found by another thread before
+        _ = gone.point
     ok(hip.hipStreamDestroy(stream))
 
 
