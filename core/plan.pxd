@@ -6,7 +6,7 @@ one CPU runtime and a crash on another. So each plan owns its own kernel object,
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
@@ -90,6 +90,7 @@ cdef cppclass Plan:
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
+    bint has_local  # some parameter is local memory
     uint64_t followed  # the version of the list of memory that the kernel has, see Followed; 0 for none
     uint64_t argument_bytes  # the bytes that a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
@@ -110,6 +111,35 @@ cdef Status check_types(
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
 ) noexcept nogil
+
+
+cdef enum:
+    FEW_BYTES = 64  # compared and copied word by word, in line; of more a call takes less time
+
+
+cdef inline bint has_value(const char* known, const char* value, uint32_t width) noexcept nogil:
+    """Return whether a slot of a packed block holds this value. Both are whole words."""
+    cdef const char* end = known + width
+    if width > FEW_BYTES:
+        return memcmp(known, value, width) == 0
+    while known != end:
+        if memcmp(known, value, 8) != 0:
+            return False
+        known += 8
+        value += 8
+    return True
+
+
+cdef inline void take_value(char* known, const char* value, uint32_t width) noexcept nogil:
+    """Let a slot of a packed block hold this value. Both are whole words."""
+    cdef char* end = known + width
+    if width > FEW_BYTES:
+        memcpy(known, value, width)
+        return
+    while known != end:
+        memcpy(known, value, 8)
+        known += 8
+        value += 8
 
 
 cdef inline bint can_be_handed_on(const Plan* plan) noexcept nogil:

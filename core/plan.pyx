@@ -28,8 +28,10 @@ cdef Plan* new_plan(
     plan.all_known = count == 0
     plan.argument_bytes = plan.followed = 0
     plan.snapshot = NULL
+    plan.has_local = False
     for i in range(count):
         plan.argument_bytes += parameters[i].size
+        plan.has_local |= parameters[i].kind == LOCAL
     return plan
 
 
@@ -137,7 +139,7 @@ cdef Status set_changed_arguments(
     for i in range(<uint32_t> plan.parameters.size()):
         parameter = &plan.parameters[i]
         value = &plan.values[parameter.offset]
-        if plan.known[i] and memcmp(value, packed + parameter.offset, parameter.width) == 0:
+        if plan.known[i] and has_value(value, packed + parameter.offset, parameter.width):
             bytes_skipped[0] += parameter.size
             continue
         plan.known[i] = 0
@@ -146,7 +148,7 @@ cdef Status set_changed_arguments(
         if status != 0:
             failed_at[0] = i
             return status
-        memcpy(value, packed + parameter.offset, parameter.width)
+        take_value(value, packed + parameter.offset, parameter.width)
         plan.known[i] = 1
         bytes_set[0] += parameter.size
         if parameter.kind == POINTER:

@@ -10,15 +10,17 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, Change, Status
+from forebay.core.driver cimport CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, Change, Geometry, Status
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
-from forebay.core.plan cimport LOCAL, POINTER, PackedPointer, Parameter, Plan, set_changed_arguments
+from forebay.core.plan cimport (
+    LOCAL, POINTER, PackedPointer, Parameter, Plan, has_value, set_changed_arguments
+)
 from forebay.core.state cimport DeviceState
 from forebay.lifetimes.collection cimport reach_point
 from forebay.queues.graphs.prepared cimport Prepared
 from forebay.queues.graphs.replay cimport NO_LAUNCH, Replay, add_plan, has_room, note_works
 from forebay.queues.graphs.submission cimport RECORDED
-from forebay.queues.graphs.work cimport KernelWork, PyTupleObject, Work
+from forebay.queues.graphs.work cimport KernelWork, PyTupleObject, Work, packed_bytes
 
 cdef enum:
     MOST_SPARES = 3  # replays of an executable beside the one that is launched next
@@ -26,22 +28,28 @@ cdef enum:
     MOST_REPEATS = 8  # launches with nothing changed of a replay that submits them one by one
 
 
-cdef bint is_changeable(KernelWork work):
-    return not work.by_value and not work.scratch and not work.follows
+# What looks at every node borrows its references: nothing here runs code of others.
 
 
-cdef bint can_become(KernelWork work, KernelWork other):
+cdef inline bint is_changeable(PyObject* work):
+    return not (<KernelWork> work).by_value and not (<KernelWork> work).scratch and not (<KernelWork> work).follows
+
+
+cdef bint can_become(PyObject* work, PyObject* other):
     """Return whether a recorded launch can be changed to the other: in its arguments and groups, not in its block."""
     cdef const Parameter* parameter
+    cdef const Geometry* geometry = &(<KernelWork> work).geometry
+    cdef const Geometry* becomes = &(<KernelWork> other).geometry
     cdef Py_ssize_t i
     for i in range(3):
-        if work.geometry.block[i] != other.geometry.block[i]:
+        if geometry.block[i] != becomes.block[i]:
             return False
-    for i in range(work.kernel.count):
-        parameter = &work.kernel.layout[i]
-        if parameter.kind == LOCAL and memcmp(
-            work.packed.data() + parameter.offset, other.packed.data() + parameter.offset, parameter.width
-        ) != 0:
+    for i in range((<KernelWork> work).kernel.count):
+        parameter = &(<KernelWork> work).kernel.layout[i]
+        if parameter.kind == LOCAL and not has_value(
+            packed_bytes(&(<KernelWork> work).packed) + parameter.offset,
+            packed_bytes(&(<KernelWork> other).packed) + parameter.offset, parameter.width
+        ):
             return False
     return True
 
@@ -69,7 +77,8 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
     cdef tuple before = replay.works
     cdef PyObject** items
     cdef PyObject** others
-    cdef KernelWork work, other
+    cdef PyObject* work
+    cdef PyObject* other
     cdef size_t i
     recorded[0] = False
     if replay.users or before is None or replay.lifetimes is not None:
@@ -77,13 +86,16 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
     find_changes(works, before, changed)
     items, others = (<PyTupleObject*> before).ob_item, (<PyTupleObject*> works).ob_item
     for i in changed:
+        work, other = items[i], others[i]
         if (
-            type(<object> items[i]) is not KernelWork or type(<object> others[i]) is not KernelWork
+            type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
             or prepared.command_of[i] == NO_LAUNCH
         ):
             return False
-        work, other = <KernelWork> items[i], <KernelWork> others[i]
-        if work.kernel is not other.kernel or not is_changeable(work) or not is_changeable(other):
+        if (
+            <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
+            or not is_changeable(work) or not is_changeable(other)
+        ):
             return False
         if is_recorded(prepared, i):
             recorded[0] = True
@@ -108,21 +120,25 @@ cdef bint is_idle(Replay replay):
     return done and replay.submission.last_epoch == epoch
 
 
-cdef void add_changes(KernelWork work, KernelWork other, uint32_t command, vector[Change]& changes):
+cdef void add_changes(PyObject* work, PyObject* other, uint32_t command, vector[Change]& changes):
+    cdef const Parameter* parameters = (<KernelWork> work).kernel.layout
     cdef const Parameter* parameter
+    cdef const char* known = packed_bytes(&(<KernelWork> work).packed)
+    cdef const char* becomes = packed_bytes(&(<KernelWork> other).packed)
     cdef const char* value
     cdef Py_ssize_t i
-    for i in range(work.kernel.count):
-        parameter = &work.kernel.layout[i]
-        value = other.packed.data() + parameter.offset
-        if memcmp(work.packed.data() + parameter.offset, value, parameter.width) != 0:
+    for i in range((<KernelWork> work).kernel.count):
+        parameter = &parameters[i]
+        value = becomes + parameter.offset
+        if not has_value(known + parameter.offset, value, parameter.width):
             if parameter.kind == POINTER:
                 changes.push_back(Change(
                     CHANGED_POINTER, command, <uint32_t> i, 0, &(<const PackedPointer*> value).memory))
             else:
                 changes.push_back(Change(CHANGED_VALUE, command, <uint32_t> i, parameter.size, value))
-    if memcmp(&work.geometry.groups[0], &other.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
-        changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &other.geometry.groups[0]))
+    if memcmp(&(<KernelWork> work).geometry.groups[0], &(<KernelWork> other).geometry.groups[0],
+              3 * sizeof(uint32_t)) != 0:
+        changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &(<KernelWork> other).geometry.groups[0]))
 
 
 cdef Status change_recordings(Prepared prepared, vector[vector[Change]]& changes) noexcept nogil:
@@ -149,17 +165,18 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
         prepared.plan_of[node] = prepared.plans.size() - 1
         prepared.submission.commands[command].kernel = plan.kernel
     prepared.submission.commands[command].geometry = work.geometry
-    return set_changed_arguments(plan, work.packed.data(), &bytes_set, &bytes_skipped, &failed_at)
+    return set_changed_arguments(plan, packed_bytes(&work.packed), &bytes_set, &bytes_skipped, &failed_at)
 
 
-cdef bint same_items(tuple one, tuple other):
+cdef bint same_items(PyObject* one, PyObject* other):
+    """Return whether two tuples have the same items."""
     cdef Py_ssize_t i
-    if one is other:
+    if one == other:
         return True
-    if len(one) != len(other):
+    if len(<tuple> one) != len(<tuple> other):
         return False
-    for i in range(len(one)):
-        if one[i] is not other[i]:
+    for i in range(len(<tuple> one)):
+        if (<PyTupleObject*> one).ob_item[i] != (<PyTupleObject*> other).ob_item[i]:
             return False
     return True
 
@@ -173,7 +190,8 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
     cdef tuple works = replay.works
     cdef tuple others = sizes.works
     cdef bint same_memory = True
-    cdef Work work, other
+    cdef PyObject* work
+    cdef PyObject* other
     cdef Status status = 0
     cdef size_t i, step, command
     cdef uint32_t at
@@ -186,13 +204,15 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
     replay.users += 1
     try:
         for i in changed:
-            work, other = <Work> items[i], <Work> other_items[i]
+            work, other = items[i], other_items[i]
             if same_memory:
-                same_memory = same_items(work.buffers, other.buffers) and same_items(work.writes, other.writes)
+                same_memory = same_items(
+                    <PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers
+                ) and same_items(<PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
             step, command = prepared.step_of[i], prepared.command_of[i]
             if is_recorded(prepared, i):
                 at = <uint32_t> (command - prepared.submission.steps[step].first)
-                add_changes(<KernelWork> work, <KernelWork> other, at, changes[step])
+                add_changes(work, other, at, changes[step])
             elif status == 0:
                 status = change_launch(prepared, i, <KernelWork> other)
         with nogil:

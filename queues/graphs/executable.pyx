@@ -9,6 +9,8 @@ import threading
 from typing import TYPE_CHECKING
 
 cimport cython
+from cpython.exc cimport PyErr_Clear
+from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
     from forebay.queues.graphs.work import Work
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import Grid
+
+cdef extern from "Python.h":
+    PyObject* PyDict_GetItemWithError(object dictionary, object key)
 
 
 cdef struct Point:
@@ -545,15 +550,16 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
+        cdef PyObject* found
+        cdef Py_ssize_t at
         if self.closed:
             self._check_open()
-        try:
-            at = self.places.get(node)
-        except TypeError:  # it has no hash
-            at = None
-        if at is None:
+        found = PyDict_GetItemWithError(self.places, node)
+        if found == NULL:
+            PyErr_Clear()  # what has no hash is no node
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        if (<Work> self.latest[<Py_ssize_t> at]).kind != kind:  # as that of the node
+        at = <object> found
+        if (<Work> self.latest[at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
         return at
 

@@ -24,7 +24,7 @@ from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.graphs.prepared cimport Prepared
 from forebay.queues.graphs.sizes cimport Sizes, works_with_scratch
 from forebay.queues.graphs.submission cimport COMMANDS, JOIN, RECORDED, Step, Submission, UseOf
-from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
+from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work, packed_bytes
 from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.launch.scratch cimport LARGE, new_guard
 from forebay.queues.memory.allocation cimport pointer_to
@@ -153,7 +153,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     Launches of one kernel with identical arguments in one lane share a kernel object that nobody else uses. Bytes by
     value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
     """
-    cdef vector[char] packed = work.packed
+    cdef vector[char] packed
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
     cdef PackedPointer* slot
@@ -164,6 +164,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     cdef Status status
     cdef size_t at
     cdef Py_ssize_t i
+    packed.assign(packed_bytes(&work.packed), packed_bytes(&work.packed) + work.packed.count)
     for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")

@@ -15,6 +15,28 @@ cdef extern from "Python.h":
         PyObject** ob_item
 
 
+cdef enum:
+    FEW_BYTES = 128  # of packed arguments
+
+
+cdef cppclass PackedBlock:
+    """The packed arguments of a launch. Few are in the object itself: a work is made whenever a node is changed."""
+    size_t count
+    char few[FEW_BYTES]
+    vector[char] many
+
+
+cdef inline char* packed_bytes(PackedBlock* block) noexcept nogil:
+    return &block.few[0] if block.count <= FEW_BYTES else block.many.data()
+
+
+cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
+    block.count = size
+    if size > FEW_BYTES:
+        block.many.resize(size)
+    return packed_bytes(block)
+
+
 cdef class Work:
     cdef readonly str kind
     cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
@@ -28,7 +50,7 @@ cdef class KernelWork(Work):
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
     cdef Geometry geometry
-    cdef vector[char] packed  # as `pack_arguments` lays them out, without scratch
+    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cpython.buffer cimport PyBuffer_Release
 from libc.stdint cimport uintptr_t
+from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport HOST_MEMORY
@@ -192,6 +193,7 @@ cdef KernelWork kernel_work(
     cdef KernelWork work
     cdef Kernel kernel
     cdef PyObject** arguments
+    cdef char* packed
     cdef Views views
     cdef Py_ssize_t i
     if type(launched) is not Kernel:
@@ -213,16 +215,16 @@ cdef KernelWork kernel_work(
     work.kind = "kernel"
     work.kernel = kernel
     work.scratch = kernel.scratch_sizes
-    work.packed.resize(kernel.packed_size)
-    pack_arguments(kernel, arguments, len(given), work.packed.data(), &views)
+    packed = resize_packed(&work.packed, kernel.packed_size)
+    pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
-        check_elements(kernel, work.packed.data())
+        check_elements(kernel, packed)
         if views.unusual & HAS_ARRAYS:
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: a graph takes no arrays of the host nor memory of other packages; "
                 "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
         work.geometry = read_geometry(kernel, grid, block)[0]
-        work.by_value = spilled_bytes(kernel, work.packed.data()) if views.unusual & HAS_BYTES else None
+        work.by_value = spilled_bytes(kernel, packed) if views.unusual & HAS_BYTES else None
     finally:
         release_views(&views)
     if work.scratch:
@@ -240,7 +242,7 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     work.kind = "kernel"
     work.kernel = bound.kernel
     work.scratch = ()
-    work.packed = bound.plan.values
+    memcpy(resize_packed(&work.packed, bound.plan.values.size()), bound.plan.values.data(), bound.plan.values.size())
     work.geometry = bound.geometry
     work.by_value = bound.by_value
     note_arguments(work, bound.arguments, None)
@@ -434,7 +436,7 @@ cdef int add_uses(Work work, vector[Use]& uses) except -1:
     if type(work) is KernelWork:
         launched = work
         return add_launch(
-            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, launched.packed.data(),
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(&launched.packed),
             &launched.geometry, uses)
     if type(work) is CopyWork:
         add_end((<CopyWork> work).src, work, False, uses)

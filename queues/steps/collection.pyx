@@ -8,13 +8,13 @@ of steps. The short path of a launch never comes here: an open step bars it.
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry, Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport (
-    LOCAL, POINTER, PackedPointer, Parameter, Plan, check_types, delete_plan, new_plan, uses_of
+    LOCAL, POINTER, PackedPointer, Parameter, Plan, check_types, delete_plan, has_value, new_plan, take_value, uses_of
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -85,11 +85,13 @@ cdef bint fits(const Entry* entry, const char* packed) noexcept nogil:
     """Return whether only that changed which a recording can take: not the size of local memory."""
     cdef const Parameter* parameter
     cdef size_t i
+    if not entry.plan.has_local:
+        return True
     for i in range(entry.plan.parameters.size()):
         parameter = &entry.plan.parameters[i]
-        if parameter.kind == LOCAL and memcmp(
+        if parameter.kind == LOCAL and not has_value(
             entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width
-        ) != 0:
+        ):
             return False
     return True
 
@@ -99,11 +101,11 @@ cdef void take_arguments(QueueState* queue, Entry* entry, const char* packed) no
     cdef uint32_t i
     for i in range(<uint32_t> entry.plan.parameters.size()):
         parameter = &entry.plan.parameters[i]
-        if memcmp(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width) == 0:
+        if has_value(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width):
             queue.counts.arg_bytes_skipped += parameter.size
             continue
         queue.counts.arg_bytes_set += parameter.size
-        memcpy(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width)
+        take_value(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width)
         if parameter.kind == POINTER:
             change_use(queue, entry, i, uses_of(<const PackedPointer*> (packed + parameter.offset)))
 

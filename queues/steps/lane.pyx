@@ -14,7 +14,7 @@ from forebay.core.driver cimport (
 from forebay.core.clock cimport note_reached
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport poll_marker, release_marker
-from forebay.core.plan cimport POINTER, PackedPointer, Parameter, set_changed_arguments
+from forebay.core.plan cimport POINTER, PackedPointer, Parameter, has_value, set_changed_arguments, take_value
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
@@ -219,20 +219,23 @@ cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
     del copy
 
 
-cdef void add_changes(Lane* lane, const Entry* entry, uint32_t command, const char* known) noexcept nogil:
-    """List the arguments in which a launch of a recording, which has the `known` ones, differs from its entry."""
+cdef void add_changes(Lane* lane, const Entry* entry, uint32_t command, char* known) noexcept nogil:
+    """List the arguments in which a launch of a recording, which has the `known` ones, differs from its entry. From
+    then on these are known.
+    """
     cdef const Parameter* parameter
     cdef const char* value
     cdef uint32_t i
     for i in range(<uint32_t> entry.plan.parameters.size()):
         parameter = &entry.plan.parameters[i]
         value = entry.values.data() + parameter.offset
-        if memcmp(known + parameter.offset, value, parameter.width) != 0:
+        if not has_value(known + parameter.offset, value, parameter.width):
             if parameter.kind == POINTER:
                 lane.changes.push_back(
                     Change(CHANGED_POINTER, command, i, 0, &(<const PackedPointer*> value).memory))
             else:
                 lane.changes.push_back(Change(CHANGED_VALUE, command, i, parameter.size, value))
+            take_value(known + parameter.offset, value, parameter.width)
 
 
 cdef void take_uses(Uses** known, vector[Uses*]& uses) noexcept nogil:
@@ -241,6 +244,8 @@ cdef void take_uses(Uses** known, vector[Uses*]& uses) noexcept nogil:
     cdef size_t i
     for i in range(uses.size()):
         before = known[i]
+        if before == uses[i]:
+            continue
         known[i] = uses[i]
         if uses[i] != NULL:
             retain_uses(uses[i])
@@ -258,7 +263,6 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
         entry = lane.entries[run.first + i]
         if copy.versions[i] != lane.versions[run.first + i]:
             add_changes(lane, entry, <uint32_t> i, copy.values.data() + at)
-            memcpy(copy.values.data() + at, entry.values.data(), entry.values.size())
             take_uses(copy.uses.data() + used, entry.uses)
             groups = copy.groups.data() + 3 * i
             if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
