@@ -2,7 +2,6 @@
 
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
 
 from forebay.core.driver cimport WRONG_TYPE, Driver, Status, element_of
 from forebay.core.epochs cimport Epochs, release_epochs, retain_epochs
