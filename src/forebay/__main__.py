@@ -50,7 +50,7 @@ def list_devices(as_json: bool) -> None:
     try:
         default = select().name
     except Error as error:
-        problem = str(error).removesuffix(f"; {inventory(there)}") if there else str(error)
+        problem = str(error).replace(f"; {inventory(there)}", "") if there else str(error)
     if as_json:
         listed = [
             {field.name: getattr(device, field.name) for field in dataclasses.fields(device) if field.name != "native"}

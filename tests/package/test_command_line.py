@@ -32,7 +32,7 @@ def test_the_list_has_the_full_names_of_every_device_however_narrow_the_terminal
 
 
 @pytest.mark.needs("the default device")
-@pytest.mark.parametrize("words", ["toaster", "cpu:99"])
+@pytest.mark.parametrize("words", ["toaster", "cpu:99", "gpu:99"])  # of a kind that is there, and one that is not
 def test_the_list_says_when_the_environment_names_no_device(words):
     listed = output_of("-m", "forebay", "devices", FOREBAY_DEVICE=words)
     answer = json.loads(output_of("-m", "forebay", "devices", "--json", FOREBAY_DEVICE=words))
@@ -90,12 +90,13 @@ def test_default_exits_with_2_and_says_what_is_wrong_with_the_environment(words,
 @pytest.mark.needs("the default device")
 @pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
 def test_no_driver_at_all(tmp_path):
-    done = python("-m", "forebay", "default", without_level_zero=True, **no_opencl(tmp_path))
+    nothing = {**no_opencl(tmp_path), "without_level_zero": True, "CUDA_VISIBLE_DEVICES": ""}
+    done = python("-m", "forebay", "default", **nothing)
     assert done.returncode == 2
     assert "no device that can be used" in done.stderr
     assert "Traceback" not in done.stderr
     assert "what to do: " in done.stderr or "what is missing:\n  no OpenCL driver was found" in done.stderr
-    listed = python("-m", "forebay", "devices", without_level_zero=True, **no_opencl(tmp_path))
+    listed = python("-m", "forebay", "devices", **nothing)
     assert listed.returncode == 0
     assert "OCL_ICD_VENDORS" in listed.stdout
 
