@@ -113,33 +113,24 @@ cdef Status set_changed_arguments(
 ) noexcept nogil
 
 
-cdef enum:
-    FEW_BYTES = 64  # compared and copied word by word, in line; of more a call takes less time
-
-
 cdef inline bint has_value(const char* known, const char* value, uint32_t width) noexcept nogil:
-    """Return whether a slot of a packed block holds this value. Both are whole words."""
-    cdef const char* end = known + width
-    if width > FEW_BYTES:
-        return memcmp(known, value, width) == 0
-    while known != end:
-        if memcmp(known, value, 8) != 0:
-            return False
-        known += 8
-        value += 8
-    return True
+    """Return whether a slot of a packed block holds this value. The usual widths are compared in line."""
+    if width == sizeof(uint64_t):
+        return memcmp(known, value, 8) == 0
+    if width == sizeof(PackedPointer):
+        return memcmp(known, value, 16) == 0 and memcmp(known + 16, value + 16, 16) == 0 and (
+            memcmp(known + 32, value + 32, sizeof(PackedPointer) - 32) == 0)
+    return memcmp(known, value, width) == 0
 
 
 cdef inline void take_value(char* known, const char* value, uint32_t width) noexcept nogil:
-    """Let a slot of a packed block hold this value. Both are whole words."""
-    cdef char* end = known + width
-    if width > FEW_BYTES:
-        memcpy(known, value, width)
-        return
-    while known != end:
+    """Let a slot of a packed block hold this value."""
+    if width == sizeof(uint64_t):
         memcpy(known, value, 8)
-        known += 8
-        value += 8
+    elif width == sizeof(PackedPointer):
+        memcpy(known, value, sizeof(PackedPointer))
+    else:
+        memcpy(known, value, width)
 
 
 cdef inline bint can_be_handed_on(const Plan* plan) noexcept nogil:

@@ -219,9 +219,23 @@ cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
     del copy
 
 
-cdef void add_changes(Lane* lane, const Entry* entry, uint32_t command, char* known) noexcept nogil:
-    """List the arguments in which a launch of a recording, which has the `known` ones, differs from its entry. From
-    then on these are known.
+cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
+    """Retain these in place of the known ones. The same may stay: a part of an allocation has its uses."""
+    cdef Uses* before = known[0]
+    if before == uses:
+        return
+    known[0] = uses
+    if uses != NULL:
+        retain_uses(uses)
+    if before != NULL:
+        release_uses(before)
+
+
+cdef void add_changes(
+    Lane* lane, const Entry* entry, uint32_t command, char* known, Uses** uses
+) noexcept nogil:
+    """List the arguments in which a launch of a recording, which has the `known` ones and their uses, differs from its
+    entry. From then on it has these.
     """
     cdef const Parameter* parameter
     cdef const char* value
@@ -233,24 +247,10 @@ cdef void add_changes(Lane* lane, const Entry* entry, uint32_t command, char* kn
             if parameter.kind == POINTER:
                 lane.changes.push_back(
                     Change(CHANGED_POINTER, command, i, 0, &(<const PackedPointer*> value).memory))
+                take_use(&uses[i], entry.uses[i])
             else:
                 lane.changes.push_back(Change(CHANGED_VALUE, command, i, parameter.size, value))
             take_value(known + parameter.offset, value, parameter.width)
-
-
-cdef void take_uses(Uses** known, vector[Uses*]& uses) noexcept nogil:
-    """Retain these in place of the known ones."""
-    cdef Uses* before
-    cdef size_t i
-    for i in range(uses.size()):
-        before = known[i]
-        if before == uses[i]:
-            continue
-        known[i] = uses[i]
-        if uses[i] != NULL:
-            retain_uses(uses[i])
-        if before != NULL:
-            release_uses(before)
 
 
 cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
@@ -262,8 +262,7 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
     for i in range(copy.versions.size()):
         entry = lane.entries[run.first + i]
         if copy.versions[i] != lane.versions[run.first + i]:
-            add_changes(lane, entry, <uint32_t> i, copy.values.data() + at)
-            take_uses(copy.uses.data() + used, entry.uses)
+            add_changes(lane, entry, <uint32_t> i, copy.values.data() + at, copy.uses.data() + used)
             groups = copy.groups.data() + 3 * i
             if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
                 lane.changes.push_back(Change(CHANGED_GROUPS, <uint32_t> i, 0, 0, &entry.geometry.groups[0]))
