@@ -141,7 +141,7 @@ def pytest_collection_modifyitems(config, items):
     unwatched = config.getoption("--unwatched")
     for item in items:
         (there if can_run(item, known) and not (unwatched and is_watched(item)) else gone).append(item)
-    items[:] = there
+    items[:] = sorted(there, key=lambda item: item.get_closest_marker("long") is None)  # else in the order they had
     config.hook.pytest_deselected(items=gone)
 
 

@@ -181,6 +181,7 @@ def test_the_wheel_works_without_the_checkout(wheel, tmp_path):
     assert output_of("-c", USE, cwd=tmp_path).strip() == "3"
 
 
+@pytest.mark.long
 def test_modules_that_are_gone_do_not_stay_in_the_next_wheel(checkout, wheel):
     stale = checkout / "queues/stale.py"
     stale.write_text("")
@@ -221,6 +222,7 @@ def test_a_build_says_what_it_compiles(checkout):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="another compiler may do it otherwise, and go without")
+@pytest.mark.long
 def test_precompiled_headers_change_no_module(checkout):
     """They are for builds from nothing, and nothing of them stays. A compiler that makes none goes without."""
     rules = (checkout / "setup.py").read_text()

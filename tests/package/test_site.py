@@ -53,6 +53,7 @@ def site(tmp_path_factory):
     return folder / "html"
 
 
+@pytest.mark.long
 def test_it_builds_without_warnings_and_its_links_lead_somewhere(site, tmp_path):
     """One test: workers of pytest-xdist would each build it for theirs."""
     pages = {path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}

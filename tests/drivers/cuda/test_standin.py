@@ -747,6 +747,7 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
     device.finish()
 
 
+@pytest.mark.long
 def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
     """In one process, which knows no other device of CUDA, with results left out and nothing else."""
     done = processes.python(

@@ -182,6 +182,7 @@ def test_programs_with_everything_in_the_mix(results_are_not_compared):
         assert bench.pairs > 1000
 
 
+@pytest.mark.long
 def test_it_passes_all_tests_of_ordering():
     """In a process that knows no other device, with results left out and nothing else."""
     done = processes.python(
