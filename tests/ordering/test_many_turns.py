@@ -91,6 +91,7 @@ def test_nothing_is_kept_of_each_turn(device, make_queue, kernels, way):
     program.other.finish()
 
 
+@pytest.mark.long
 def test_nothing_is_kept_of_waits_of_a_device_that_nobody_asks(device, make_queue, kernels):
     """The host asks the queues of the one device only, and those of the other wait for them.
 
