@@ -113,13 +113,20 @@ cdef Status set_changed_arguments(
 ) noexcept nogil
 
 
+cdef inline bint is_same_pointer(const PackedPointer* known, const PackedPointer* value) noexcept nogil:
+    return (
+        known.allocation == value.allocation and known.memory.address == value.memory.address
+        and known.memory.handle == value.memory.handle and known.memory.offset == value.memory.offset
+        and known.memory.kind == value.memory.kind
+    )
+
+
 cdef inline bint has_value(const char* known, const char* value, uint32_t width) noexcept nogil:
     """Return whether a slot of a packed block holds this value. The usual widths are compared in line."""
     if width == sizeof(uint64_t):
         return memcmp(known, value, 8) == 0
     if width == sizeof(PackedPointer):
-        return memcmp(known, value, 16) == 0 and memcmp(known + 16, value + 16, 16) == 0 and (
-            memcmp(known + 32, value + 32, sizeof(PackedPointer) - 32) == 0)
+        return is_same_pointer(<const PackedPointer*> known, <const PackedPointer*> value)
     return memcmp(known, value, width) == 0
 
 

@@ -44,6 +44,8 @@ cdef bint can_become(PyObject* work, PyObject* other):
     for i in range(3):
         if geometry.block[i] != becomes.block[i]:
             return False
+    if not (<KernelWork> work).kernel.has_local:
+        return True
     for i in range((<KernelWork> work).kernel.count):
         parameter = &(<KernelWork> work).kernel.layout[i]
         if parameter.kind == LOCAL and not has_value(

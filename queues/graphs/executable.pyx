@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 cimport cython
-from cpython.exc cimport PyErr_Clear
+from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
@@ -556,7 +556,10 @@ cdef class ExecutableGraph:
             self._check_open()
         found = PyDict_GetItemWithError(self.places, node)
         if found == NULL:
-            PyErr_Clear()  # what has no hash is no node
+            if PyErr_Occurred() != NULL:
+                if not PyErr_ExceptionMatches(TypeError):
+                    return -1
+                PyErr_Clear()  # what has no hash is no node
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
         at = <object> found
         if (<Work> self.latest[at]).kind != kind:  # as that of the node

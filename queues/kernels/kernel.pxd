@@ -27,6 +27,7 @@ cdef class Kernel:
     cdef bint closed
     cdef bint plain  # open, without scratch, follows no pointers, and has no more than MOST_PACKED bytes of arguments
     cdef bint follows  # it follows pointers that it finds in memory, so it may write anywhere
+    cdef bint has_local  # some parameter is local memory
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef dict parts  # what `reads` and `writes` declared, by index of the parameter; None: nothing
     cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared

@@ -102,6 +102,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
             layout.width = sizeof(PackedPointer)
         elif parameter.kind == "local":
             layout.kind = LOCAL
+            kernel.has_local = True
             layout.code = c"L"
             layout.width = 8
         else:

@@ -324,6 +324,14 @@ def test_an_update_does_not_turn_a_copy_round(device, queue, x, y, works):
     works(queue)
 
 
+class Unhashable:
+    def __init__(self, error):
+        self.error = error
+
+    def __hash__(self):
+        raise self.error
+
+
 @pytest.mark.executes
 def test_a_kernel_node_of_an_executable(queue, chain, kernels, x, y, value_of):
     graph = chain(1, 2)
@@ -335,6 +343,9 @@ def test_a_kernel_node_of_an_executable(queue, chain, kernels, x, y, value_of):
     assert value_of(x) == steps(1, 2, 1, 7, 1, 2)
     with refused(fb.InvalidArgumentError, ValueError, "no node"):
         one.set_kernel(chain(1).nodes[0], kernels["advance"], 4, 16, y, 1)
+    for error, told in ((TypeError, fb.InvalidArgumentError), (OSError, OSError)):
+        with pytest.raises(told):
+            one.set_kernel(Unhashable(error), kernels["advance"], 4, 16, y, 1)
     with refused(fb.ArgumentTypeError, TypeError, "arguments"):
         one.set_kernel(graph.nodes[0], kernels["advance"], 4, 16, y)
     one.launch(queue)

@@ -1,5 +1,6 @@
 """What a terminal shows while a program is built, and that nothing else is shown anything."""
 
+import codecs
 import errno
 import io
 import os
@@ -23,12 +24,12 @@ class Terminal:
     def __init__(self):
         self.end, other = pty.openpty()
         self.file = open(other, "w", encoding="utf-8")  # noqa: SIM115 - closed with this
-        self.text = ""
+        self.text, self.decoder = "", codecs.getincrementaldecoder("utf-8")()  # a read may end inside a character
 
     def read_until(self, pattern):
         """Block until it shows that; the test's own limit ends a wait for ever."""
         while not re.search(pattern, self.text):
-            self.text += os.read(self.end, 4096).decode()
+            self.text += self.decoder.decode(os.read(self.end, 4096))
 
     def close(self):
         self.file.close()

@@ -10,6 +10,7 @@ import pytest
 import forebay as fb
 from tests.drivers.cuda import standing_in
 from tests.helpers import growth, processes
+from tests.helpers.observer import observe
 
 from .other_process import SOURCE, Other, Told, ToldError
 
@@ -278,6 +279,25 @@ def test_what_is_refused(device, queue, shared, told):
     shared.close()
     with pytest.raises(fb.ClosedError):
         _ = shared.ipc_handle
+
+
+@needs_ipc
+def test_the_interpreter_is_unlocked_where_the_driver_may_wait(device, told):
+    """So that other threads go on; the observer looks at each call."""
+    handle, event_handle = told("make", N), told("make_event")
+    with observe(device) as calls:
+        made, event = device.empty(N, "u4", ipc_enabled=True), device.ipc_event()
+        _ = made.ipc_handle
+        opened, other = device.open_ipc_memory(handle, dtype="u4"), device.open_ipc_event(event_handle)
+        for each in (made, opened):
+            device.close_ipc_memory(each)
+        del made, opened, event, other
+        device.finish()
+        asked = {call.name.removesuffix("_v2") for call in calls.since(0)}
+    assert asked > {
+        *("cuIpcGetMemHandle", "cuIpcGetEventHandle", "cuIpcOpenMemHandle", "cuIpcOpenEventHandle"),
+        *("cuIpcCloseMemHandle", "cuMemAlloc", "cuMemFree"),
+    }
 
 
 @needs_ipc

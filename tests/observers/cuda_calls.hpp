@@ -96,6 +96,10 @@ template <int function, class R, class... A> struct Wrapper {
 
     static constexpr bool is_node = begins(name, "GraphAdd");
 
+    // While another thread frees memory of cuMemAlloc, the driver lets these in only when running kernels have ended.
+    static constexpr bool may_wait = begins(name, "Ipc") || function == CALL_MemAlloc_v2 || function == CALL_MemFree_v2
+        || function == CALL_StreamSynchronize;
+
     static R call(A... args) {
         State& s = state();
         auto all = std::make_tuple(args...);
@@ -103,6 +107,11 @@ template <int function, class R, class... A> struct Wrapper {
         bool dropped = false;
         Call seen = {};
         int64_t code = 0;
+        if constexpr (may_wait)
+            if (PyGILState_Check()) {
+                std::lock_guard<std::mutex> guard(s.lock);
+                s.violate("cu" + std::string(name) + ": the interpreter is locked, and the call may wait");
+            }
         seen.function = function;
         if constexpr (sizeof...(A) > 0) seen.object = word(std::get<place_of(function)>(all));
         if constexpr (sizeof...(A) > 1) seen.detail = (int64_t) word(std::get<1>(all));

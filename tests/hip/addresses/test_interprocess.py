@@ -1,6 +1,6 @@
 """Memory and events of another process, in HIP's words."""
 
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -90,29 +90,31 @@ def test_events_of_both(told, really):
 def test_one_thread_destroys_what_others_use():
     """Whoever comes too late is told so."""
     stream, late = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), []
-    calls = [
-        lambda event: hip.hipEventRecord(event, stream),
-        lambda event: hip.hipStreamWaitEvent(stream, event, 0),
-        lambda event: hip.hipEventSynchronize(event),
-        lambda event: hip.hipEventElapsedTime(event, event),
+    calls = [  # with what each returns before
+        (lambda event: hip.hipEventRecord(event, stream), E.hipSuccess),
+        (lambda event: hip.hipStreamWaitEvent(stream, event, 0), E.hipSuccess),
+        (lambda event: hip.hipEventSynchronize(event), E.hipSuccess),
+        (lambda event: hip.hipEventElapsedTime(event, event), E.hipErrorInvalidHandle),  # it has no time
     ]
+    begun = threading.Barrier(len(calls) + 1)
 
-    def use(call, event):
-        found = call(event)[0]
-        while found != E.hipErrorContextIsDestroyed:
-            assert found in (E.hipSuccess, E.hipErrorInvalidHandle)  # the latter: it has no time
+    def use(call, before, event):
+        assert call(event)[0] == before
+        begun.wait(60)
+        found = before
+        while found == before:
             found = call(event)[0]
-        late.append(call)
+        late.append(found)
 
     for _ in range(20):
         event = ok(hip.hipEventCreateWithFlags(FLAGS))
         with ThreadPoolExecutor() as pool:
-            uses = [pool.submit(use, call, event) for call in calls]
-            time.sleep(0.002)
+            uses = [pool.submit(use, *call, event) for call in calls]
+            begun.wait(60)
             ok(hip.hipEventDestroy(event))
             for each in uses:
                 each.result(60)
-    assert len(late) == 20 * len(calls)
+    assert late == [E.hipErrorContextIsDestroyed] * (20 * len(calls))
     gone = ok(hip.hipEventCreateWithFlags(FLAGS))
     ok(hip.hipEventDestroy(gone))
     with pytest.raises(hip.errors.HipError, match="is destroyed"):  # found by another thread before
