@@ -122,6 +122,9 @@ cdef struct Driver:
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync.room
     uint32_t room_of_recorded_copy  # likewise, of each copy in a recording that is replayed
+    # How often a finish asks (`poll`) a queue that nobody else wants before it waits for a marker. Where the host can
+    # only wait by asking, that is one command less. 0: once, unless that was in vain the last time.
+    uint32_t asks_of_finish
     bint recordings_branch  # commands of a recording that need not follow each other run side by side
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil

@@ -114,6 +114,7 @@ cdef extern from *:
             return word.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed);
         }
         void unlock() { held.store(0, std::memory_order_release); }
+        bool is_wanted() const { return word.load(std::memory_order_relaxed) >= WAITER; }
         void lock() {
             if (!try_lock())
                 wait();
@@ -127,4 +128,5 @@ cdef extern from *:
         void lock() nogil
         bint try_lock() nogil
         void unlock() nogil
+        bint is_wanted() nogil  # somebody else waits for it
         void reset() nogil  # in a forked child, which has none of the threads that held it or waited

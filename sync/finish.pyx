@@ -3,7 +3,7 @@
 No lock is held while the host waits, because a host function that the queue waits for may submit to that same queue.
 """
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport clock_is_done, note_reached
@@ -192,6 +192,7 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     cdef uint64_t epoch
     cdef Marker* marker = NULL
     cdef bint done = False
+    cdef uint32_t asks = queue.driver.asks_of_finish
     cdef Answer reached
     status = lock_with_waits(queue)
     if status != 0:
@@ -202,11 +203,15 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
         return 0
     queue.counts.host_syncs += 1
     # Where the last poll found work outstanding, another is likely to be one call too many: a marker says the same.
-    if queue.driver.poll != NULL and not queue.found_busy:
+    if asks == 0 and queue.driver.poll != NULL and not queue.found_busy:
+        asks = 1
+    for _ in range(asks):
         status = look(queue, &done)
         if status != 0 or done:
             queue.lock.unlock()
             return status
+        if queue.lock.is_wanted():  # who submits more must come after the marker
+            break
     if queue.driver.finish == NULL:
         status = take_marker(queue, FOR_HOST, &marker)
         queue.lock.unlock()

@@ -91,6 +91,22 @@ def test_finishing_lets_other_threads_run(queue, hold):
     assert queue.empty
 
 
+def test_a_finish_waits_for_nothing_that_comes_later(queue, hold):
+    """Work that another thread submits while a finish begins, which only goes on after the finish."""
+    for _ in range(50):
+        gate, before = hold(queue), queue.stats.host_syncs
+        waiter = threading.Thread(target=queue.finish)
+        waiter.start()
+        while queue.stats.host_syncs == before:
+            pass
+        later = hold(queue)
+        gate.open()
+        waiter.join(60)
+        assert not waiter.is_alive()
+        later.open()
+        queue.finish()
+
+
 # Ctrl-C, in a process of its own
 
 START = """
