@@ -197,7 +197,8 @@ cdef int finish_within(object queue, QueueState* state, object timeout) except -
             if reached < 0:
                 queue.device._raise_execution_error(reached, repr(queue))
             if markers.empty():
-                write_printed(state.device)
+                with nogil:
+                    write_printed(state.device)
                 return 0
             PyErr_CheckSignals()
             left = end - time.monotonic()

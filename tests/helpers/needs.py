@@ -44,6 +44,8 @@ NEEDS = {
     "the default device": lambda info: info.name == select("").name,
     # For tests that use no device: they run when no device was chosen.
     "no chosen device": lambda info: not os.environ.get(VARIABLE),
+    # Of CUDA's compilers, which need no GPU: on another driver they would be the same once more.
+    "no device of another driver than CUDA": lambda info: not os.environ.get(VARIABLE) or info.backend == "cuda",
     # For tests that ask for all the memory there is: NVIDIA's driver takes as much of the host, under its own lock.
     "no more memory than the host": lambda info: info.memory <= host_memory(),
     "memory that processes share": lambda info: info.backend == "cuda" and info.native.has_ipc,

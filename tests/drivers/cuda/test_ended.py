@@ -7,7 +7,7 @@ from tests.helpers import processes
 
 from . import standing_in
 
-pytestmark = pytest.mark.needs("no validation layer")
+pytestmark = pytest.mark.needs("no device of another driver than CUDA", "no validation layer")
 
 # Without a GPU the driver is the stand-in, which executes nothing.
 BEGIN = """

@@ -11,6 +11,8 @@ from forebay.expressions.sources import FULL, NUMBER, RAW, Given, Typed
 from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import split_options
 
+pytestmark = pytest.mark.needs("no device of another driver than CUDA")
+
 GPU = SimpleNamespace(info=SimpleNamespace(kind="gpu"))
 MIXED = elementwise._in_cpp(
     "T x, raw T t, T a", "T z, bool last", "z = a * x + t[_ind.size() - 1 - i]; last = _ind.get() == n - 1", "mixed",

@@ -11,6 +11,8 @@ from forebay.hiprtc.compiler import NotNamedError
 from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
 from forebay.hiprtc.options import split_options
 
+pytestmark = pytest.mark.needs("no device of another driver than CUDA")
+
 HEADERS = ("hip_fp16", "hip_bf16", "hip_fp8", "hip_complex", "hip_ext", "math_functions", "amd_detail/hip_runtime")
 
 

@@ -11,6 +11,8 @@ from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler, find_nvrt
 
 from .conftest import is_installed
 
+pytestmark = pytest.mark.needs("no device of another driver than CUDA")
+
 SOURCE = """
 struct Node { Node *next; float value; };
 struct S { float a; int b[3]; const double *p; };

@@ -7,6 +7,8 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.queues.drivers.cuda.compilers.cubin import MAGIC, without_facts
 from forebay.queues.drivers.cuda.compilers.programs import build_image
 
+pytestmark = pytest.mark.needs("no device of another driver than CUDA")
+
 SOURCE = """
 __device__ int count;
 __constant__ float table[2];

@@ -7,6 +7,8 @@ from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.memory.strided import SOURCE, UNITS
 from tests.drivers.nothing.device import read_kernels
 
+pytestmark = pytest.mark.needs("no device of another driver than CUDA")
+
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 

@@ -5,6 +5,8 @@ import pytest
 from forebay.queues.drivers.cuda.compilers.cubin import without_facts
 from forebay.queues.drivers.cuda.compilers.ptx_access import accesses_of
 
+pytestmark = pytest.mark.needs("no device of another driver than CUDA")
+
 SOURCE = """
 __device__ __noinline__ float look(float *p, int i) { return p[i]; }
 extern "C" {
