@@ -204,7 +204,7 @@ def _ordinary_failed(error: Exception, definition: Any) -> Result:
     return failed(error, outputs)
 
 
-calls.connect(SUCCESS, _ordinary_failed)
+calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
 
 
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:

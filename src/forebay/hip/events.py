@@ -219,6 +219,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     record_event(event, stream, external=flags == hipEventRecordExternal)
 
 
+@compiled.hipEventQuery
 @api()
 def hipEventQuery(event: Any) -> None:
     """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done.
@@ -230,6 +231,7 @@ def hipEventQuery(event: Any) -> None:
         raise HipError(hipError_t.hipErrorNotReady)
 
 
+@compiled.hipEventSynchronize
 @api()
 def hipEventSynchronize(event: Any) -> None:
     """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised.

@@ -176,6 +176,7 @@ def hipStreamDestroy(stream: Any) -> None:
         queue.close()
 
 
+@compiled.hipStreamQuery
 @api()
 def hipStreamQuery(stream: Any) -> None:
     """Ask whether everything submitted is done; ``(hipError_t,)``: hipErrorNotReady if not. Never blocks.

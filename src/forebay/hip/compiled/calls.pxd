@@ -21,6 +21,7 @@ cdef PyObject* const* sort(
 ) noexcept
 cdef void note_success() noexcept
 cdef object succeed()  # and return what a function without outputs returns then
+cdef object answer(bint ready)  # likewise, of a function that asks; that something is not ready is no error (HIP 7)
 
 
 cdef inline PyObject* const* read(

@@ -39,14 +39,19 @@ cdef extern from *:
 ctypedef PyObject* (*Raw)(PyObject* const* given, Py_ssize_t count, PyObject* keywords) noexcept
 
 cdef tuple success = None
+cdef tuple not_ready = None
 ok = None
 cdef object on_failure = None
 
 
-def connect(result: tuple[hipError_t], failure: Callable[[Exception, object], tuple[Any, ...]]) -> None:
-    """Set what a success returns, and who says what a call returns that ended with an error: `forebay.hip.errors`."""
-    global success, ok, on_failure
-    success, ok, on_failure = result, result[0], failure
+def connect(
+    result: tuple[hipError_t], unready: tuple[hipError_t], failure: Callable[[Exception, object], tuple[Any, ...]]
+) -> None:
+    """Set what a success returns, and a question whose answer is no, and who says what a call returns that ended with
+    an error: `forebay.hip.errors`.
+    """
+    global success, not_ready, ok, on_failure
+    success, not_ready, ok, on_failure = result, unready, result[0], failure
 
 
 def note_returned(int code) -> None:
@@ -69,6 +74,14 @@ cdef object succeed():
     global returned
     returned = 0
     return success
+
+
+cdef object answer(bint ready):
+    global returned
+    if ready:
+        return succeed()
+    returned = not_ready[0]
+    return not_ready
 
 
 cdef class Front:

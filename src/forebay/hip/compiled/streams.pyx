@@ -1,11 +1,11 @@
-"""Events recorded on streams, waits for them, and the wait of the host for a stream."""
+"""Events recorded on streams, waits for them, and questions and waits of the host for both."""
 
 from cpython.object cimport PyObject
 
 from forebay.core.state cimport steps_under_way
 from forebay.events.event cimport Event
 from forebay.events.record cimport record, wait_for_event
-from forebay.hip.compiled.calls cimport front, read, succeed
+from forebay.hip.compiled.calls cimport answer, front, read, succeed
 from forebay.hip.compiled.handles cimport queue_of
 from forebay.queues.queue cimport Queue
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 cdef dict watched = None  # what `connect` has set
 cdef tuple record_names = ("event", "stream")
 cdef tuple wait_names = ("stream", "event", "flags")
-cdef tuple synchronize_names = ("stream",)
+cdef tuple stream_names = ("stream",)
+cdef tuple event_names = ("event",)
 
 
 cdef class EventHandle:
@@ -72,18 +73,44 @@ cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     return succeed()
 
 
-cdef object synchronize_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+cdef Queue queue_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    """Return the queue of the stream that is the only argument; None when the definition has to look for it."""
     cdef PyObject* room[1]
-    cdef PyObject* const* words
-    cdef Queue queue
-    words = read(synchronize_names, 1, given, count, keywords, room)
-    if words == NULL:
-        return None
-    queue = queue_of(<object> words[0])
+    cdef PyObject* const* words = read(stream_names, 1, given, count, keywords, room)
+    return queue_of(<object> words[0]) if words != NULL else None
+
+
+cdef Event event_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    """Return the event that is the only argument, likewise."""
+    cdef PyObject* room[1]
+    cdef PyObject* const* words = read(event_names, 1, given, count, keywords, room)
+    return event_of(words[0]) if words != NULL else None
+
+
+cdef object synchronize_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef Queue queue = queue_in(given, count, keywords)
     if queue is None or watched:
         return None
     queue.finish()
     return succeed()
+
+
+cdef object synchronize_event_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef Event event = event_in(given, count, keywords)
+    if event is None or watched:
+        return None
+    event.wait()
+    return succeed()
+
+
+cdef object query_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef Queue queue = queue_in(given, count, keywords)
+    return answer(queue.query()) if queue is not None else None
+
+
+cdef object query_event_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef Event event = event_in(given, count, keywords)
+    return answer(event.query()) if event is not None else None
 
 
 def hipEventRecord(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
@@ -99,3 +126,18 @@ def hipStreamWaitEvent(definition: Callable[..., tuple[Any, ...]]) -> Callable[.
 def hipStreamSynchronize(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
     """Put the ordinary call in front of `hipStreamSynchronize`."""
     return front(definition, synchronize_front)
+
+
+def hipStreamQuery(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of `hipStreamQuery`."""
+    return front(definition, query_front)
+
+
+def hipEventSynchronize(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of `hipEventSynchronize`."""
+    return front(definition, synchronize_event_front)
+
+
+def hipEventQuery(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of `hipEventQuery`."""
+    return front(definition, query_event_front)
