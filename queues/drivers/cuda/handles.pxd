@@ -43,7 +43,8 @@ cdef cppclass CuContext:
     CuModule* kernels  # forebay's own; and the one that fills
     void* fill
     atomic[uint32_t] streams  # that there are
-    atomic[uint32_t] prints  # whether a program that was loaded calls printf
+    atomic[uint32_t] printing  # programs that call printf
+    atomic[uint32_t] unwritten  # whether one of these has ended since the driver last wrote what kernels had printed
     Lock lock  # guards all below
     vector[int32_t] reached  # devices whose memory this one uses
     vector[CuEvent*] idle[EVENT_KINDS]
@@ -79,6 +80,7 @@ cdef cppclass CuModule:
     atomic[int32_t] references  # the owner's, and one for each kernel
     void* handle
     CuContext* context
+    cbool prints
 
 
 cdef cppclass CuKernel:
@@ -135,7 +137,7 @@ cdef void end_without_gates() noexcept nogil
 cdef void destroy_ended(CuContext* context) noexcept nogil
 cdef void unload_ended(CuContext* context) noexcept nogil
 cdef uint32_t gates_closed() noexcept nogil
-cdef CuModule* new_module(CuContext* context, void* handle) noexcept nogil
+cdef CuModule* new_module(CuContext* context, void* handle, bint prints) noexcept nogil
 cdef CuModule* retain_module(CuModule* module) noexcept nogil
 cdef void release_module(CuModule* module) noexcept nogil
 cdef CuKernel* copy_kernel(const CuKernel* kernel) noexcept nogil

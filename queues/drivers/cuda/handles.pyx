@@ -114,7 +114,7 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
     if status == 0:
         status = outcome(CALL_ModuleLoadDataEx, cuda.ModuleLoadDataEx(&module, kernels, 0, NULL, NULL))
     if status == 0:
-        context.kernels = new_module(context, module)
+        context.kernels = new_module(context, module, False)
         status = outcome(CALL_ModuleGetFunction, cuda.ModuleGetFunction(&context.fill, module, b"fill"))
     if status == 0:
         make_streams_ahead()
@@ -459,11 +459,14 @@ cdef void unload_ended(CuContext* context) noexcept nogil:
 # -- modules, kernels and recordings: a plan may keep a kernel for longer than anybody keeps the program
 
 
-cdef CuModule* new_module(CuContext* context, void* handle) noexcept nogil:
+cdef CuModule* new_module(CuContext* context, void* handle, bint prints) noexcept nogil:
     cdef CuModule* module = new CuModule()
     module.references.store(1, memory_order_relaxed)
     module.handle = handle
     module.context = context
+    module.prints = prints
+    if prints:
+        context.printing.fetch_add(1, memory_order_relaxed)
     return module
 
 
@@ -476,6 +479,9 @@ cdef void release_module(CuModule* module) noexcept nogil:
     """Unloading waits for all that runs on the device, so it is left to who loads the next module."""
     if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
+    if module.prints:  # in this order, so that no wait takes it for ended and written
+        module.context.unwritten.store(1)
+        module.context.printing.fetch_sub(1)
     module.context.lock.lock()
     module.context.ended_modules.push_back(module.handle)
     module.context.lock.unlock()

@@ -258,9 +258,7 @@ cdef class CuProgram:
                 check(status, "building a program")
             log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip() or called
             raise BuildError(f"the program does not build on {name}: {call} failed: {called}\n{log}", log=log)
-        self.module = new_module(of, handle)
-        if b"vprintf" in image:
-            of.prints.store(1)
+        self.module = new_module(of, handle, b"vprintf" in image)
 
     @staticmethod
     def own(ContextHandle context not None) -> CuProgram:

@@ -495,7 +495,8 @@ cdef void write_printed(void* context) noexcept nogil:
     it does so some time later, or not at all if the process ends.
     """
     cdef CuContext* on = <CuContext*> context
-    if on.prints.load(memory_order_relaxed):
+    if on.printing.load() != 0 or on.unwritten.load() != 0:
+        on.unwritten.store(0)
         cuda.StreamSynchronize(on.memory_stream)
 
 

@@ -197,8 +197,12 @@ def written(wait):
 
 assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, False)
 printing = standing_in.HEAD + ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\\n"
-device.program(printing + ".visible .entry say(.param .u64 x) { ret; }\\n")
+program = device.program(printing + ".visible .entry say(.param .u64 x) { ret; }\\n")
 assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, True)
+queue.launch(program["say"], 1, 1, x)
+del program
+said = [written(queue.finish) for _ in range(6)]
+assert said[0] and not said[-1] and said == sorted(said, reverse=True), said  # until its end is noticed, and once more
 """
 
 
