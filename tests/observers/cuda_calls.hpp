@@ -206,7 +206,7 @@ template <int function, class R, class... A> struct Wrapper {
             s.log.push_back(std::move(task.command));
         }
         if constexpr (function == CALL_StreamQuery)  // a finish asks again and again
-            if (!s.log.empty() && s.log.back().function == function && s.log.back().object == seen.object
+            if (s.log.size() > s.read && s.log.back().function == function && s.log.back().object == seen.object
                 && s.log.back().status == NOT_READY && s.log.back().thread == seen.thread) {
                 s.log.back() = std::move(seen);
                 return result;

@@ -33,6 +33,7 @@ struct Failure { int function; int64_t code; uint64_t after; };
 struct Record {
     std::mutex lock;
     std::vector<Call> log;
+    size_t read = 0;  // calls that somebody has read, or counted: these do not change any more
     std::vector<Failure> failures;
     std::vector<std::string> violations;
     int64_t newest_serial = 0;
@@ -102,11 +103,12 @@ struct Record {
 
     size_t size() {
         std::lock_guard<std::mutex> guard(lock);
-        return log.size();
+        return read = log.size();
     }
 
     std::vector<Call> tail(size_t first) {
         std::lock_guard<std::mutex> guard(lock);
+        read = log.size();
         if (first > log.size()) first = log.size();
         return std::vector<Call>(log.begin() + first, log.end());
     }
@@ -148,6 +150,7 @@ struct Record {
 
     std::vector<Call> take() {
         std::lock_guard<std::mutex> guard(lock);
+        read = 0;
         return std::exchange(log, {});
     }
 
@@ -205,6 +208,7 @@ struct EventRecord : Record {
 
     void begin() {
         log.clear();
+        read = 0;
         failures.clear();
         violations.clear();
         serials.clear();
