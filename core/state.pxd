@@ -166,6 +166,7 @@ cdef cppclass DeviceState:
     const Driver* driver
     void* context
     uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
+    uint64_t shared_room  # so many commands can be in flight on all queues together before any is full; 0: not known
     bint lost  # the device: whatever is asked of it is an error
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
@@ -206,6 +207,7 @@ cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
+cdef uint64_t in_flight_of_all(DeviceState* device) noexcept nogil  # commands not known to be done
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil

@@ -11,7 +11,9 @@ from cython.operator cimport dereference, preincrement
 
 from forebay.core.clock cimport release_clock
 from forebay.core.driver cimport DONE, Answer, Driver, Status
-from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
+from forebay.core.epochs cimport (
+    completed_epoch, is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
+)
 from forebay.core.marker cimport Marker, release_marker, retain_marker
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.uses cimport Point, copy_list
@@ -25,6 +27,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.driver = driver
     device.context = context
     device.keeps_gil_below = keeps_gil_below
+    device.shared_room = 0
     device.lost = False
     device.null_queue = NULL
     device.listed.store(NULL)
@@ -199,6 +202,16 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
         if owner == 0 or each.queue.owner == owner or each.queue.is_null:
             into.push_back(retain_queue_state(each.queue))
     device.registry_lock.unlock()
+
+
+cdef uint64_t in_flight_of_all(DeviceState* device) noexcept nogil:
+    cdef uint64_t found = 0
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        found += submitted_epoch(device.queues[i].epochs) - completed_epoch(device.queues[i].epochs)
+    device.registry_lock.unlock()
+    return found
 
 
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:

@@ -7,7 +7,7 @@ from forebay.core.driver cimport FOR_HOST, Status, Waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, release_marker
 from forebay.core.process cimport interrupted
-from forebay.core.state cimport DeviceState, QueueState, closed_gates
+from forebay.core.state cimport DeviceState, QueueState, closed_gates, in_flight_of_all
 from forebay.sync.points cimport take_marker
 
 cdef extern from *:
@@ -57,6 +57,9 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     return (
         host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
         and not is_host_thread
+        # To wait without need is to wait for ever where a host function waits for what this thread does next. Queues
+        # that share their room have little each where there are many, but most may have nothing in flight.
+        and in_flight_of_all(queue.device) + more >= queue.device.shared_room
     )
 
 

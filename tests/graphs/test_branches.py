@@ -171,6 +171,32 @@ def test_nodes_that_nothing_orders(device, make_queue, kernels, x, blocker):
 
 
 @pytest.mark.executes(run=False)
+def test_many_queues_that_are_idle_take_no_room(device, make_queue, kernels, x, blocker):
+    """Behind a host function that goes on only when they are submitted."""
+    _idle = [make_queue(blocking=False) for _ in range(700 if device.driver.shared_room else 100)]
+    queue, graph = make_queue(blocking=False), device.graph()
+    graph.add_host(blocker)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+
+    def submit():
+        for _ in range(2):
+            graph.launch(queue)
+        for _ in range(100):
+            queue.launch(kernels["advance"], 4, 16, x, 2)
+        blocker.go.set()
+
+    submitting = threading.Thread(target=submit)
+    submitting.start()
+    submitting.join(60)
+    seen = blocker.go.is_set()
+    blocker.go.set()
+    submitting.join()
+    queue.finish()
+    assert seen
+    assert (x.get() == steps(1, 1, *[2] * 100)).all()
+
+
+@pytest.mark.executes(run=False)
 def test_what_comes_after_waits_for_all_branches(device, make_queue, kernels, step, hold, x, y, blocker, value_of):
     """Also for those that no node joins: on the queue itself, on the null queue, and on one that waits."""
     queue, other = make_queue(), make_queue(blocking=False)

@@ -37,7 +37,9 @@ from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.drivers.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
-# connections (tried on an H100). One stream a channel more is counted than there are, for streams of other packages.
+# connections (tried on an H100). Half of it is divided among a channel's streams, which may use their part whatever
+# others do. A third is for whoever finds that all streams together have less than that in flight, as where there are
+# many and few are busy. The rest is for streams of other packages.
 ROOM = 1020
 ON_CUDA = 2  # DLPack's kDLCUDA
 
@@ -96,6 +98,7 @@ class CudaDevice(DriverDevice):
     timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
     reads_pageable_late = False
+    shared_room = ROOM // 3
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages = LANGUAGES
 
@@ -149,7 +152,7 @@ class CudaDevice(DriverDevice):
         return queue
 
     def _room(self) -> int:
-        return max(ROOM // (1 + -(-self.handle.streams // self.native.connections)), 1)
+        return max(ROOM // 2 // max(-(-self.handle.streams // self.native.connections), 1), 1)
 
     # -- memory
 

@@ -816,6 +816,28 @@ def test_copies_in_a_graph_take_room(device, kernels):
     assert queue.empty
 
 
+def test_many_streams_that_are_idle_take_no_room(device, kernels):
+    """Each stream has little of its channel then; but a host function may go on only when more is submitted behind it."""
+    idle = [device.queue(blocking=False) for _ in range(700)]
+    queue, x, go, graph = device.queue(blocking=False), device.empty(64, "u4"), threading.Event(), device.graph()
+    graph.add_host(lambda: go.wait(SECONDS))
+    graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+
+    def submit():
+        for _ in range(2):
+            graph.launch(queue)
+        for _ in range(100):
+            queue.launch(kernels["advance"], 4, 16, x, 1)
+
+    done = in_a_thread(submit)
+    in_time = done(SECONDS / 2)
+    go.set()
+    queue.finish()
+    assert in_time
+    for each in idle:
+        each.close()
+
+
 def test_groups_at_once_are_what_the_driver_says(device, kernels):
     """A grid whose groups wait for each other would never end with one more."""
     kernel = kernels["advance"]
