@@ -817,7 +817,7 @@ def test_copies_in_a_graph_take_room(device, kernels):
 
 
 def test_many_streams_that_are_idle_take_no_room(device, kernels):
-    """Each stream has little of its channel then; but a host function may go on only when more is submitted behind it."""
+    """Each has little of its channel then; but a host function may go on only when more is submitted behind it."""
     idle = [device.queue(blocking=False) for _ in range(700)]
     queue, x, go, graph = device.queue(blocking=False), device.empty(64, "u4"), threading.Event(), device.graph()
     graph.add_host(lambda: go.wait(SECONDS))
