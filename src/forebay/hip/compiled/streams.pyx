@@ -73,14 +73,14 @@ cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     return succeed()
 
 
-cdef Queue queue_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+cdef inline Queue queue_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
     """Return the queue of the stream that is the only argument; None when the definition has to look for it."""
     cdef PyObject* room[1]
     cdef PyObject* const* words = read(stream_names, 1, given, count, keywords, room)
     return queue_of(<object> words[0]) if words != NULL else None
 
 
-cdef Event event_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+cdef inline Event event_in(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
     """Return the event that is the only argument, likewise."""
     cdef PyObject* room[1]
     cdef PyObject* const* words = read(event_names, 1, given, count, keywords, room)
