@@ -59,6 +59,8 @@ OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
     "hipModuleLaunchKernel on hipStreamPerThread": ("forebay.hip", "launch_on", ("per-thread",)),
     "hipModuleLaunchKernel + hipEventRecord": ("forebay.hip", "record", (True,)),
     "the same + hipStreamWaitEvent + hipModuleLaunchKernel": ("forebay.hip", "wait", ()),
+    "hipEventQuery, done": ("forebay.hip", "query", ("event",)),
+    "hipStreamQuery, done": ("forebay.hip", "query", ("stream",)),
     "hipMallocAsync + hipFreeAsync": ("forebay.hip", "alloc", (4096,)),
     "hipMemcpyAsync up + synchronize": ("forebay.hip", "copy", ("up", 4096)),
     "hipMemcpyAsync down + synchronize": ("forebay.hip", "copy", ("down", 4096)),

@@ -52,6 +52,8 @@ SUBJECTS = (
     "hipModuleLaunchKernel on hipStreamPerThread",
     "hipModuleLaunchKernel + hipEventRecord",
     "the same + hipStreamWaitEvent + hipModuleLaunchKernel",
+    "hipEventQuery, done",
+    "hipStreamQuery, done",
     "hipMallocAsync + hipFreeAsync",
     "hipMemcpyAsync up + synchronize",
     "hipMemcpyAsync up, a part + synchronize",
