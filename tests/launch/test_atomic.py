@@ -1,5 +1,6 @@
 """Any thread may use any object: what a launch was decided from is looked at again when it is submitted."""
 
+import itertools
 import threading
 
 import numpy as np
@@ -127,10 +128,11 @@ def test_a_size_holds_when_the_launch_is_submitted(device):
         stop = threading.Event()
 
         def write():
-            turn = 0
-            while not stop.is_set():
-                queue.copy(counts, values[turn % len(values)])
-                turn += 1
+            for value in itertools.cycle(values):
+                queue.copy(counts, value)
+                # A launch measures again if somebody has written meanwhile: without a pause, for as long as they do.
+                if stop.wait(2e-4):
+                    break
 
         thread = threading.Thread(target=write)
         thread.start()
