@@ -133,6 +133,7 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused1, int 
 """
 
 
+@pytest.mark.needs("a compiler of HIP C++")
 def test_hiprtc(device):
     def check(call_result):
         err = call_result[0]
@@ -171,6 +172,7 @@ def test_hiprtc(device):
     check(hip.hiprtcDestroyProgram(prog))
 
 
+@pytest.mark.needs("a compiler of HIP C++")
 def test_hiprtc_as_hip_python_10_has_it(device):
     """Names, sources and options are str, and a call that has only a code may return it alone."""
 
@@ -206,6 +208,7 @@ def test_hiprtc_as_hip_python_10_has_it(device):
     check(hiprtc.hiprtcDestroyProgram(prog.createRef()))
 
 
+@pytest.mark.needs("a compiler of HIP C++")
 def test_a_tuner_of_kernels(device):
     """What such a program asks of a device, and how it compiles: a prelude, #line, and a template's instance."""
     props = hip.hipDeviceProp_t()
@@ -247,6 +250,7 @@ template <typename T> __global__ void add(T *c, const T *__restrict__ a, int n) 
 
 
 @pytest.mark.executes(run=False)
+@pytest.mark.needs("a compiler of HIP C++")
 def test_the_example_of_graphs(device, capsys):
     hip_graph.main()
     assert len(capsys.readouterr().out.splitlines()) == 4

@@ -173,6 +173,7 @@ extern "C" __global__ void maybe(int* out, int uses) {
 
 
 @pytest.mark.executes
+@pytest.mark.needs("a compiler of HIP C++")
 def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
     program, (stream,), memory = ok_rtc(hiprtc.hiprtcCreateProgram(ROOM, b"room", 0, None, None)), streams(1), ints()
     ok_rtc(hiprtc.hiprtcCompileProgram(program, 0, None))
