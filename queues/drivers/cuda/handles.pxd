@@ -44,7 +44,8 @@ cdef cppclass CuContext:
     void* fill
     atomic[uint32_t] streams  # that there are
     atomic[uint32_t] printing  # programs that call printf
-    atomic[uint32_t] unwritten  # whether one of these has ended since the driver last wrote what kernels had printed
+    atomic[uint32_t] ended_printing  # programs of these that have ended
+    atomic[uint32_t] written  # how many had ended before the driver last wrote what kernels had printed
     Lock lock  # guards all below
     vector[int32_t] reached  # devices whose memory this one uses
     vector[CuEvent*] idle[EVENT_KINDS]

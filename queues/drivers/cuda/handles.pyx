@@ -480,7 +480,7 @@ cdef void release_module(CuModule* module) noexcept nogil:
     if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     if module.prints:  # in this order, so that no wait takes it for ended and written
-        module.context.unwritten.store(1)
+        module.context.ended_printing.fetch_add(1)
         module.context.printing.fetch_sub(1)
     module.context.lock.lock()
     module.context.ended_modules.push_back(module.handle)

@@ -494,9 +494,11 @@ cdef void write_printed(void* context) noexcept nogil:
     it does so some time later, or not at all if the process ends.
     """
     cdef CuContext* on = <CuContext*> context
-    if on.printing.load() != 0 or on.unwritten.load() != 0:
-        on.unwritten.store(0)
+    cdef uint32_t ended
+    if on.printing.load() != 0 or on.ended_printing.load() != on.written.load():
+        ended = on.ended_printing.load()
         cuda.StreamSynchronize(on.memory_stream)
+        on.written.store(ended)  # afterwards, so that another thread's wait does not return before
 
 
 cdef inline bint is_lost(cuda_result_t error) noexcept nogil:
