@@ -97,8 +97,9 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool is_node = begins(name, "GraphAdd");
 
     // While another thread frees memory of cuMemAlloc, the driver lets these in only when running kernels have ended.
+    // Events are destroyed only if processes share them.
     static constexpr bool may_wait = begins(name, "Ipc") || function == CALL_MemAlloc_v2 || function == CALL_MemFree_v2
-        || function == CALL_StreamSynchronize;
+        || function == CALL_StreamSynchronize || function == CALL_EventDestroy_v2;
 
     static R call(A... args) {
         State& s = state();
@@ -107,8 +108,10 @@ template <int function, class R, class... A> struct Wrapper {
         bool dropped = false;
         Call seen = {};
         int64_t code = 0;
-        if constexpr (may_wait)
-            if (PyGILState_Check()) {
+        bool waits = may_wait;
+        if constexpr (function == CALL_EventCreate) waits = std::get<1>(all) & 4;  // CU_EVENT_INTERPROCESS
+        if constexpr (may_wait || function == CALL_EventCreate)
+            if (waits && PyGILState_Check()) {
                 std::lock_guard<std::mutex> guard(s.lock);
                 s.violate("cu" + std::string(name) + ": the interpreter is locked, and the call may wait");
             }
