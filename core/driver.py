@@ -342,8 +342,8 @@ class DriverDevice(ABC):
     function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks". A driver whose
     queues share their room says less with each that it makes: forebay asks again then."""
     shared_room: int = 0
-    """Where queues share their room: as long as fewer commands than this are in flight on all of them together, and on
-    each no more than `keeps_gil_below` besides, none is full. 0: they do not share it, or nobody knows."""
+    """Where queues share their room: so many commands more can be in flight, on one of them or divided among several,
+    while each has `keeps_gil_below`. 0: they do not share it, or nobody knows."""
     most_held: int | None = None
     """How many queues may be held by gates and host functions, or wait behind such, while all others get on; None:
     any number."""

@@ -5,7 +5,7 @@ be outstanding, and the null queue's list holds one while the queue is in it. So
 end the ordering that it stands for.
 """
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.deque cimport deque
 from libcpp.map cimport map, multimap
@@ -136,6 +136,8 @@ cdef cppclass QueueState:
     Clock* clock_before  # the clock at that epoch; owned
     deque[Marker*] marks  # of points before which nothing can be held up, by ascending epoch; owned
     deque[uint64_t] holds  # epochs of its gates and host functions, the oldest first, until they are known to be done
+    uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
+    uint64_t lent  # how many of these are lent; it is changed, as `room` is, under the registry's lock
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint listed
     bint settled  # in the list, where every later command of the null queue will find it
@@ -154,6 +156,17 @@ cdef cppclass QueueState:
     Marker* asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
 
 
+cdef cppclass Room:
+    """What queues of one of the driver's contexts share, beside the room that each one has. It lives as long as the
+    process, as the context does.
+    """
+    void* context
+    Lock lock  # guards what follows, and is taken after a queue's
+    int64_t left  # negative as long as queues have more in flight than they should, because there are more queues since
+    uint64_t each  # what each queue has, as the driver says
+    vector[QueueState*] borrowers
+
+
 cdef struct Registered:
     uint64_t queue_id
     QueueState* queue  # retained
@@ -165,8 +178,9 @@ cdef cppclass DeviceState:
     atomic[int32_t] references
     const Driver* driver
     void* context
-    uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
-    uint64_t shared_room  # so many commands can be in flight on all queues together before any is full; 0: not known
+    uint64_t keeps_gil_below  # each queue's room, as long as nothing is lent to it; guarded by the registry's lock
+    Room* room  # NULL where the driver's queues share none
+    uint32_t calls  # of the driver, at most, that each command is
     bint lost  # the device: whatever is asked of it is an error
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
@@ -207,7 +221,11 @@ cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
-cdef uint64_t in_flight_of_all(DeviceState* device) noexcept nogil  # commands not known to be done
+cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil
+cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
+cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil
+cdef void allot_again(Room* room) noexcept nogil
+cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil

@@ -17,6 +17,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Point
 from forebay.sync.finish cimport close_locked
 from forebay.sync.ordering cimport dissolve_list, unlist_idle
+from forebay.sync.room cimport give_back_room
 
 
 cdef void retire_queue(QueueState* queue) noexcept nogil:
@@ -60,6 +61,7 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
     cdef bint crowded = False
     cdef size_t i
     queue.lock.lock()
+    give_back_room(queue, 0)
     device.registry_lock.lock()
     unregister(device, queue.epochs.queue_id)
     counts = device.retired.find(queue.owner)

@@ -11,11 +11,12 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport Driver
-from forebay.core.state cimport Statistics, new_device_state
+from forebay.core.state cimport Statistics, divide_room, new_device_state
 from forebay.lifetimes.abandoned cimport abandon
 from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.queue cimport new_queue_of
 from forebay.sync.finish cimport close_queues, refuse_all
+from forebay.sync.room cimport join_room
 
 from forebay.queues.drivers import selection
 from forebay.queues.thread_queues import Entered
@@ -84,9 +85,10 @@ cdef Context new_context(object driver):
     context.entered = Entered()
     context.state = new_device_state(
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
-    context.state.shared_room = driver.shared_room
+    join_room(context.state, driver.shared_room)
     # Whoever shares it may want to time records.
     native, handle = driver.create_queue(0, True)
+    divide_room(context.state, driver.keeps_gil_below)
     context.native_null_queue = native
     context.null_queue = new_queue_of(context.state, native, handle, 0, True, True, True, False, 0)
     context.state.null_queue = context.null_queue

@@ -22,8 +22,8 @@ from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
-    note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
+    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, divide_room,
+    leave_to_parent, note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
 from forebay.events.event cimport new_event
 from forebay.events.ipc_event cimport new_ipc_event
@@ -424,7 +424,7 @@ cdef class Device:
         else:
             with finished_before_exit("queue()"):
                 native, handle = self.driver.create_queue(priority, timing)
-            self.state.keeps_gil_below = self.driver.keeps_gil_below
+            divide_room(self.state, self.driver.keeps_gil_below)
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):

@@ -16,7 +16,7 @@ from forebay.core.state cimport (
     release_queue_state, retain_queue_state
 )
 from forebay.sync.ordering cimport Order, begin_command, submit_waits
-from forebay.sync.points cimport carry_pending, take_marker
+from forebay.sync.points cimport ask_queue, carry_pending, take_marker
 from forebay.sync.room cimport await_event
 
 
@@ -54,15 +54,6 @@ cdef bint is_waited_for(QueueState* queue) noexcept nogil:
     return found
 
 
-cdef Status look(QueueState* queue, bint* done) noexcept nogil:
-    """Ask the driver whether everything submitted is done. The queue is locked and its driver has `poll`."""
-    cdef Status status = queue.driver.poll(queue.handle, done)
-    queue.found_busy = not done[0]
-    if done[0]:
-        note_reached(queue.epochs, submitted_epoch(queue.epochs), queue.clock)
-    return status
-
-
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
     """Lock the queue and submit all its waits. On failure the queue is not locked."""
     cdef Status status
@@ -92,7 +83,7 @@ cdef Status query_one(QueueState* queue, int* reached) noexcept nogil:
         if status == 0:
             done = is_empty(queue.epochs)
             if not done:
-                status = look(queue, &done)
+                status = ask_queue(queue, &done)
             queue.lock.unlock()
             reached[0] = done
         return status
@@ -206,7 +197,7 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     if asks == 0 and queue.driver.poll != NULL and not queue.found_busy:
         asks = 1
     for _ in range(asks):
-        status = look(queue, &done)
+        status = ask_queue(queue, &done)
         if status != 0 or done:
             queue.lock.unlock()
             return status

@@ -49,7 +49,7 @@ cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
     return (
         queue.barred == 0
         and not owes_null_wait(queue)
-        and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below
+        and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.room
     )
 
 

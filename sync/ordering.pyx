@@ -20,7 +20,7 @@ from forebay.core.state cimport (
 from forebay.sync.points cimport (
     add_pending, drop_pending, is_idle, keep_marker, mark_before_hold, take_marker, take_point
 )
-from forebay.sync.room cimport make_room, may_stay_full
+from forebay.sync.room cimport look_for_room, make_room, may_stay_full
 
 
 cdef void init_order(Order* order) noexcept nogil:
@@ -254,6 +254,10 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     While the queue may be full behind a host function, this waits for room, with no lock held.
     """
     cdef Status status = begin_at_once(queue, order)
+    if status == 0:
+        status = look_for_room(queue)
+        if status != 0:
+            abort_command(queue, order)
     while status == 0 and may_stay_full(queue, 0):
         abort_command(queue, order)
         status = make_room(queue, 0)

@@ -16,6 +16,8 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** mark
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
 cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
 cdef Status mark_before_hold(QueueState* queue) noexcept nogil
+cdef Status mark_the_way(QueueState* queue) noexcept nogil
+cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
 cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function
 cdef uint64_t first_hold(QueueState* queue) noexcept nogil
 cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil

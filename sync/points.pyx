@@ -8,11 +8,15 @@ from libc.stdint cimport uint64_t
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.clock cimport Clock, note_reached, release_clock, retain_clock
 from forebay.core.driver cimport DONE, FOR_HOST, Status, Waits, no_waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport QueueState, is_closed, submit_collected
+
+
+cdef enum:
+    WAYS = 32  # how often a full queue is asked while as many commands are submitted as it takes
 
 
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:
@@ -125,6 +129,15 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
     return 0
 
 
+cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
+    """Ask the driver whether everything submitted is done. The queue is locked and its driver has `poll`."""
+    cdef Status status = queue.driver.poll(queue.handle, done)
+    queue.found_busy = not done[0]
+    if done[0]:
+        note_reached(queue.epochs, submitted_epoch(queue.epochs), queue.clock)
+    return status
+
+
 # -- points: epochs that somebody may wait for later, without waiting for what comes after them
 
 
@@ -195,6 +208,31 @@ cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
     status = mark_early(queue, &marker)
     if status == 0:
         queue.marks.push_back(marker)
+    return status
+
+
+cdef Status mark_the_way(QueueState* queue) noexcept nogil:
+    """Where the queue may be full, ask how far it is, by a marker now and then. The queue is locked.
+
+    Whoever submits without ever waiting would otherwise never hear of it. A device that keeps up is then asked, and
+    given a marker, once for all that fits into a queue: the commands in between keep the GIL.
+    """
+    cdef uint64_t submitted = submitted_epoch(queue.epochs), marked
+    cdef Marker* marker = NULL
+    cdef Status status = 0
+    forget_done_marks(queue)
+    # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
+    if not queue.marks.empty() and submitted % (queue.room // WAYS) == 0:
+        if poll_marker(queue.marks.front()) == DONE:
+            forget_done_marks(queue)
+    marked = completed_epoch(queue.epochs) if queue.marks.empty() else queue.marks.back().epoch
+    if submitted - marked >= queue.room // 2:
+        status = mark_early(queue, &marker)
+        if status == 0:
+            if queue.marks.empty() or marker.epoch > queue.marks.back().epoch:
+                queue.marks.push_back(marker)
+            else:
+                release_marker(marker)
     return status
 
 

@@ -4,13 +4,18 @@ from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Status
 from forebay.core.marker cimport Marker
-from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.state cimport DeviceState, QueueState, Room
 
 
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
+cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil
+cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil  # the queue is locked
+cdef void collect_room(Room* room) noexcept nogil
+cdef Status look_for_room(QueueState* queue) noexcept nogil  # the queue is locked
 # `more`: how much room is taken with the next command, before anybody asks again
+cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
 cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command

@@ -1,14 +1,17 @@
 """Full queues: a driver's call may block as long as a host function runs, which may want the lock that is held then."""
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libcpp.atomic cimport atomic
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, Status, Waits
-from forebay.core.epochs cimport completed_epoch, submitted_epoch
+from forebay.core.epochs cimport Lock, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, release_marker
 from forebay.core.process cimport interrupted
-from forebay.core.state cimport DeviceState, QueueState, closed_gates, in_flight_of_all
-from forebay.sync.points cimport take_marker
+from forebay.core.state cimport (
+    DeviceState, QueueState, Room, allot_again, closed_gates, lend_room, release_queue_state, retain_queue_state
+)
+from forebay.sync.points cimport ask_queue, mark_the_way, take_marker
 
 cdef extern from *:
     """
@@ -19,7 +22,14 @@ cdef extern from *:
     bint is_host_thread "forebay::is_host_thread"
 
 
+cdef enum:
+    COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
+    WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
+
+
 cdef atomic[int32_t] host_functions
+cdef Lock rooms_lock
+cdef vector[Room*] rooms
 
 
 cdef void be_host_thread() noexcept nogil:
@@ -44,6 +54,102 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
     return queue.driver.room_of_host_function * (2 if queue.counts.graph_launches else 1)
 
 
+cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil:
+    """Let the queues of a new Device share what there is to share in the driver's context; 0: nothing."""
+    cdef Room* room
+    if shared == 0:
+        return
+    rooms_lock.lock()
+    for room in rooms:
+        if room.context == device.context:
+            device.room = room
+    if device.room == NULL:
+        device.room = new Room()
+        device.room.context = device.context
+        device.room.left = <int64_t> shared
+        device.room.each = device.keeps_gil_below
+        rooms.push_back(device.room)
+    rooms_lock.unlock()
+    device.room.lock.lock()
+    device.keeps_gil_below = device.room.each if device.room.left >= 0 else 1
+    device.room.lock.unlock()
+
+
+cdef bint borrow_room(QueueState* queue, uint64_t more) noexcept nogil:
+    cdef Room* room = queue.device.room
+    cdef bint borrowed
+    if room == NULL or queue.device.calls > 1:
+        return False
+    room.lock.lock()
+    borrowed = <int64_t> more <= room.left
+    if borrowed:
+        more = max(more, <uint64_t> room.left // 2)
+        room.left -= <int64_t> more
+        if queue.lent == 0:
+            room.borrowers.push_back(queue)
+        lend_room(queue, queue.lent + more)
+    room.lock.unlock()
+    return borrowed
+
+
+cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil:
+    """Give back what is lent to the queue, but for what so many commands need. The queue is locked."""
+    cdef Room* room = queue.device.room
+    cdef uint64_t used = 0
+    cdef size_t i
+    if queue.lent == 0:
+        return
+    room.lock.lock()
+    if in_flight > room.each:
+        used = min(in_flight - room.each, queue.lent)
+    room.left += <int64_t> (queue.lent - used)
+    lend_room(queue, used)
+    for i in range(room.borrowers.size() if used == 0 else 0):
+        if room.borrowers[i] == queue:
+            room.borrowers[i] = room.borrowers.back()
+            room.borrowers.pop_back()
+            break
+    room.lock.unlock()
+
+
+cdef void collect_room(Room* room) noexcept nogil:
+    """Have queues that need it no more give back what is lent to them. They are asked whether they are done, because
+    nobody else may ever do so; but none that another thread, or the caller, has locked.
+    """
+    cdef vector[QueueState*] borrowers
+    cdef QueueState* queue
+    cdef bint done
+    room.lock.lock()
+    for queue in room.borrowers:
+        borrowers.push_back(retain_queue_state(queue))
+    room.lock.unlock()
+    for queue in borrowers:
+        if queue.lock.try_lock():
+            if queue.driver.poll != NULL and not is_empty(queue.epochs):
+                ask_queue(queue, &done)  # what has failed is in flight
+            give_back_room(queue, submitted_epoch(queue.epochs) - completed_epoch(queue.epochs))
+            queue.lock.unlock()
+        release_queue_state(queue)
+    allot_again(room)
+
+
+cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil:
+    """Return whether the driver surely takes one command more, and beside it as much as `more`. The queue is locked."""
+    cdef uint64_t in_flight = submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
+    if in_flight == 0 or in_flight + more < queue.room:
+        return True
+    return borrow_room(queue, in_flight + more + 1 - queue.room)
+
+
+cdef Status look_for_room(QueueState* queue) noexcept nogil:
+    """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
+    if has_room(queue, 0):
+        return 0
+    if queue.device.room != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
+        collect_room(queue.device.room)
+    return mark_the_way(queue) if queue.room >= WORTH_MARKING else 0
+
+
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
@@ -51,15 +157,11 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     this queue waits for. The host thread never waits for room, because what it waits for could be the function that it
     is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
     """
-    cdef uint64_t in_flight = submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
-    if in_flight == 0 or in_flight + more < queue.device.keeps_gil_below:
+    if has_room(queue, more):
         return False
     return (
         host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
         and not is_host_thread
-        # To wait without need is to wait for ever where a host function waits for what this thread does next. Queues
-        # that share their room have little each where there are many, but most may have nothing in flight.
-        and in_flight_of_all(queue.device) + more >= queue.device.shared_room
     )
 
 
@@ -82,16 +184,21 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
     cdef Marker* marker = NULL
     cdef Status status
-    cdef bint full
+    cdef bint full, collected = queue.device.room == NULL
     while True:
         queue.lock.lock()
         status = 0
         full = may_stay_full(queue, more)
-        if full:
+        if full and collected:
             status = take_marker(queue, FOR_HOST, &marker)  # one command more, and all who wait here share it
         queue.lock.unlock()
         if not full or status != 0:
             return status
+        if not collected:
+            # To wait without need is to wait for ever where a host function waits for what this thread does next.
+            collect_room(queue.device.room)
+            collected = True
+            continue
         status = await_event(queue.device, marker)
         release_marker(marker)
         if status != 0:

@@ -363,7 +363,7 @@ cdef class ExecutableGraph:
             if (
                 is_ready_to_launch(state) and closed_gates(state.device) == 0
                 and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
-                < state.device.keeps_gil_below // 4
+                < state.room // 4
                 and is_still(&replay.sizes.moment, state.device)
                 and state.device.closings.load() == replay.closings
             ):

@@ -171,9 +171,13 @@ def test_nodes_that_nothing_orders(device, make_queue, kernels, x, blocker):
 
 
 @pytest.mark.executes(run=False)
-def test_many_queues_that_are_idle_take_no_room(device, make_queue, kernels, x, blocker):
+@pytest.mark.parametrize("asked", [True, False], ids=["never used", "never asked for"])
+def test_many_queues_that_are_idle_take_no_room(device, make_queue, kernels, x, y, blocker, asked):
     """Behind a host function that goes on only when they are submitted."""
-    _idle = [make_queue(blocking=False) for _ in range(700 if device.driver.shared_room else 100)]
+    idle = [make_queue(blocking=False) for _ in range(700 if device.driver.shared_room else 100)]
+    if not asked:
+        for each in idle:
+            each.launch(kernels["advance"], 4, 16, y, 1)
     queue, graph = make_queue(blocking=False), device.graph()
     graph.add_host(blocker)
     graph.add_kernel(kernels["advance"], 4, 16, x, 1)

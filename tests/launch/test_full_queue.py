@@ -241,6 +241,19 @@ def test_nobody_fills_a_queue_behind_a_host_function(small, which):
     assert seen.get()[0] == 7
 
 
+@pytest.mark.executes
+@pytest.mark.needs("OpenCL")
+def test_who_never_waits_has_the_queue_asked_now_and_then(small):
+    """Else it would count as full from some command on, though the device keeps up, and each launch take longer."""
+    queue, value, thrice = small.queue(blocking=False), small.zeros(1, "i4"), small.program(SOURCE)["thrice"]
+    small.finish()
+    for n in range(COMMANDS):
+        queue.launch(thrice, 1, 1, value, n)
+    assert COMMANDS // 65 - 1 <= queue.stats.markers_made <= COMMANDS // 32
+    queue.finish()
+    assert value.get()[0] == expected(0, range(COMMANDS))
+
+
 @pytest.mark.threads
 @pytest.mark.needs("OpenCL")
 def test_counters_are_read_while_a_call_blocks(device):

@@ -38,8 +38,8 @@ from forebay.queues.drivers.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
 # connections (tried on an H100). Half of it is divided among a channel's streams, which may use their part whatever
-# others do. A third is for whoever finds that all streams together have less than that in flight, as where there are
-# many and few are busy. The rest is for streams of other packages.
+# others do. A third is lent to whoever needs more, as where there are many and few are busy; all of that may be in one
+# channel. The rest is for streams of other packages.
 ROOM = 1020
 ON_CUDA = 2  # DLPack's kDLCUDA
 

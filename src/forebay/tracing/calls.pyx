@@ -17,7 +17,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, NOT_YET, TIMED, Answer, Driver, Status, no_waits
-from forebay.core.state cimport QueueState, registered_queues, release_queue_state
+from forebay.core.state cimport QueueState, count_calls, registered_queues, release_queue_state
 from forebay.queues.context cimport Context
 from forebay.queues.queue cimport Queue
 
@@ -263,8 +263,7 @@ cdef int note_timed(QueueState* state, object device) except -1:
     cdef uint64_t context = <uintptr_t> state.device.context
     cdef int slot = _tables.index(device.driver.table)
     cdef TimedQueue* entry
-    # Each command is up to four of the driver's then, and this is a number of those.
-    state.device.keeps_gil_below = max(<uint64_t> device.driver.keeps_gil_below // 4, 1)
+    count_calls(state.device, 4)
     if state.timing:
         with nogil:
             known.lock.lock()
@@ -278,7 +277,7 @@ cdef int note_timed(QueueState* state, object device) except -1:
 def keep_gil_as_before(device: Device) -> None:
     """End what `time_queue` has changed of the device."""
     cdef Context context = device._context
-    context.state.keeps_gil_below = device.driver.keeps_gil_below
+    count_calls(context.state, 1)
 
 
 def mark_time(table: int, queue: int, tries: int) -> tuple[int, int, int] | None:

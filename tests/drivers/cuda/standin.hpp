@@ -109,7 +109,7 @@ EXPORTED cuStreamCreateWithPriority(void **stream, uint32_t, int32_t) {
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
     *stream = new Queue();
-    driver().streams.insert(*stream);
+    driver().streams[*stream] = driver().streams_made++ % connections();
     return OK;
 }
 
@@ -127,7 +127,9 @@ EXPORTED cuStreamGetCtx(void *stream, void **handle) {
 }
 
 EXPORTED cuStreamQuery(void *stream) {
+    pause_if_asked();
     Entered entered;
+    driver().stream_queries++;
     Queue *queue = stream_of(stream);
     if (!queue) return refuse(INVALID_HANDLE);
     return !queue->last || queue->last->done ? OK : NOT_READY;

@@ -40,6 +40,7 @@ constexpr size_t HOST = size_t(64) << 30;  // what it pins at most
 constexpr size_t LARGE = 1 << 16;  // bytes of an allocation that is mapped
 constexpr size_t ALIGNMENT = 512;
 constexpr int32_t MOST_DEVICES = 2;
+constexpr size_t CHANNEL_ROOM = 1020;  // commands in flight, on all of its streams, behind which the driver blocks
 constexpr int32_t UNIT_ITEMS = 2048, UNIT_GROUPS = 32;  // of a multiprocessor at once
 constexpr int32_t SHARED_ROOM = 228 << 10;  // bytes of a multiprocessor, of which each group takes 1,024 for the driver
 
@@ -66,12 +67,15 @@ struct Driver {
     std::deque<HostCall> calls;  // of streams that have got there
     std::condition_variable changed;  // for the thread
     bool has_thread = false;
-    std::unordered_set<void *> streams, events, modules, functions, graphs, executables, nodes;
+    std::unordered_map<void *, size_t> streams;  // and their channels
+    std::unordered_set<void *> events, modules, functions, graphs, executables, nodes;
+    size_t streams_made = 0;
+    std::map<size_t, std::vector<Link>> channels;  // the commands of each one that may be in flight
     std::map<uint64_t, Block> blocks;
     std::map<std::pair<int32_t, uint64_t>, Import> imports;  // by process and its address
     size_t used = 0, pinned = 0;  // bytes
     uint64_t faults = 0;  // calls that were refused for what they were given
-    uint64_t queries = 0;  // of events
+    uint64_t queries = 0, stream_queries = 0;  // of events, of streams
 };
 
 inline Driver &driver() {
@@ -184,10 +188,27 @@ inline Queue *stream_of(void *handle) {
     return driver().streams.count(handle) ? static_cast<Queue *>(handle) : nullptr;
 }
 
+inline size_t connections() {
+    const char *chosen = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return chosen ? std::min(std::max(std::atoi(chosen), 1), 32) : 32;
+}
+
+// The driver would block in a full channel, which is wrong for who has locked the interpreter. Here nobody blocks.
+inline void take_room(Queue &queue) {
+    auto found = driver().streams.find(&queue);
+    if (found == driver().streams.end() || queue.last->done) return;
+    std::vector<Link> &taken = driver().channels[found->second];
+    if (taken.size() >= CHANNEL_ROOM)
+        taken.erase(std::remove_if(taken.begin(), taken.end(), [](Link &each) { return each->done; }), taken.end());
+    if (taken.size() >= CHANNEL_ROOM && PyGILState_Check()) driver().faults++;
+    taken.push_back(queue.last);
+}
+
 inline Result submit_to(Entered &entered, void *stream) {
     Queue *queue = stream_of(stream);
     if (!queue) return refuse(INVALID_HANDLE);
     submit(*queue, 0, nullptr, entered.wakes, nullptr, nullptr);
+    take_room(*queue);
     return OK;
 }
 
@@ -330,13 +351,22 @@ inline Result add(void **made, void *graph, void *const *after, size_t count, Fu
 
 // -- for the tests
 
-struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults, queries; };
+enum Pause : int32_t { NO_PAUSE, AT_NEXT, PAUSED };
+inline std::atomic<int32_t> query_pause{NO_PAUSE};  // of the next question whether a stream is done
+
+inline void pause_if_asked() {
+    int32_t expected = AT_NEXT;
+    if (query_pause.compare_exchange_strong(expected, PAUSED))
+        while (query_pause == PAUSED) std::this_thread::yield();
+}
+
+struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults, queries, stream_queries; };
 
 inline Counts counts() {
     Entered entered;
     Driver &d = driver();
     return {d.streams.size(), d.events.size(), d.modules.size(), d.graphs.size(), d.executables.size(),
-            d.blocks.size(), d.words.size(), d.faults, d.queries};
+            d.blocks.size(), d.words.size(), d.faults, d.queries, d.stream_queries};
 }
 
 }
