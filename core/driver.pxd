@@ -119,6 +119,7 @@ cdef struct Driver:
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
     bint finish_tells_old_failures  # also those of a queue's owner before: so a queue is not handed on
+    bint waits_read_queues  # a wait reads memory of the queue that signals the event, which must not end before
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync.room
     uint32_t room_of_recorded_copy  # likewise, of each copy in a recording that is replayed

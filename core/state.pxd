@@ -219,6 +219,7 @@ cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nog
 cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept nogil
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
+cdef bint all_are_idle(DeviceState* device) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil

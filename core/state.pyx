@@ -62,6 +62,24 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
         del device
 
 
+cdef bint all_are_idle(DeviceState* device) noexcept nogil:
+    """Return whether no queue has work that is not known to be done, nor is being given any."""
+    cdef QueueState* queue
+    cdef size_t i
+    cdef bint idle = True
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        queue = device.queues[i].queue
+        idle = (
+            idle and is_empty(queue.epochs) and not (queue.adopted and not is_closed(queue)) and queue.lock.try_lock()
+        )
+        if idle:
+            idle = is_empty(queue.epochs) and queue.pending.empty()
+            queue.lock.unlock()
+    device.registry_lock.unlock()
+    return idle
+
+
 cdef void forget_state(DeviceState* device) noexcept nogil:
     cdef size_t i
     states_lock.lock()

@@ -11,7 +11,7 @@ from forebay.core.epochs cimport retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueState, Retired, Statistics, add_statistics, forget_planned,
+    DeviceState, IdleQueue, QueueState, Retired, Statistics, add_statistics, all_are_idle, forget_planned,
     new_retired, note_planned, release_queue_state, retire, retire_plan, unregister
 )
 from forebay.core.uses cimport Point
@@ -155,9 +155,11 @@ cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQu
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):
-    """Release all idle queues but so many."""
+    """Release all idle queues but so many. Where others may still wait for them, a later call does."""
     cdef vector[IdleQueue] idle
     cdef size_t i, j
+    if device.driver.waits_read_queues and device.idle_queues.size() > kept and not all_are_idle(device):
+        return
     device.registry_lock.lock()
     while device.idle_queues.size() > kept:
         idle.push_back(device.idle_queues.back())

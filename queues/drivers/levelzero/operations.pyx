@@ -437,6 +437,7 @@ cdef void release_queue(void* queue) noexcept nogil:
 
 cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = True
+table.waits_read_queues = True
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
