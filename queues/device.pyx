@@ -41,7 +41,7 @@ from forebay.queues.memory.allocation cimport (
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
-from forebay.queues.queue cimport Queue, new_queue, new_queue_of
+from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
 from forebay.races.checker cimport begin_check, end_check, finished_device, made
 from forebay.races.lines cimport line_of_program
 from forebay.sync.finish cimport close_queues, finish_device
@@ -1147,12 +1147,6 @@ cdef class Device:
             message = f"{message}; the device is lost: {self._context.lost}"
         return DeviceLostError(message, call=call, code=code, name=name)
 
-    def _synchronized(self, queue: Queue) -> None:
-        """Do what follows after the host has waited for this queue."""
-        self.give_back_memory()
-        if self._host_errors.kept:
-            self._host_errors.raise_first(queue)
-
     def _wait_for_openings(self) -> None:
         """Block until no gate counts as closed that somebody has opened."""
         with nogil:
@@ -1165,6 +1159,18 @@ cdef class Device:
         self.pool.trim_after_wait()
         self._launch_memory.trim_after_wait()
         return 0
+
+
+cdef int synchronized(object of, object queue) except -1:
+    """Do what follows after the host has waited for this queue of the Device."""
+    cdef Device device = of
+    device.give_back_memory()
+    if device._host_errors.kept:
+        device._host_errors.raise_first(queue)
+    return 0
+
+
+connect_device(synchronized)
 
 
 cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:

@@ -16,6 +16,8 @@ cdef class Queue:
     cdef object reference  # a weak one to itself, which its events share: one of each event's own is dear to make
 
 
+# What follows after the host has waited for a queue: of the Device, which is not known here
+cdef void connect_device(int (*synchronized)(object device, object queue) except -1)
 # A Queue over this state. It takes over the owner's reference, except to a null queue, which belongs to the Context.
 cdef Queue new_queue(object device, QueueState* state, object native, object priority)
 cdef QueueState* new_queue_of(

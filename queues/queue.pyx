@@ -68,6 +68,14 @@ _ids = itertools.count(1)
 watchers: list[Callable[[Queue], None]] = []
 
 
+cdef int (*after_wait)(object device, object queue) except -1
+
+
+cdef void connect_device(int (*synchronized)(object device, object queue) except -1):
+    global after_wait
+    after_wait = synchronized
+
+
 cdef QueueState* new_queue_of(
     DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
@@ -527,7 +535,7 @@ cdef class Queue:
             finished(self, self.state)
         collect_queue(self.state)
         collect_device(self.state.device)
-        self.device._synchronized(self)
+        after_wait(self.device, self)
 
     async def finished(self) -> None:
         """Wait in an event loop of asyncio for everything submitted so far: ``await queue.finished()``.

@@ -89,7 +89,8 @@ cdef class ExecutableGraph:
     cdef tuple works  # the nodes' works, or their replacements
     cdef list latest  # the same, with those that were set since the last launch
     cdef bint stale  # there are such
-    cdef bint measures  # some work has scratch whose size is read from buffers
+    cdef bint have_scratch  # some work may have
+    cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
     cdef list spares  # other Replays, which take turns with that one when the works change
     cdef bint changes  # works were replaced, so recordings are made to be changed
@@ -146,13 +147,14 @@ cdef class ExecutableGraph:
         """Replace all works, and prepare them for launches. On an error nothing has changed."""
         cdef Queue null_queue = self.device.null_queue
         Accesses().add(works)
-        sizes = read_sizes(None, null_queue.state, works)
+        have_scratch = any([(<Work> work).has_scratch for work in works])
+        sizes = read_sizes(None, null_queue.state, works, have_scratch)
         replay = self.prepare(sizes)
         latest = list(works)
         _before = self.works, self.latest, self.replay
         self._check_open()
         self.works, self.latest, self.stale, self.replay = works, latest, False, replay
-        self.measures = any([(<Work> work).measures for work in works])
+        self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
     cdef tuple current(self):
@@ -211,7 +213,7 @@ cdef class ExecutableGraph:
         same = replay.works is works and not replay.one_by_one
         if same and replay.sizes.lasting and is_still(&replay.sizes.moment, queue.state.device):
             return replay
-        sizes = read_sizes(queue, queue.state, works)
+        sizes = read_sizes(queue, queue.state, works, self.have_scratch)
         _before = self.replay, replay.sizes
         if same and replay.works is works and has_room(replay, sizes):
             replay.sizes = sizes
@@ -581,6 +583,7 @@ cdef class ExecutableGraph:
         if self.closed:  # meanwhile, by another thread
             self._check_open()
         self.changes = True
+        self.have_scratch = self.have_scratch or work.has_scratch
         _before = self.latest[at]
         self.latest[at] = work
         self.stale = True

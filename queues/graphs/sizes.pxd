@@ -16,5 +16,5 @@ cdef class Sizes:
     cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
 
 
-cdef Sizes read_sizes(object queue, QueueState* state, tuple works)
+cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_scratch)
 cdef list works_with_scratch(object works)

@@ -35,8 +35,10 @@ cdef list works_with_scratch(object works):
     return found
 
 
-cdef Sizes read_sizes(object queue, QueueState* state, tuple works):
-    """Read the sizes. What is not known must be measured on `queue`, which blocks; for None it stays unknown."""
+cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_scratch):
+    """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None it
+    stays unknown.
+    """
     cdef Sizes sizes = Sizes.__new__(Sizes)
     cdef KernelWork work
     cdef Buffer buffer
@@ -45,7 +47,7 @@ cdef Sizes read_sizes(object queue, QueueState* state, tuple works):
     sizes.by_work = {}
     sizes.lasting = True
     sizes.moment.unseen_writes = state.device.unseen_writes.load()
-    launches = works_with_scratch(works)
+    launches = works_with_scratch(works) if have_scratch else []
     buffers = [buffer for work in launches for buffer in work.measured.values()]
     for buffer in buffers:  # first, so that a write from now on is noticed
         sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0

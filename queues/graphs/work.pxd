@@ -42,6 +42,7 @@ cdef class Work:
     cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
     cdef readonly tuple buffers
     cdef readonly tuple writes
+    cdef bint has_scratch
     cdef bint measures  # it has scratch whose size is read from buffers
     cdef object __weakref__
 

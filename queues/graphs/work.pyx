@@ -215,6 +215,7 @@ cdef KernelWork kernel_work(
     work.kind = "kernel"
     work.kernel = kernel
     work.scratch = kernel.scratch_sizes
+    work.has_scratch = bool(work.scratch)
     packed = resize_packed(&work.packed, kernel.packed_size)
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
@@ -365,6 +366,7 @@ def make_list(str kind, works: Iterable[Work]) -> ListWork:
     work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
     work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
     work.follows = any([each.follows for each in work.works])
+    work.has_scratch = any([each.has_scratch for each in work.works])
     work.measures = any([each.measures for each in work.works])
     return work
 
