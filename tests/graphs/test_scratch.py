@@ -61,6 +61,21 @@ def out(device):
     return buffer
 
 
+def test_a_node_that_gets_a_kernel_with_scratch(device, queue, own, rows, out):
+    """In a graph where no node had any."""
+    graph = device.graph()
+    node = graph.add_kernel(own["look"], 1, 1, rows, out)
+    executable = graph.instantiate()
+    executable.launch(queue)
+    executable.set_kernel(node, own["use"], 1, 1, rows, out, 16)
+    for value in (16, 300):
+        queue.fill(rows, value)
+        assert counted(device, "reductions", lambda: executable.launch(queue)) == 1
+        queue.finish()
+        if EXECUTES:
+            assert out.get()[:16].tolist() == list(range(value, value + 16))
+
+
 def counted(device, name, do):
     """How much a counter of the device rises."""
     before = getattr(device.stats, name)
