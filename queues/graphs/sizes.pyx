@@ -36,8 +36,8 @@ cdef list works_with_scratch(object works):
 
 
 cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_scratch):
-    """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None it
-    stays unknown.
+    """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None
+    it stays unknown.
     """
     cdef Sizes sizes = Sizes.__new__(Sizes)
     cdef KernelWork work

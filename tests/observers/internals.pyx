@@ -108,6 +108,16 @@ def nothing_is_listed(Queue queue not None):
     return queue.state.device.listed.load(memory_order_acquire) == NULL
 
 
+def is_wanted(Queue queue not None):
+    """Whether a thread waits for the queue's lock."""
+    return queue.state.lock.is_wanted()
+
+
+def room_of(Queue queue not None):
+    """How many commands in flight the queue surely takes: beside many others on CUDA few, and some that are lent."""
+    return queue.state.room
+
+
 @contextmanager
 def locked(Queue queue not None):
     """Keep the queue's lock until the block ends, which must not use the queue."""

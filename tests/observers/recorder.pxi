@@ -140,16 +140,6 @@ def violations():
     return [text.decode() for text in record().take_violations()]
 
 
-def is_wanted(Queue queue):
-    """Whether a thread waits for the queue's lock."""
-    return queue.state.lock.is_wanted()
-
-
-def room_of(Queue queue):
-    """How many commands in flight the queue surely takes."""
-    return queue.state.room
-
-
 def pause(name):
     """Let the next call of this name not return to its caller before `go_on`. OpenCL's observer alone does."""
     record().pause(NAMES.index(name))

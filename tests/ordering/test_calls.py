@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 import forebay as fb
+from tests.observers.internals import room_of
 
 
 @pytest.fixture
@@ -16,20 +17,27 @@ def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
+def without_filling(queue, most, commands=1):
+    """How often so many commands can follow each other, at most so often, before the queue has to be asked how far it
+    is: it is full, as far as is known.
+    """
+    return min(most, max((room_of(queue) - 4) // commands, 0))
+
+
 def test_steady_launches_make_one_call_and_nothing_else(device, kernels, buffer, calls):
     for queue in (device.null_queue, device.queue(), device.queue(blocking=False)):
         launch(queue, kernels, buffer)
         queue.finish()
         bound = kernels["advance"].bind(queue, 4, 16, buffer, 1)
         bound()
-        first, stats = len(calls), device.stats
-        for _ in range(100):
+        first, stats, turns = len(calls), device.stats, without_filling(queue, 100, 2)
+        for _ in range(turns):
             launch(queue, kernels, buffer)
             bound()
-        assert calls.names(first) == [calls.driver.LAUNCH] * 200
+        assert calls.names(first) == [calls.driver.LAUNCH] * 2 * turns
         assert {(call.event, call.waits) for call in calls.since(first)} == {(0, ())}
         made = device.stats - stats
-        assert (made.launches, made.events_made, made.markers_made, made.waits_made) == (200, 0, 0, 0)
+        assert (made.launches, made.events_made, made.markers_made, made.waits_made) == (2 * turns, 0, 0, 0)
         queue.finish()
 
 
@@ -39,13 +47,13 @@ def test_copies_between_buffers_and_pinned_memory_make_one_call_and_nothing_else
         for to, source in ((buffer, host), (host, buffer), (buffer, other)):
             queue.copy(to, source)
             queue.finish()
-            first, stats = len(calls), device.stats
-            for _ in range(100):
+            first, stats, turns = len(calls), device.stats, without_filling(queue, 100)
+            for _ in range(turns):
                 queue.copy(to, source)
-            assert calls.kinds(first) == {"command": 100}
+            assert calls.kinds(first) == {"command": turns}
             assert {(call.event, call.waits) for call in calls.since(first)} == {(0, ())}
             made = device.stats - stats
-            assert (made.copies, made.events_made, made.markers_made) == (100, 0, 0)
+            assert (made.copies, made.events_made, made.markers_made) == (turns, 0, 0)
             queue.finish()
 
 
@@ -53,11 +61,13 @@ def test_copies_of_pageable_memory_are_asked_for_together(device, buffer, calls,
     """One marker shows for many of them that their memory of the host may go."""
     queue, stats = device.queue(blocking=False), device.stats
     hold(queue)
-    for _ in range(160):
+    turns = without_filling(queue, 160)
+    for _ in range(turns):
         queue.copy(buffer, bytes(buffer.nbytes))
     made = device.stats - stats
-    assert (made.copies, made.markers_made) == (160, 1)
-    assert made.events_made == 1 + calls.count(calls.driver.HOLD)
+    assert made.copies == turns
+    assert made.markers_made == 1 or (turns < 160 and made.markers_made == 0)
+    assert made.events_made == made.markers_made + calls.count(calls.driver.HOLD)
 
 
 def test_two_integers_are_compared_and_nothing_is_gathered(device, kernels, buffer, calls, hold):

@@ -31,6 +31,7 @@ from tests.graphs.test_lanes import ancestors
 from tests.helpers import processes
 from tests.helpers.observer import observe
 from tests.observers import cuda as observer
+from tests.observers.internals import is_wanted
 from tests.ordering import failures, mixed, program
 from tests.ordering.happens_before import OrderError
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
@@ -901,7 +902,7 @@ CROWDED = """
 from tests.drivers.cuda import standing_in
 standing_in.begin()
 import forebay as fb
-from tests.observers.cuda import room_of
+from tests.observers.internals import room_of
 device = fb.Device("cuda")
 kernel, x = device.program("kernel void use(global int *x) {}")["use"], device.empty(64, "i4")
 held, other = device.queue(blocking=False), device.queue(blocking=False)
@@ -974,7 +975,7 @@ def test_a_finish_asks_no_more_when_another_thread_wants_the_queue(device, kerne
     finished = in_a_thread(queue.finish)
     assert until(standin.is_paused)
     launched = in_a_thread(lambda: queue.launch(kernels["advance"], 4, 16, x, 1))
-    assert until(lambda: observer.is_wanted(queue))
+    assert until(lambda: is_wanted(queue))
     before = standin.there_are()["stream_queries"]
     standin.go_on()
     assert launched(SECONDS)
