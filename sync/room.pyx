@@ -112,6 +112,11 @@ cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil:
     room.lock.unlock()
 
 
+cdef bint has_all(QueueState* queue) noexcept nogil:
+    """Return whether the driver has all that counts as submitted. The queue is locked."""
+    return queue.pending.empty() and (queue.step == NULL or queue.step.waiting == 0)
+
+
 cdef void collect_room(Room* room) noexcept nogil:
     """Have queues that need it no more give back what is lent to them. They are asked whether they are done, because
     nobody else may ever do so; but none that another thread, or the caller, has locked.
@@ -125,7 +130,7 @@ cdef void collect_room(Room* room) noexcept nogil:
     room.lock.unlock()
     for queue in borrowers:
         if queue.lock.try_lock():
-            if queue.driver.poll != NULL and not is_empty(queue.epochs):
+            if queue.driver.poll != NULL and not is_empty(queue.epochs) and has_all(queue):
                 ask_queue(queue, &done)  # what has failed is in flight
             give_back_room(queue, submitted_epoch(queue.epochs) - completed_epoch(queue.epochs))
             queue.lock.unlock()
