@@ -903,7 +903,6 @@ def test_who_is_asked_whether_it_needs_what_is_lent_may_have_more_than_the_drive
     """It is not done then, though the driver has nothing of it."""
     idle, x = [device.queue(blocking=False) for _ in range(700)], device.empty(64, "u4")
     room, held = device.driver.keeps_gil_below, device.queue(blocking=False)
-    gate = held._gate()
     asked, *others = idle[:20]
     step = asked.step()
     for _ in range(3):
@@ -911,18 +910,18 @@ def test_who_is_asked_whether_it_needs_what_is_lent_may_have_more_than_the_drive
             asked.launch(kernels["advance"], 4, 16, x, 1)
     for _ in range(10 * room):  # it borrows
         asked.launch(kernels["advance"], 4, 16, x, 1)
-    with contextlib.ExitStack() as stack:
-        if what == "a wait":
-            asked.wait(held)
-        else:
-            stack.enter_context(step)
-            asked.launch(kernels["advance"], 4, 16, x, 1)
-        for each in others:  # who finds nothing left has it asked
-            for _ in range(10 * room):
-                each.launch(kernels["advance"], 4, 16, x, 1)
-        assert not asked.empty
-    assert asked.query() is (what == "a step")
-    gate.open()
+    with held._gate():
+        with contextlib.ExitStack() as stack:
+            if what == "a wait":
+                asked.wait(held)
+            else:
+                stack.enter_context(step)
+                asked.launch(kernels["advance"], 4, 16, x, 1)
+            for each in others:  # who finds nothing left has it asked
+                for _ in range(10 * room):
+                    each.launch(kernels["advance"], 4, 16, x, 1)
+            assert not asked.empty
+        assert asked.query() is (what == "a step")
     device.finish()
     for each in idle:
         each.close()
