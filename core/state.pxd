@@ -163,6 +163,7 @@ cdef cppclass Room:
     void* context
     Lock lock  # guards what follows, and is taken after a queue's
     int64_t left  # negative as long as queues have more in flight than they should, because there are more queues since
+    uint64_t most_lent  # to one queue
     uint64_t each  # what each queue has, as the driver says
     vector[QueueState*] borrowers
 

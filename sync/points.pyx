@@ -222,7 +222,7 @@ cdef Status mark_the_way(QueueState* queue) noexcept nogil:
     cdef Status status = 0
     forget_done_marks(queue)
     # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
-    if not queue.marks.empty() and submitted % (queue.room // WAYS) == 0:
+    if not queue.marks.empty() and submitted % max(queue.room // WAYS, <uint64_t> 8) == 0:
         if poll_marker(queue.marks.front()) == DONE:
             forget_done_marks(queue)
     marked = completed_epoch(queue.epochs) if queue.marks.empty() else queue.marks.back().epoch

@@ -67,6 +67,7 @@ cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil:
         device.room = new Room()
         device.room.context = device.context
         device.room.left = <int64_t> shared
+        device.room.most_lent = shared * 3 // 4
         device.room.each = device.keeps_gil_below
         rooms.push_back(device.room)
     rooms_lock.unlock()
@@ -81,9 +82,9 @@ cdef bint borrow_room(QueueState* queue, uint64_t more) noexcept nogil:
     if room == NULL or queue.device.calls > 1:
         return False
     room.lock.lock()
-    borrowed = <int64_t> more <= room.left
+    borrowed = <int64_t> more <= room.left and queue.lent + more <= room.most_lent
     if borrowed:
-        more = max(more, <uint64_t> room.left // 2)
+        more = min(max(more, <uint64_t> room.left // 2), room.most_lent - queue.lent)
         room.left -= <int64_t> more
         if queue.lent == 0:
             room.borrowers.push_back(queue)

@@ -37,9 +37,10 @@ from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.drivers.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
-# connections (tried on an H100). Half of it is divided among a channel's streams, which may use their part whatever
-# others do. A third is lent to whoever needs more, as where there are many and few are busy; all of that may be in one
-# channel. The rest is for streams of other packages.
+# connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part
+# whatever others do. A third is lent to whoever needs more, as where there are many and few are busy; all of that may
+# be in one channel. The rest is for streams of other packages, and because the 27 host functions for which there is
+# room where graphs are launched are counted as 23 each.
 ROOM = 1020
 ON_CUDA = 2  # DLPack's kDLCUDA
 
@@ -152,7 +153,7 @@ class CudaDevice(DriverDevice):
         return queue
 
     def _room(self) -> int:
-        return max(ROOM // 2 // max(-(-self.handle.streams // self.native.connections), 1), 1)
+        return max(ROOM // 4 // max(-(-self.handle.streams // self.native.connections), 1), 1)
 
     # -- memory
 

@@ -858,17 +858,19 @@ def test_what_a_private_device_has_in_flight_takes_room(device, kernels):
     queue = device.queue(blocking=False)
     with fb.Device(device.name, private=True) as private:
         assert private.driver.keeps_gil_below < 30
-        other, y = private.queue(blocking=False), private.empty(64, "u4")
-        gate = other._gate()
-        for _ in range(500):
-            other.fill(y, 1)
+        other, y = [private.queue(blocking=False) for _ in range(2)], private.empty(64, "u4")
+        gates = [each._gate() for each in other]
+        for each in other:  # all that is to be lent
+            for _ in range(500):
+                each.fill(y, 1)
         queue.host(lambda: go.wait(SECONDS))
         submitted = queue.epoch
         done = in_a_thread(lambda: [queue.launch(kernels["advance"], 4, 16, x, 1) for _ in range(100)])
         in_time = done(1)
         submitted = queue.epoch - submitted
         go.set()
-        gate.open()
+        for gate in gates:
+            gate.open()
         assert done(SECONDS)
     queue.finish()
     assert not in_time
@@ -935,7 +937,7 @@ from tests.observers.internals import room_of
 device = fb.Device("cuda")
 kernel, x = device.program("kernel void use(global int *x) {}")["use"], device.empty(64, "i4")
 held, other = device.queue(blocking=False), device.queue(blocking=False)
-assert room_of(other) == device.driver.keeps_gil_below == 510
+assert room_of(other) == device.driver.keeps_gil_below == 255
 gate = held._gate()
 for _ in range(2000):
     held.launch(kernel, 4, 16, x)
@@ -945,8 +947,8 @@ gate.open()
 device.finish()
 for _ in range(100):
     other.launch(kernel, 4, 16, x)
-assert room_of(held) == room_of(more[0]) == device.driver.keeps_gil_below == 510 // 7
-assert room_of(other) > 510 // 7
+assert room_of(held) == room_of(more[0]) == device.driver.keeps_gil_below == 255 // 7
+assert room_of(other) > 255 // 7
 """
 
 
@@ -992,7 +994,7 @@ def test_whoever_never_waits_has_the_queue_asked_now_and_then(device, kernels):
         queue.launch(kernels["advance"], 4, 16, x, 1)
     asked = standin.there_are()["queries"] - before
     # How much it takes depends on how many other queues there are.
-    assert 4 <= queue.stats.markers_made <= asked + 1 <= 60
+    assert 4 <= queue.stats.markers_made <= asked + 1 <= 200
     queue.finish()
 
 
