@@ -18,10 +18,10 @@ def launch(queue, kernels, buffer, k=1):
 
 
 def without_filling(queue, most, commands=1):
-    """How often so many commands can follow each other, at most so often, before the queue has to be asked how far it
-    is: it is full, as far as is known.
+    """How often so many commands can follow each other, once at least and at most so often, before the queue has to be
+    asked how far it is: it is full, as far as is known. So few commands in flight are never marked.
     """
-    return min(most, max((room_of(queue) - 4) // commands, 0))
+    return min(most, max((room_of(queue) - 4) // commands, 1))
 
 
 def test_steady_launches_make_one_call_and_nothing_else(device, kernels, buffer, calls):
