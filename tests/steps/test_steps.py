@@ -457,4 +457,6 @@ def test_memory_that_takes_the_place_of_closed_memory(device, kernels, recording
             queue.finish()
             x.close()
             del x
-    assert len(seen) < 40  # some had the address of another
+        assert calls.count("zeMemFree") == 40
+    if len(seen) == 40:  # after some tests the driver takes another address each time
+        pytest.skip("no memory got the address of another")
