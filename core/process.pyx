@@ -126,8 +126,29 @@ cdef extern from *:
 
 ADVICE = "after a fork, which drivers do not survive: fork before devices are looked for, or start the child by spawn"
 
-cdef bint started = False  # drivers, by this process or one that it was forked from
-cdef bint forked = False
+cdef extern from *:
+    """
+    static int forebay_started = 0;
+    static int forebay_forked = 0;
+
+    #ifndef _WIN32
+    #include <pthread.h>
+
+    static void forebay_after_fork() { if (forebay_started) forebay_forked = 1; }
+    static int forebay_watch_forks() { return pthread_atfork(NULL, NULL, forebay_after_fork); }
+    #else
+    static int forebay_watch_forks() { return 0; }
+    #endif
+    """
+    bint started "forebay_started"  # drivers, by this process or one that it was forked from
+    bint forked "forebay_forked"
+    # Not by os.register_at_fork: before it calls anything in the child, CPython drops what other threads had for
+    # themselves (`threading.local`), and with that the last references to what is the parent's.
+    int watch_forks "forebay_watch_forks"()
+
+
+if watch_forks() != 0:
+    raise MemoryError("pthread_atfork")
 
 
 cdef bint is_forked() noexcept nogil:
@@ -154,11 +175,10 @@ def closed_error(thing: object) -> ClosedError:
 
 
 def _after_fork() -> None:
-    global forked, _changed, _unfinished
+    global _changed, _unfinished
     _changed = threading.Condition()  # no other thread goes on here
     _unfinished = 0
-    if started:
-        forked = True
+    if forked:
         skip_libraries_at_exit()
 
 

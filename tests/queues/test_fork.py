@@ -195,6 +195,41 @@ def test_nothing_of_a_parents_is_released_in_a_child(device):
     plays(device, EVERYTHING + "in_child(child)\ngate.open()\nstep.__exit__(None, None, None)\nworks()")
 
 
+def test_nothing_that_other_threads_had_is_released_in_a_child(device):
+    """CPython drops what they had for themselves before it calls anything that was registered for forks."""
+    plays(
+        device,
+        EVERYTHING
+        + """
+local, kept, end = threading.local(), threading.Event(), threading.Event()
+class Things:
+    pass
+used = {"add", "buffer", "device", "fb", "gate", "go", "queue", "really", "step"}  # by what the parent does after this
+things = Things()
+things.all = [globals().pop(name) for name in names if name not in used]
+dropped = weakref.ref(things)
+def keep():
+    local.things = globals().pop("things")
+    kept.set()
+    end.wait()
+thread = threading.Thread(target=keep, daemon=True)
+thread.start()
+kept.wait()
+with observe(device) as calls:
+    def child():
+        assert dropped() is None
+        assert not calls.names(), calls.names()
+    in_child(child)
+refs.clear()  # what the parent drops now is its own
+end.set()
+thread.join()
+gate.open()
+step.__exit__(None, None, None)
+works()
+""",
+    )
+
+
 def test_what_a_child_uses_of_its_parents_is_refused(device):
     plays(
         device,
