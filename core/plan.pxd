@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy
 from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Driver, Memory, Status
+from forebay.core.driver cimport Driver, Memory, Status, element_of
 from forebay.core.epochs cimport Epochs
 from forebay.core.uses cimport Uses
 
@@ -105,6 +105,15 @@ cdef void delete_plan(Plan* plan) noexcept nogil
 # Plans of a queue whose work is done go to the next owner of its driver's queue
 cdef void forget_queue(Plan* plan) noexcept nogil
 cdef void be_plan_of(Plan* plan, Epochs* queue) noexcept nogil
+cdef inline bint has_right_type(const Parameter* parameter, const char* value) noexcept nogil:
+    """Return whether memory has the elements that its parameter points to, as far as both are known."""
+    cdef uint64_t given
+    if parameter.element == 0:
+        return True
+    given = element_of((<const PackedPointer*> value).memory.kind)
+    return given == 0 or given == parameter.element
+
+
 cdef Status check_types(
     const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
 ) noexcept nogil

@@ -3,7 +3,7 @@
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
-from forebay.core.driver cimport WRONG_TYPE, Driver, Status, element_of
+from forebay.core.driver cimport WRONG_TYPE, Driver, Status
 from forebay.core.epochs cimport Epochs, release_epochs, retain_epochs
 from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
@@ -110,14 +110,11 @@ cdef Status check_types(
     const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
     """Return WRONG_TYPE, and the index of the argument, when memory has other elements than its parameter points to."""
-    cdef uint64_t given
     cdef size_t i
     for i in range(count):
-        if parameters[i].element != 0:
-            given = element_of((<const PackedPointer*> (packed + parameters[i].offset)).memory.kind)
-            if given != 0 and given != parameters[i].element:
-                failed_at[0] = <uint32_t> i
-                return WRONG_TYPE
+        if not has_right_type(&parameters[i], packed + parameters[i].offset):
+            failed_at[0] = <uint32_t> i
+            return WRONG_TYPE
     return 0
 
 

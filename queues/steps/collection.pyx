@@ -7,14 +7,15 @@ of steps. The short path of a launch never comes here: an open step bars it.
 
 cimport cython
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Geometry, Status
+from forebay.core.driver cimport WRONG_TYPE, Geometry, Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport (
-    LOCAL, POINTER, PackedPointer, Parameter, Plan, check_types, delete_plan, has_value, new_plan, take_value, uses_of
+    LOCAL, POINTER, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_value, new_plan, take_value,
+    uses_of
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -24,7 +25,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.steps.lane cimport Copy, Entry, Lane, delete_copy, submit
+from forebay.queues.steps.lane cimport ANY_FURTHER, Copy, Entry, Lane, delete_copy, submit
 from forebay.sync.ordering cimport count_command, owes_null_wait
 from forebay.sync.room cimport may_stay_full
 
@@ -96,7 +97,12 @@ cdef bint fits(const Entry* entry, const char* packed) noexcept nogil:
     return True
 
 
-cdef void take_arguments(QueueState* queue, Entry* entry, const char* packed) noexcept nogil:
+cdef Status take_arguments(
+    QueueState* queue, Entry* entry, const char* packed, uint32_t* failed_at
+) noexcept nogil:
+    """Let the entry have these arguments, up to the first of a wrong type. Those before it do no harm: the launch is
+    not collected, and the next one is compared with what is here.
+    """
     cdef const Parameter* parameter
     cdef uint32_t i
     for i in range(<uint32_t> entry.plan.parameters.size()):
@@ -104,10 +110,15 @@ cdef void take_arguments(QueueState* queue, Entry* entry, const char* packed) no
         if has_value(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width):
             queue.counts.arg_bytes_skipped += parameter.size
             continue
+        if not has_right_type(parameter, packed + parameter.offset):
+            failed_at[0] = i
+            return WRONG_TYPE
         queue.counts.arg_bytes_set += parameter.size
+        entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
         take_value(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width)
         if parameter.kind == POINTER:
             change_use(queue, entry, i, uses_of(<const PackedPointer*> (packed + parameter.offset)))
+    return 0
 
 
 cdef inline void note_writes(Entry* entry, Kernel kernel) noexcept:
@@ -149,13 +160,11 @@ cdef Collecting collect(
         if not fits(entry, packed):
             queue.lock.unlock()
             return TO_BE_RECORDED
-        status[0] = check_types(
-            entry.plan.parameters.data(), entry.plan.parameters.size(), packed, failed_at)
+        lane.versions[lane.at] += 1
+        status[0] = take_arguments(queue, entry, packed, failed_at)
         if status[0] != 0:
             queue.lock.unlock()
             return COLLECTED
-        take_arguments(queue, entry, packed)
-        lane.versions[lane.at] += 1
     if not has_groups(entry, geometry):
         entry.geometry = geometry[0]
         lane.versions[lane.at] += 1
@@ -226,7 +235,8 @@ cdef int submitted(
         entry = new Entry()
         entry.plan = plan
         entry.geometry = geometry[0]
-        entry.epoch = 0
+        entry.epoch = entry.changed = 0
+        entry.taken_by = NULL
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count, NULL)
         (<dict> lane.names)[kernel.id] = kernel.name, kernel.parameters

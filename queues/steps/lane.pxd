@@ -11,6 +11,10 @@ from forebay.core.state cimport OpenStep, QueueState
 from forebay.core.uses cimport Uses
 
 
+cdef enum:
+    ANY_FURTHER = 63  # the bit of `Entry.changed` for this parameter and all that follow
+
+
 cdef cppclass Entry:
     """A launch of the record, as it was last collected."""
     Plan* plan  # the lane's
@@ -18,13 +22,16 @@ cdef cppclass Entry:
     vector[char] values  # the packed arguments
     vector[Uses*] uses  # by parameter, as in a Plan; retained
     uint64_t epoch
+    # A bit for each parameter that changed since this run's recording took the arguments; only where there is one copy
+    uint64_t changed
+    const void* taken_by
 
 
 cdef cppclass Copy:
     """A recording of a run, and what it does now. It is changed only while it does not run."""
     void* recording  # owned
     vector[uint32_t] versions  # of its launches
-    vector[char] values  # their packed arguments, one after the other
+    vector[char] values  # their packed arguments, one after the other; empty where there is one copy
     vector[Uses*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
     vector[uint32_t] groups  # three for each
     uint64_t epoch  # of its last replay

@@ -14,7 +14,7 @@ from forebay.core.driver cimport (
 from forebay.core.clock cimport note_reached
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport poll_marker, release_marker
-from forebay.core.plan cimport POINTER, PackedPointer, Parameter, has_value, set_changed_arguments, take_value
+from forebay.core.plan cimport POINTER, VALUE, PackedPointer, Parameter, has_value, set_changed_arguments, take_value
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
@@ -191,8 +191,12 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noe
             previous = <uint32_t> (i - run.first) - 1
             status[0] = queue.driver.add_command(recording, &command, &previous, i > run.first)
         copy.versions.push_back(lane.versions[i])
-        copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
-        copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
+        if queue.driver.changes_spare_running:
+            entry.changed = 0
+            entry.taken_by = run
+        else:
+            copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
+            copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
         copy.groups.push_back(entry.geometry.groups[0])
         copy.groups.push_back(entry.geometry.groups[1])
         copy.groups.push_back(entry.geometry.groups[2])
@@ -231,6 +235,15 @@ cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
         release_uses(before)
 
 
+cdef inline void add_change(Lane* lane, const Entry* entry, uint32_t command, uint32_t index) noexcept nogil:
+    cdef const Parameter* parameter = &entry.plan.parameters[index]
+    cdef const char* value = entry.values.data() + parameter.offset
+    if parameter.kind == POINTER:
+        lane.changes.push_back(Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory))
+    elif parameter.kind == VALUE:
+        lane.changes.push_back(Change(CHANGED_VALUE, command, index, parameter.size, value))
+
+
 cdef void add_changes(
     Lane* lane, const Entry* entry, uint32_t command, char* known, Uses** uses
 ) noexcept nogil:
@@ -244,13 +257,21 @@ cdef void add_changes(
         parameter = &entry.plan.parameters[i]
         value = entry.values.data() + parameter.offset
         if not has_value(known + parameter.offset, value, parameter.width):
+            add_change(lane, entry, command, i)
             if parameter.kind == POINTER:
-                lane.changes.push_back(
-                    Change(CHANGED_POINTER, command, i, 0, &(<const PackedPointer*> value).memory))
                 take_use(&uses[i], entry.uses[i])
-            else:
-                lane.changes.push_back(Change(CHANGED_VALUE, command, i, parameter.size, value))
             take_value(known + parameter.offset, value, parameter.width)
+
+
+cdef void add_noted_changes(Lane* lane, Entry* entry, uint32_t command, const Run* run) noexcept nogil:
+    """List the arguments that changed since this run took them last, from the notes of `take_arguments`."""
+    cdef uint64_t noted = entry.changed if entry.taken_by == run else <uint64_t> -1
+    cdef uint32_t i
+    for i in range(<uint32_t> entry.plan.parameters.size()):
+        if noted >> min(i, <uint32_t> ANY_FURTHER) & 1:
+            add_change(lane, entry, command, i)
+    entry.changed = 0
+    entry.taken_by = run
 
 
 cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
@@ -262,7 +283,10 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
     for i in range(copy.versions.size()):
         entry = lane.entries[run.first + i]
         if copy.versions[i] != lane.versions[run.first + i]:
-            add_changes(lane, entry, <uint32_t> i, copy.values.data() + at, copy.uses.data() + used)
+            if queue.driver.changes_spare_running:
+                add_noted_changes(lane, entry, <uint32_t> i, run)
+            else:
+                add_changes(lane, entry, <uint32_t> i, copy.values.data() + at, copy.uses.data() + used)
             groups = copy.groups.data() + 3 * i
             if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
                 lane.changes.push_back(Change(CHANGED_GROUPS, <uint32_t> i, 0, 0, &entry.geometry.groups[0]))
