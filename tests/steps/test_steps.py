@@ -59,10 +59,10 @@ CHANGES = {
 }  # fmt: skip
 
 
-def run(device, kernels, body, stepped):
+def run(device, kernels, body, stepped, times=TIMES):
     queue, x, y = device.queue(), made(device), made(device)
     step = queue.step()
-    for i in range(TIMES):
+    for i in range(times):
         if stepped:
             with step:
                 body(queue, kernels, x, y, i)
@@ -129,6 +129,39 @@ def test_what_comes_between(device, kernels, what, every):
         queue.launch(kernels["advance"], 4, 16, x, 2)
 
     assert run(device, kernels, body, True) == run(device, kernels, body, False)
+
+
+def test_now_in_one_piece_and_now_in_two(device, kernels):
+    """A launch is in two recordings then, of which each misses what the other was changed to."""
+
+    def body(queue, kernels, x, y, i):
+        for k in range(6):
+            if k == 3 and i // 2 % 2:
+                queue.fill(y, i)
+            queue.launch(kernels["combine"], 4, 16, (x, y)[(i + k) % 2], (y, x)[i // 3 % 2], i // (k + 1))
+
+    assert run(device, kernels, body, True, 4 * TIMES) == run(device, kernels, body, False, 4 * TIMES)
+
+
+def test_more_parameters_than_are_noted_one_by_one(device):
+    """Each parameter beyond the 62nd changes without the others, and with them."""
+    count = 70
+    names = [f"a{i}" for i in range(count)]
+    program = device.program(
+        f"kernel void many(global uint *a, {', '.join(f'uint {name}' for name in names)})"
+        f" {{ a[get_global_id(0)] = a[get_global_id(0)] * 3 + {' + '.join(f'{i + 1} * a{i}' for i in range(count))}; }}"
+    )
+    numbers = [0] * count
+
+    def body(queue, kernels, x, y, i):
+        mine = list(numbers)
+        for at in range(60, 60 + i):
+            mine[at % count] = i
+        mine[(58 + i) % count] += 1
+        for _ in range(2):
+            queue.launch(kernels["many"], 4, 16, x, *mine)
+
+    assert run(device, program, body, True, 14) == run(device, program, body, False, 14)
 
 
 def test_a_bound_launch(device, kernels):
