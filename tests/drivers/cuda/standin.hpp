@@ -109,7 +109,7 @@ EXPORTED cuStreamCreateWithPriority(void **stream, uint32_t, int32_t) {
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
     *stream = new Queue();
-    driver().streams[*stream] = driver().streams_made++ % connections();
+    driver().streams[*stream] = {driver().streams_made++ % connections()};
     return OK;
 }
 
@@ -159,7 +159,11 @@ EXPORTED cuStreamWaitValue32_v2(void *stream, uint64_t address, uint32_t value, 
     order(before, held);
     order(closed, held);
     queue->last = held;
-    driver().words.push_back({(volatile uint32_t *) address, value, before, closed});
+    auto found = driver().streams.find(stream);
+    bool after_function = found != driver().streams.end() && std::exchange(found->second.has_function, false);
+    driver().words.push_back({(volatile uint32_t *) address, value, before, closed, after_function});
+    if (after_function)
+        take_room(*queue, found->second.has_graphs ? FUNCTION_ROOM_AMONG_GRAPHS : FUNCTION_ROOM, true);
     need_thread();
     return OK;
 }
@@ -174,6 +178,8 @@ EXPORTED cuLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
     order(queue->last, after);
     order(returned, after);
     queue->last = after;
+    auto found = driver().streams.find(stream);
+    if (found != driver().streams.end()) found->second.has_function = true;
     need_thread();
     return OK;
 }
@@ -315,6 +321,9 @@ EXPORTED cuGraphLaunch(void *executable, void *stream) {
     Event before{launched->last};
     void *waits[] = {&before};
     launched->last = submit(*queue, 1, waits, entered.wakes, nullptr, nullptr);
+    auto found = driver().streams.find(stream);
+    if (found != driver().streams.end()) found->second.has_graphs = true;
+    take_room(*queue);
     return OK;
 }
 

@@ -818,6 +818,29 @@ def test_copies_in_a_graph_take_room(device, kernels):
     assert queue.empty
 
 
+def test_host_functions_of_graphs_are_no_more_than_a_channel_takes(device, kernels):
+    """However much other queues lend. The driver's call would block with the queue locked, for which a function may
+    wait: so the launch waits first.
+    """
+    queue, x = device.queue(blocking=False), device.empty(64, "u4")
+    go, called = threading.Event(), []
+    with queue.capture() as graph:
+        queue.launch(kernels["advance"], 4, 16, x, 1)
+        queue.host(lambda: (go.wait(SECONDS), called.append(queue.query())))
+        queue.launch(kernels["advance"], 4, 16, x, 1)
+    thread = threading.Thread(target=lambda: [graph.launch(queue) for _ in range(60)])
+    thread.start()
+    before = -1
+    while thread.is_alive() and queue.epoch != before:  # until it waits
+        before = queue.epoch
+        time.sleep(0.05)
+    assert thread.is_alive()
+    go.set()
+    thread.join()
+    queue.finish()
+    assert len(called) == 60
+
+
 @pytest.mark.parametrize("used", ["never", "never asked for", "never asked for by a private Device"])
 def test_many_streams_that_are_idle_take_no_room(device, kernels, used):
     """Each has little of its channel then; but a host function may go on only when more is submitted behind it."""
