@@ -41,8 +41,8 @@ constexpr size_t HOST = size_t(64) << 30;  // what it pins at most
 constexpr size_t LARGE = 1 << 16;  // bytes of an allocation that is mapped
 constexpr size_t ALIGNMENT = 512;
 constexpr int32_t MOST_DEVICES = 2;
-// A channel has room for so many commands in flight, on all of its streams. The driver blocks behind 54 host functions,
-// or 27 where graphs are launched, too: measured on an H100, with a wait for a word after each, which is in this.
+// A channel has room for so many commands in flight, on all of its streams. A stream also blocks behind 54 host functions
+// of its own, or 27 where it launches graphs: docs/cuda.md. The wait for a word after each is in this.
 constexpr size_t CHANNEL_ROOM = 1020, FUNCTION_ROOM = 19, FUNCTION_ROOM_AMONG_GRAPHS = 38;
 constexpr int32_t UNIT_ITEMS = 2048, UNIT_GROUPS = 32;  // of a multiprocessor at once
 constexpr int32_t SHARED_ROOM = 228 << 10;  // bytes of a multiprocessor, of which each group takes 1,024 for the driver
@@ -64,7 +64,7 @@ struct GraphNode { Function *function; bool is_kernel; };
 struct Graph { std::vector<GraphNode *> nodes; };
 struct Executable { std::set<GraphNode *> nodes; Link last; };
 struct Stream { size_t channel; bool has_graphs = false, has_function = false; };  // a function: without its word yet
-struct Taken { Link command; size_t room; bool is_function; };
+struct Taken { Link command; Queue *stream; size_t room; bool is_function; };
 
 // Guarded by the model's lock, like the model.
 struct Driver {
@@ -212,18 +212,19 @@ inline void take_room(Queue &queue, size_t room = 1, bool is_function = false) {
     auto found = driver().streams.find(&queue);
     if (found == driver().streams.end() || queue.last->done) return;
     std::vector<Taken> &taken = driver().channels[found->second.channel];
-    size_t before = 0;
+    size_t own = 0;
     bool has_function = false;
     if (taken.size() * FUNCTION_ROOM_AMONG_GRAPHS >= CHANNEL_ROOM) {
         auto is_done = [](Taken &each) { return each.command->done; };
         taken.erase(std::remove_if(taken.begin(), taken.end(), is_done), taken.end());
         for (Taken &each : taken) {
-            before += each.room;
+            if (each.stream == &queue) own += each.room;
             has_function = has_function || each.is_function;
         }
     }
-    if (before >= CHANNEL_ROOM && (PyGILState_Check() || (has_function && !is_any_gate_closed()))) driver().faults++;
-    taken.push_back({queue.last, room, is_function});
+    bool blocks = std::max(own, taken.size()) >= CHANNEL_ROOM;
+    if (blocks && (PyGILState_Check() || (has_function && !is_any_gate_closed()))) driver().faults++;
+    taken.push_back({queue.last, &queue, room, is_function});
 }
 
 inline Result submit_to(Entered &entered, void *stream) {
