@@ -162,8 +162,10 @@ EXPORTED cuStreamWaitValue32_v2(void *stream, uint64_t address, uint32_t value, 
     auto found = driver().streams.find(stream);
     bool after_function = found != driver().streams.end() && std::exchange(found->second.has_function, false);
     driver().words.push_back({(volatile uint32_t *) address, value, before, closed, after_function});
-    if (after_function)
-        take_room(*queue, found->second.has_graphs ? FUNCTION_ROOM_AMONG_GRAPHS : FUNCTION_ROOM, true);
+    if (after_function) {
+        bool after_graph = std::exchange(found->second.has_graph, false);
+        take_room(*queue, after_graph ? FUNCTION_ROOM_AFTER_GRAPH : FUNCTION_ROOM, true);
+    }
     need_thread();
     return OK;
 }
@@ -322,7 +324,7 @@ EXPORTED cuGraphLaunch(void *executable, void *stream) {
     void *waits[] = {&before};
     launched->last = submit(*queue, 1, waits, entered.wakes, nullptr, nullptr);
     auto found = driver().streams.find(stream);
-    if (found != driver().streams.end()) found->second.has_graphs = true;
+    if (found != driver().streams.end()) found->second.has_graph = true;
     take_room(*queue);
     return OK;
 }

@@ -42,8 +42,8 @@ constexpr size_t LARGE = 1 << 16;  // bytes of an allocation that is mapped
 constexpr size_t ALIGNMENT = 512;
 constexpr int32_t MOST_DEVICES = 2;
 // A channel has room for so many commands in flight, on all of its streams. A stream also blocks behind 54 host functions
-// of its own, or 27 where it launches graphs: docs/cuda.md. The wait for a word after each is in this.
-constexpr size_t CHANNEL_ROOM = 1020, FUNCTION_ROOM = 19, FUNCTION_ROOM_AMONG_GRAPHS = 38;
+// of its own, or 27 with a graph between each two: docs/cuda.md. The wait for a word after each is in this.
+constexpr size_t CHANNEL_ROOM = 1020, FUNCTION_ROOM = 19, FUNCTION_ROOM_AFTER_GRAPH = 38;
 constexpr int32_t UNIT_ITEMS = 2048, UNIT_GROUPS = 32;  // of a multiprocessor at once
 constexpr int32_t SHARED_ROOM = 228 << 10;  // bytes of a multiprocessor, of which each group takes 1,024 for the driver
 
@@ -63,7 +63,11 @@ struct HostCall { void (*function)(void *); void *data; Link returned; };
 struct GraphNode { Function *function; bool is_kernel; };
 struct Graph { std::vector<GraphNode *> nodes; };
 struct Executable { std::set<GraphNode *> nodes; Link last; };
-struct Stream { size_t channel; bool has_graphs = false, has_function = false; };  // a function: without its word yet
+struct Stream {
+    size_t channel;
+    bool has_graph = false;  // launched since the last host function
+    bool has_function = false;  // of which the word is to come
+};
 struct Taken { Link command; Queue *stream; size_t room; bool is_function; };
 
 // Guarded by the model's lock, like the model.
@@ -214,7 +218,7 @@ inline void take_room(Queue &queue, size_t room = 1, bool is_function = false) {
     std::vector<Taken> &taken = driver().channels[found->second.channel];
     size_t own = 0;
     bool has_function = false;
-    if (taken.size() * FUNCTION_ROOM_AMONG_GRAPHS >= CHANNEL_ROOM) {
+    if (taken.size() * FUNCTION_ROOM_AFTER_GRAPH >= CHANNEL_ROOM) {
         auto is_done = [](Taken &each) { return each.command->done; };
         taken.erase(std::remove_if(taken.begin(), taken.end(), is_done), taken.end());
         for (Taken &each : taken) {
