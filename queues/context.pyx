@@ -7,10 +7,12 @@ is one null stream, which is ordered against the blocking queues of both.
 from typing import TYPE_CHECKING
 
 cimport cython
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport Driver
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport Statistics, divide_room, new_device_state
 from forebay.lifetimes.abandoned cimport abandon
 from forebay.lifetimes.queue_ends cimport retire_queue
@@ -40,6 +42,9 @@ cdef class Context:
     lost: str | None
 
     def __dealloc__(self):
+        if is_forked():
+            Py_INCREF(self.driver)  # it is the parent's, and all that is left of its work
+            return
         if self.null_queue != NULL:
             retire_queue(self.null_queue)
         if self.state != NULL:

@@ -298,11 +298,11 @@ cdef class Device:
 
     def __del__(self) -> None:
         # Nobody can use the Device any more. Nothing here may block, and outstanding work goes on.
-        if self.state != NULL and not self.closed:
+        if self.state != NULL and not self.closed and not is_forked():
             self._disband()
 
     def __dealloc__(self):
-        if self.state != NULL:
+        if self.state != NULL and not is_forked():  # else another thread may have had the lock
             self.state.registry_lock.lock()
             self.state.retired.erase(self.number)
             self.state.registry_lock.unlock()

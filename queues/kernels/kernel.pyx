@@ -5,6 +5,7 @@ import math
 from typing import TYPE_CHECKING
 
 cimport cython
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libcpp.atomic cimport memory_order_relaxed
@@ -12,6 +13,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Reshape
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.lifetimes.retired cimport retire_after
 
@@ -151,6 +153,9 @@ cdef class Kernel:
         if self.id:
             ended.push_back(self.id)
         if self.state != NULL:
+            if is_forked():
+                Py_INCREF(self.native)  # it is the parent's, as the state is
+                return
             if not self.closed:
                 self._forget_plans()
                 retire_after(self.state, self.native, NULL, 0)

@@ -171,6 +171,13 @@ for of, each in ((other, ended), (queue, step)):
         each.__exit__(None, None, None)
 late, result = other.record(), queue.launch(program["one"], 1, 1, result="i4")
 lent.close()
+apart, closed = fb.Device(private=True), fb.Device(private=True)
+for one in (apart, closed):
+    of = one.queue()
+    of.fill(one.empty(10, "i4"), 1)
+    one.finish()
+closed.close()
+del one, of
 if hasattr(device.driver, "_fill_by_kernel"):  # as on devices whose memory is addresses alone
     device.driver._fill_by_kernel()
 # programs of pyopencl are released by calls of its own, which nobody here can see
@@ -193,6 +200,21 @@ def child():
 
 def test_nothing_of_a_parents_is_released_in_a_child(device):
     plays(device, EVERYTHING + "in_child(child)\ngate.open()\nstep.__exit__(None, None, None)\nworks()")
+
+
+def test_nothing_of_an_idle_parent_is_released_in_a_child(device):
+    """What is done could be given back at once, and queues that ended could go."""
+    plays(
+        device,
+        EVERYTHING
+        + """
+gate.open()
+step.__exit__(None, None, None)
+device.finish()
+in_child(child)
+works()
+""",
+    )
 
 
 def test_nothing_that_other_threads_had_is_released_in_a_child(device):
