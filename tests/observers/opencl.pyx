@@ -27,7 +27,6 @@ NAMES = calls.CALL_NAMES
 KINDS = {
     "clEnqueueMarkerWithWaitList": "marker",
     "clEnqueueBarrierWithWaitList": "barrier",
-    "clFinish": "finish",
     "clWaitForEvents": "wait",
     "clGetEventInfo": "query",
     "clCreateUserEvent": "gate",
@@ -50,8 +49,7 @@ HOLD = "clEnqueueBarrierWithWaitList"  # the call by which a gate holds the queu
 HOST_FUNCTION = "clSetEventCallback"
 ARGUMENT = "clSetKernelArg"
 REPLAY = None  # a graph is replayed by a loop over its commands
-FINISH = "clFinish"
-WAIT = "clWaitForEvents"
+FINISH = WAIT = "clWaitForEvents"  # for a marker
 QUERY = "clGetEventInfo"
 GATE = ("clCreateUserEvent",)
 FLUSH = "clFlush"

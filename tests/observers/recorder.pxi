@@ -30,6 +30,7 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         void forgive()
         vector[string] take_violations()
         void pause(int function)
+        void pause_at(int function)
         void wait_until_paused()
         void go_on()
 
@@ -141,7 +142,7 @@ def violations():
 
 
 def pause(name):
-    """Let the next call of this name not return to its caller before `go_on`. OpenCL's observer alone does."""
+    """Let the next call of this name not return to its caller before `go_on`. Those of OpenCL, and a finish of SYCL, do."""
     record().pause(NAMES.index(name))
 
 

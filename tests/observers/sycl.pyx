@@ -269,6 +269,7 @@ cdef Status see_finish(void* queue) noexcept nogil:
     enter(False, -1, True)
     status = real.finish(queue)
     leave()
+    record().pause_at(FINISH_QUEUE)
     if status == 0:
         note(FINISH_QUEUE, <uintptr_t> (<SyclQueue*> queue).queue, 0, nothing, 0, 0)
     return status

@@ -11,7 +11,7 @@ from forebay.core.driver cimport (
 from forebay.queues.drivers.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
-    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventInfo,
+    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Flush, CALL_GetEventInfo,
     CALL_GetEventProfilingInfo, CALL_RetainEvent, CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer,
     CALL_SetKernelExecInfo, CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
 )
@@ -188,10 +188,6 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     return outcome(CALL_SetUserEventStatus, cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE))
 
 
-cdef Status finish(void* queue) noexcept nogil:
-    return outcome(CALL_Finish, cl.Finish(queue))
-
-
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
 
@@ -263,7 +259,6 @@ table.marker = marker
 table.barrier = barrier
 table.hold = hold
 table.open_gate = open_gate
-table.finish = finish
 table.wait_events = wait_events
 table.event_status = event_status
 table.elapsed = elapsed
