@@ -142,7 +142,7 @@ def violations():
 
 
 def pause(name):
-    """Let the next call of this name not return to its caller before `go_on`. Those of OpenCL, and a finish of SYCL, do."""
+    """Let the next call of this name not return to its caller before `go_on`. OpenCL's do, and finishes of SYCL."""
     record().pause(NAMES.index(name))
 
 
