@@ -41,6 +41,7 @@ def warm(step, queue, advance, x, ks=range(LAUNCHES)):
 def test_nothing_changed_is_one_call(calls, queue, advance, x, one_call):
     step = queue.step()
     warm(step, queue, advance, x)
+    markers = queue.stats.markers_made
     for _ in range(5):
         first = len(calls)
         with step:
@@ -51,7 +52,7 @@ def test_nothing_changed_is_one_call(calls, queue, advance, x, one_call):
             assert calls.names(first) == [calls.driver.REPLAY]
         else:
             assert commands(calls, queue, first) == [calls.driver.LAUNCH] * LAUNCHES
-    assert queue.stats.markers_made == 0
+    assert queue.stats.markers_made == markers
 
 
 @pytest.mark.skipif(RECORDINGS[-1] != "clones", reason="those of the driver are seen by its calls")
