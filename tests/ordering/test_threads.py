@@ -3,7 +3,6 @@
 import contextlib
 import faulthandler
 import functools
-import itertools
 import sys
 import threading
 import time
@@ -151,13 +150,17 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really
     start = queue.epoch
     running = threading.Event()
     running.set()
-    checked = itertools.count()
+    looked = threading.Event()
+    launched = 0
     value = np.zeros(1, "u4")
 
     def submit():
+        nonlocal launched
         try:
-            for _ in range(n):
+            # All of them can fit into this thread's first turn. Not without end: SYCL's finish may never catch up.
+            while launched < n or (not looked.is_set() and launched < 50 * n):
                 queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+                launched += 1
         finally:
             running.clear()
 
@@ -167,36 +170,41 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really
         return int(value[0])
 
     def look():
-        while running.is_set():
-            submitted = queue.epoch
-            if how == "finish":
-                queue.finish()
-                assert queue.completed >= submitted
-            elif how == "query":
-                queue.query()
-            elif how == "event":
-                queue.record().wait()
-                assert queue.completed >= submitted
-            elif how == "device":
-                device.finish()
-                assert queue.completed >= submitted
-            elif how == "finish of another":
-                other.wait(queue)
-                other.finish()
-                assert queue.completed >= submitted
-            submitted, empty, completed = queue.epoch, queue.empty, queue.completed
-            done = ran()
-            assert done >= completed - start or not really
-            if empty:
-                assert done >= submitted - start or not really
-            next(checked)
+        try:
+            while running.is_set():
+                look_once()
+                looked.set()
+        finally:
+            looked.set()
+
+    def look_once():
+        submitted = queue.epoch
+        if how == "finish":
+            queue.finish()
+            assert queue.completed >= submitted
+        elif how == "query":
+            queue.query()
+        elif how == "event":
+            queue.record().wait()
+            assert queue.completed >= submitted
+        elif how == "device":
+            device.finish()
+            assert queue.completed >= submitted
+        elif how == "finish of another":
+            other.wait(queue)
+            other.finish()
+            assert queue.completed >= submitted
+        submitted, empty, completed = queue.epoch, queue.empty, queue.completed
+        done = ran()
+        assert done >= completed - start or not really
+        if empty:
+            assert done >= submitted - start or not really
 
     together(submit, look)
     queue.finish()
-    assert n == queue.completed - start == queue.epoch - start
-    assert ran() == n or not really
+    assert launched == queue.completed - start == queue.epoch - start
+    assert ran() == launched or not really
     assert queue.empty
-    assert next(checked) > 0
 
 
 @pytest.mark.parametrize("how", ["finish", "event", "device", "null"])
