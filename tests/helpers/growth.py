@@ -4,7 +4,7 @@ import ctypes
 import statistics
 import sys
 import time
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -74,5 +74,13 @@ def growth(turn, is_done):
 
 
 def _of_half(highest):
+    """What a part adds, by neighbours, which single places where it grows do not move; and by all pairs of parts, which
+    move little with what the device happens to have outstanding. What is kept of each turn is in both.
+    """
     half = PARTS // 2
-    return half * statistics.median(after - before for before, after in pairwise(highest[half - 1 :]))
+    parts = list(enumerate(highest))[half - 1 :]
+    neighbours, pairs = (
+        statistics.median((after - before) / (j - i) for (i, before), (j, after) in two)
+        for two in (pairwise(parts), combinations(parts, 2))
+    )
+    return half * min(neighbours, pairs)
