@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import functools
+import itertools
 import sys
 import threading
 import time
@@ -150,7 +151,7 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really
     start = queue.epoch
     running = threading.Event()
     running.set()
-    looked = threading.Event()
+    looked, looks = threading.Event(), itertools.count()
     launched = 0
     value = np.zeros(1, "u4")
 
@@ -173,6 +174,7 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really
         try:
             while running.is_set():
                 look_once()
+                next(looks)
                 looked.set()
         finally:
             looked.set()
@@ -205,6 +207,7 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really
     assert launched == queue.completed - start == queue.epoch - start
     assert ran() == launched or not really
     assert queue.empty
+    assert next(looks) > 0
 
 
 @pytest.mark.parametrize("how", ["finish", "event", "device", "null"])

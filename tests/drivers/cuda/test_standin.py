@@ -833,7 +833,7 @@ def test_host_functions_of_graphs_are_no_more_than_a_channel_takes(device, kerne
     before = -1
     while thread.is_alive() and queue.epoch != before:  # until it waits
         before = queue.epoch
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells that a thread waits for room; too early, and the test shows less
     assert thread.is_alive()
     go.set()
     thread.join()
