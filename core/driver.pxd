@@ -118,7 +118,7 @@ cdef struct Driver:
     # -- properties
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
-    bint finish_tells_old_failures  # also those of a queue's owner before: so a queue is not handed on
+    bint waits_tell_old_failures  # also those of a queue's owner before: so a queue is not handed on
     bint waits_read_queues  # a wait reads memory of the queue that signals the event, which must not end before
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync.room
@@ -174,8 +174,6 @@ cdef struct Driver:
     # -- the host's side
     # Ask whether everything submitted is done. Never blocks; the queue is locked. NULL: only a marker can answer that.
     Status (*poll)(void* queue, bint* done) noexcept nogil
-    # Blocks, while others may submit. NULL: the driver forbids that, and forebay waits for a marker instead.
-    Status (*finish)(void* queue) noexcept nogil
     # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
     # timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil

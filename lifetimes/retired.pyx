@@ -29,7 +29,6 @@ from forebay.core.state cimport (
 )
 from forebay.core.uses cimport Point, release_points
 from forebay.lifetimes.queue_ends cimport drain_orphans
-from forebay.sync.finish cimport is_waited_for
 from forebay.sync.points cimport mark_alone, take_point
 
 ctypedef pair[uint64_t, Retired*] Waiting
@@ -207,9 +206,6 @@ cdef void sort_in(DeviceState* device, Retired* what, vector[Retired*]& done) no
             queue.draining = True
             device.draining.push_back(queue)
             device.registry_lock.unlock()
-        return
-    if what.queue != NULL and is_waited_for(what.queue):
-        retire(device, what)  # the next collection looks again
         return
     done.push_back(what)
 

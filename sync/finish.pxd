@@ -8,8 +8,6 @@ from forebay.core.marker cimport Marker
 from forebay.core.state cimport DeviceState, QueueState
 
 
-# Whether a thread is inside the driver with this queue and no lock: it must not end before
-cdef bint is_waited_for(QueueState* queue) noexcept nogil
 cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil
 cdef Status finish_queue(QueueState* queue) noexcept nogil
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue

@@ -6,9 +6,8 @@ No lock is held while the host waits, because a host function that the queue wai
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport clock_is_done, note_reached
-from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
-from forebay.core.epochs cimport Lock, advance_submitted, completed_epoch, is_empty, submitted_epoch
+from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, Answer, Status, Waits
+from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
@@ -18,40 +17,6 @@ from forebay.core.state cimport (
 from forebay.sync.ordering cimport Order, begin_command, submit_waits
 from forebay.sync.points cimport ask_queue, carry_pending, take_marker
 from forebay.sync.room cimport await_event
-
-
-cdef Lock waiting_lock
-cdef vector[QueueState*] waited_for  # an entry for each thread that is inside the driver's finish
-
-
-cdef void enter_wait(QueueState* queue) noexcept nogil:
-    """Keep the driver's queue: its Queue may be dropped meanwhile, and its work may be known to be done before the
-    driver returns. The queue is locked.
-    """
-    waiting_lock.lock()
-    waited_for.push_back(queue)
-    waiting_lock.unlock()
-
-
-cdef void leave_wait(QueueState* queue) noexcept nogil:
-    cdef size_t i
-    waiting_lock.lock()
-    for i in range(waited_for.size()):
-        if waited_for[i] == queue:
-            waited_for[i] = waited_for.back()
-            waited_for.pop_back()
-            break
-    waiting_lock.unlock()
-
-
-cdef bint is_waited_for(QueueState* queue) noexcept nogil:
-    cdef bint found = False
-    cdef size_t i
-    waiting_lock.lock()
-    for i in range(waited_for.size()):
-        found = found or waited_for[i] == queue
-    waiting_lock.unlock()
-    return found
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
@@ -184,7 +149,6 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     cdef Marker* marker = NULL
     cdef bint done = False
     cdef uint32_t asks = queue.driver.asks_of_finish
-    cdef Answer reached
     status = lock_with_waits(queue)
     if status != 0:
         return status
@@ -203,33 +167,11 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
             return status
         if queue.lock.is_wanted():  # who submits more must come after the marker
             break
-    if queue.driver.finish == NULL:
-        status = take_marker(queue, FOR_HOST, &marker)
-        queue.lock.unlock()
-        if status == 0:
-            status = await_event(queue.device, marker)
-            release_marker(marker)
-        return status
-    if not clock_is_done(queue.clock):
-        # A finish may not tell whether a wait failed, and then the other queues may still be at work. A marker does.
-        status = take_marker(queue, FOR_HOST, &marker)
-    if status == 0:
-        enter_wait(queue)
+    status = take_marker(queue, FOR_HOST, &marker)
     queue.lock.unlock()
     if status == 0:
-        status = queue.driver.finish(queue.handle)
-        leave_wait(queue)
-    if marker != NULL:
-        if status == 0 and marker.event != NULL:
-            reached = marker.driver.event_status(marker.event)
-            if reached == DONE:
-                note_done(marker)
-            elif reached == NOT_YET:  # NVIDIA's driver says so a little later; a failure is not this queue's
-                if await_event(queue.device, marker) == INTERRUPTED:
-                    status = INTERRUPTED
+        status = await_event(queue.device, marker)
         release_marker(marker)
-    if status == 0:  # after the marker, which names what the queue came after
-        note_reached(queue.epochs, epoch, NULL)
     return status
 
 

@@ -193,8 +193,6 @@ cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) no
 cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
     cdef void* event = NULL
     cdef Status status
-    if queue.driver.finish != NULL:
-        return queue.driver.finish(handle)
     status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
     if status == 0:
         status = queue.driver.wait_events(queue.device.context, Waits(1, &event), NULL)

@@ -55,7 +55,6 @@ NEEDS = {
     # NVIDIA's OpenCL refuses to launch with a null pointer for a parameter that had an address before (580).
     "null pointers after others": lambda info: info.backend != "opencl" or info.platform != "NVIDIA CUDA",
     # SYCL's is given to the driver when the queue's lock is let go, and waits for what comes in between, too.
-    "finishes that end": lambda info: info.backend != "sycl",
     "doubles": lambda info: limits(info).doubles,
     "halves": lambda info: limits(info).halves,
     "images": lambda info: limits(info).images,

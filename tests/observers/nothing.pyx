@@ -35,12 +35,12 @@ cdef extern from "tests/observers/nothing_calls.hpp" namespace "forebay_observer
 
 NAMES = (*operations.CALL_NAMES, "Gate")
 cdef enum Entry:  # in this order
-    _NONE, LAUNCHES, SETS_POINTER, SETS_VALUE, COPIES, FILLS, MARKS, BARS, HOLDS, OPENS, _POLLS, FINISHES, WAITS, ASKS
+    _NONE, LAUNCHES, SETS_POINTER, SETS_VALUE, COPIES, FILLS, MARKS, BARS, HOLDS, OPENS, POLLS_QUEUE, WAITS, ASKS
     TIMES, BRIDGES, RELEASES_EVENT, RELEASES_KERNEL, RELEASES_QUEUE, ALLOCATES, FREES, MAKES_QUEUE, MAKES_KERNEL
     MAKES_GATE
 
 KINDS = {
-    "Marker": "marker", "Barrier": "barrier", "Hold": "barrier", "Gate": "gate", "OpenGate": "open", "Finish": "finish",
+    "Marker": "marker", "Barrier": "barrier", "Hold": "barrier", "Gate": "gate", "OpenGate": "open", "Poll": "finish",
     "WaitEvents": "wait", "EventStatus": "query", "SetPointer": "argument", "SetValue": "argument",
     "Allocate": "allocate",
 }  # fmt: skip
@@ -55,7 +55,7 @@ BARRIER = "Barrier"
 HOLD = HOST_FUNCTION = "Hold"
 ARGUMENT = "SetValue"
 REPLAY = None  # there are no recordings
-FINISH = "Finish"
+FINISH = "Poll"  # with the detail 1 when it says "not done"
 WAIT = "WaitEvents"
 QUERY = "EventStatus"
 GATE = ("Hold",)  # makes it, too
@@ -66,7 +66,7 @@ NEW_RECORDING = None
 RELEASE_QUEUE = "ReleaseQueue"
 GATE_MARKERS = 0
 POLLS = True
-FINISH_IS_POLL = False
+FINISH_IS_POLL = True  # there is no other finish
 DONE = 0  # the detail of a query of an event that is done
 FAILURE = 5, operations.ERRORS[5]
 EVENT_FAILURE = FAILURE[1]
@@ -199,20 +199,12 @@ cdef Status see_set_value(void* kernel, uint32_t index, size_t size, const void*
 
 cdef Status see_poll(void* queue, bint* done) noexcept nogil:
     cdef vector[int64_t] nothing
-    cdef Status status = refused(FINISHES, queue)
+    cdef Status status = refused(POLLS_QUEUE, queue)
     if status != 0:
         return status
     status = real.poll(queue, done)
-    note(FINISHES, queue, NULL, nothing, 0, 0, 0 if done[0] else 1, False)
+    note(POLLS_QUEUE, queue, NULL, nothing, 0, 0, 0 if done[0] else 1, False)
     return status
-
-
-cdef Status see_finish(void* queue) noexcept nogil:
-    cdef vector[int64_t] nothing
-    cdef Status status = refused(FINISHES, queue)
-    if status != 0:
-        return status
-    return seen(FINISHES, queue, NULL, nothing, real.finish(queue), NULL, 0)
 
 
 cdef Status see_wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
@@ -326,7 +318,6 @@ cdef void begin():
     current.set_pointer = see_set_pointer
     current.set_value = see_set_value
     current.poll = see_poll
-    current.finish = see_finish
     current.wait_events = see_wait_events
     current.event_status = see_event_status
     current.elapsed = see_elapsed

@@ -33,7 +33,7 @@ include "recorder.pxi"
 
 cdef extern from "tests/observers/sycl_calls.hpp" namespace "forebay_observer" nogil:
     cdef enum:
-        MAKE_GATE, HOLD_QUEUE, OPEN_GATE, FINISH_QUEUE, THROWN_WAIT
+        MAKE_GATE, HOLD_QUEUE, OPEN_GATE, THROWN_WAIT
 
     void begin_calls(Calls& table)
     void end_calls(Calls& table)
@@ -261,28 +261,17 @@ cdef Status see_set_value(void* kernel, uint32_t index, size_t size, const void*
     return real.set_value(kernel, index, size, value)
 
 
-cdef Status see_finish(void* queue) noexcept nogil:
-    cdef Status status
-    cdef vector[int64_t] nothing
-    if refuse(FINISH_QUEUE, <uintptr_t> (<SyclQueue*> queue).queue):
-        return failure(CALL_Event_Wait)
-    enter(False, -1, True)
-    status = real.finish(queue)
-    leave()
-    record().pause_at(FINISH_QUEUE)
-    if status == 0:
-        note(FINISH_QUEUE, <uintptr_t> (<SyclQueue*> queue).queue, 0, nothing, 0, 0)
-    return status
-
-
 cdef Status see_wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     cdef vector[int64_t] serials = serials_of(events)
+    cdef cbool reached
     cdef Status status
     if refuse(CALL_Event_Wait, <uintptr_t> context):
         return failure(CALL_Event_Wait)
     enter(False, -1, True)
     status = real.wait_events(context, events, interrupted)
-    if leave() and status == 0:
+    reached = leave()
+    record().pause_at(CALL_Event_Wait)
+    if reached and status == 0:
         note(CALL_Event_Wait, <uintptr_t> context, 0, serials, serials[0] if serials.size() == 1 else 0, 0)
     return status
 
@@ -340,7 +329,6 @@ cdef void begin_operations():
     current.open_gate = see_open_gate
     current.set_pointer = see_set_pointer
     current.set_value = see_set_value
-    current.finish = see_finish
     current.wait_events = see_wait_events
     current.event_status = see_event_status
     current.elapsed = see_elapsed
@@ -348,13 +336,12 @@ cdef void begin_operations():
     current.release_event = see_release_event
 
 
-NAMES = (*calls.CALL_NAMES, "gate", "hold", "open", "finish")
+NAMES = (*calls.CALL_NAMES, "gate", "hold", "open")
 
 # The kind of each call, for tests that compare the order with the rules. The words are the same for every driver.
 KINDS = {
     "DPCTLQueue_SubmitBarrier": "marker",
     "DPCTLQueue_SubmitBarrierForEvents": "barrier",
-    "finish": "finish",
     "DPCTLEvent_Wait": "wait",
     "DPCTLEvent_GetCommandExecutionStatus": "query",
     "DPCTLRawKernelArg_Create": "argument",
@@ -377,8 +364,7 @@ HOLD = "hold"  # a gate holds the queue by forebay's own list
 HOST_FUNCTION = "hold"
 ARGUMENT = "DPCTLRawKernelArg_Create"
 REPLAY = None  # a graph is replayed by a loop over its commands
-FINISH = "finish"  # a barrier, and a wait for it
-WAIT = "DPCTLEvent_Wait"
+FINISH = WAIT = "DPCTLEvent_Wait"  # for a marker
 QUERY = "DPCTLEvent_GetCommandExecutionStatus"
 GATE = ("gate",)
 FLUSH = None  # this driver has none

@@ -14,7 +14,7 @@ namespace forebay_observer {
 using namespace forebay_sycl;
 
 // Forebay's own, which are recorded like calls.
-enum Operation { MAKE_GATE = N_CALLS, HOLD_QUEUE, OPEN_GATE, FINISH_QUEUE, THROWN_WAIT };
+enum Operation { MAKE_GATE = N_CALLS, HOLD_QUEUE, OPEN_GATE, THROWN_WAIT };
 
 struct Kept {  // what a queue has kept back
     int function;

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import threading
 
 import numpy as np
 import pytest
@@ -270,33 +269,6 @@ def test_a_query_that_fails_is_no_failure_of_the_command(device, kernels, buffer
     assert (caught.value.call, caught.value.name) == (calls.driver.QUERY, calls.driver.FAILURE[1])
     event.wait()
     assert event.query()
-
-
-@pytest.mark.threads
-@pytest.mark.needs("SYCL")  # elsewhere the wait is for an event
-def test_a_queue_that_a_thread_waits_for_is_not_released(device, calls):
-    own = fb.Device(device.name, private=True)
-    queue = own.queue()
-    queue.fill(own.empty(64, "u4"), 1)
-    handle = calls.handle_of(queue)
-
-    def released():
-        for _ in range(20):
-            own.empty(1).close()  # gives back what is done
-        return any(call.name == calls.driver.RELEASE_QUEUE and call.object == handle for call in calls.log)
-
-    calls.driver.pause(calls.driver.FINISH)
-    thread = threading.Thread(target=own.finish)
-    thread.start()
-    calls.driver.wait_until_paused()
-    del queue
-    gc.collect()
-    seen = released()
-    calls.driver.go_on()
-    thread.join()
-    assert not seen
-    assert released()
-    own.close()
 
 
 @pytest.mark.needs("arguments set by calls")

@@ -91,7 +91,6 @@ def test_finishing_lets_other_threads_run(queue, hold):
     assert queue.empty
 
 
-@pytest.mark.needs("finishes that end")
 def test_a_finish_waits_for_nothing_that_comes_later(queue, hold):
     """Work that another thread submits while a finish begins, which only goes on after the finish."""
     for _ in range(50):

@@ -20,7 +20,7 @@ cdef extern from "queues/drivers/opencl/calls.hpp" namespace "forebay_cl":
         CALL_EnqueueReadBuffer, CALL_EnqueueWriteBuffer, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer
         CALL_EnqueueSVMMemcpy, CALL_EnqueueSVMMemFill, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer
         CALL_SetKernelExecInfo, CALL_Flush
-        CALL_Finish, CALL_WaitForEvents, CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetUserEventStatus
+        CALL_WaitForEvents, CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetUserEventStatus
         CALL_GetCommandQueueInfo, CALL_GetEventInfo, CALL_CreateKernel, CALL_CreateUserEvent, CALL_RetainEvent
         N_CALLS
 
@@ -28,7 +28,7 @@ cdef extern from "queues/drivers/opencl/calls.hpp" namespace "forebay_cl":
         Function EnqueueNDRangeKernel, EnqueueMarkerWithWaitList, EnqueueBarrierWithWaitList
         Function EnqueueReadBuffer, EnqueueWriteBuffer, EnqueueCopyBuffer, EnqueueFillBuffer
         Function EnqueueSVMMemcpy, EnqueueSVMMemFill, GetCommandQueueInfo
-        Function SetKernelArg, SetKernelArgSVMPointer, SetKernelExecInfo, Flush, Finish, WaitForEvents
+        Function SetKernelArg, SetKernelArgSVMPointer, SetKernelExecInfo, Flush, WaitForEvents
         Function GetEventInfo, GetEventProfilingInfo, SetEventCallback, SetUserEventStatus
         Function RetainEvent, ReleaseEvent, RetainCommandQueue, ReleaseCommandQueue, RetainKernel, ReleaseKernel
         Function RetainMemObject, ReleaseMemObject, SetMemObjectDestructorCallback, RetainContext, ReleaseContext

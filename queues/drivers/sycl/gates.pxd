@@ -5,9 +5,9 @@ behind a gate stay in a list, and opening the gate gives them to SYCL in order. 
 a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for this.
 """
 
-from libc.stdint cimport uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.deque cimport deque
+from libcpp.memory cimport shared_ptr
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry, Status, Waits, Wake
@@ -17,13 +17,18 @@ from forebay.queues.drivers.sycl.kernels cimport SyclKernel
 cdef enum EventState:
     PENDING  # SYCL does not have it yet, or it is a closed gate
     SUBMITTED  # SYCL's event tells whether it is done; without one it is done
-    ENDED_BADLY  # SYCL will never get it
+    ENDED_BADLY  # SYCL never got what it was for
+
+
+# Shared with the markers that come after a failure, which may outlive the queue.
+ctypedef shared_ptr[atomic[bint]] Untold
 
 
 cdef cppclass SyclEvent:
     atomic[int] references
     atomic[int] state
-    void* event  # SYCL's event, owned; NULL while pending, and always for gates
+    void* event  # SYCL's event, owned; NULL while pending, and always for gates and what was refused
+    Untold failure  # of a marker: the queue's, if a command had failed before and nobody had been told
     vector[SyclQueue*] waiters  # queues that this event holds; guarded by the lock of all held queues
 
 
@@ -56,10 +61,8 @@ cdef cppclass SyclQueue:
     bint adopted
     atomic[bint] held  # set only under the lock of forebay's queue
     deque[SyclCommand*] deferred  # the lock of all held queues guards this and all below
-    uint64_t deferrals
-    uint64_t given  # how many of the deferrals SYCL got, or were dropped
     bint failing  # the queue is behind a gate that failed
-    atomic[bint] failed
+    Untold failed  # set when a command was not submitted after all, until a wait of the host has told it
 
 
 cdef SyclEvent* new_event(int state, void* event) noexcept nogil
@@ -72,5 +75,7 @@ cdef bint read_waits(Waits* waits) noexcept nogil
 cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil
 cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil
 cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil
-cdef void await_given(SyclQueue* queue) noexcept nogil
+# Is there a failure that this event's waiter is to be told of? Telling it is told once, to whoever comes first.
+cdef bint has_failed(SyclEvent* event) noexcept nogil
+cdef bint tell_failure(SyclEvent* event) noexcept nogil
 cdef int await_submitted(SyclEvent* event) noexcept nogil

@@ -4,7 +4,11 @@ One lock guards the lists of all held queues, because opening one gate may free 
 the lock of a forebay queue, never the other way round. It stays locked while commands go to SYCL, to keep their order.
 """
 
-from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+from cython.operator cimport dereference
+from libcpp.atomic cimport (
+    atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+)
+from libcpp.memory cimport make_shared
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits, Wake
@@ -76,6 +80,16 @@ cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& fr
     event.waiters.clear()
 
 
+cdef bint has_failed(SyclEvent* event) noexcept nogil:
+    cdef bint refused = event.state.load(memory_order_acquire) == ENDED_BADLY
+    return refused if event.failure.get() == NULL else dereference(event.failure).load(memory_order_acquire)
+
+
+cdef bint tell_failure(SyclEvent* event) noexcept nogil:
+    cdef bint refused = event.state.load(memory_order_acquire) == ENDED_BADLY
+    return refused if event.failure.get() == NULL else dereference(event.failure).exchange(False)
+
+
 cdef bint read_waits(Waits* waits) noexcept nogil:
     cdef size_t i
     cdef unsigned int kept = 0
@@ -85,7 +99,7 @@ cdef bint read_waits(Waits* waits) noexcept nogil:
             return False
     for i in range(waits.count):
         event = <SyclEvent*> waits.events[i]
-        if event.event != NULL:  # NULL for events that ended badly: nothing is left to wait for
+        if event.event != NULL:  # NULL for what was refused: nothing is left to wait for
             waits.events[kept] = event.event
             kept += 1
     waits.count = kept
@@ -101,10 +115,8 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     queue.queue = handle
     queue.adopted = adopted
     queue.held.store(False)
-    queue.deferrals = 0
-    queue.given = 0
     queue.failing = False
-    queue.failed.store(False)
+    queue.failed = make_shared[atomic[bint]](<bint> False)
     return queue
 
 
@@ -156,7 +168,13 @@ cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** eve
         sycl.Event_Delete(made)
     else:
         event[0] = new_event(SUBMITTED, made)
+        note_failure(queue, command, <SyclEvent*> event[0])
     return 0
+
+
+cdef void note_failure(SyclQueue* queue, SyclCommand* command, SyclEvent* event) noexcept nogil:
+    if command.kind == BARRIER and dereference(queue.failed).load(memory_order_acquire):
+        event.failure = queue.failed
 
 
 cdef Status defer(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
@@ -190,7 +208,6 @@ cdef void append(SyclQueue* queue, SyclCommand* command) noexcept nogil:
     lock.lock()
     queue.held.store(True, memory_order_release)
     queue.deferred.push_back(command)
-    queue.deferrals += 1
     if queue.deferred.size() == 1:  # otherwise the front of the list already waits for something
         free_again.push_back(queue)
         hand_on_all(free_again)
@@ -238,7 +255,6 @@ cdef void hand_on(SyclQueue* queue, vector[SyclQueue*]& free_again) noexcept nog
         hand_on_one(queue, command, free_again)
         queue.deferred.pop_front()
         delete_command(command)
-        queue.given += 1
     queue.failing = False
     queue.held.store(False, memory_order_release)
 
@@ -248,11 +264,12 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
     cdef Waits waits
     cdef void* made = NULL
     cdef Status status
+    cdef bint fails
     cdef size_t i
     if command.kind == GATE:
         if command.event.state.load(memory_order_relaxed) == ENDED_BADLY:
             queue.failing = True
-            queue.failed.store(True)
+            dereference(queue.failed).store(True)
         return
     for i in range(command.waits.size()):
         events.push_back(command.waits[i])
@@ -264,15 +281,16 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
         if status != 0 or not watch(made, command.wake, command.data):
             command.wake(command.data)  # waking too early is better than never
         return
-    if queue.failing or waits_for_failed(command):
-        status = 1
-    else:
+    fails = queue.failing or waits_for_failed(command)
+    if not fails or command.kind == BARRIER:  # who waits for a marker waits for what runs, too
         read_waits(&waits)
-        status = submit(queue, command, waits, &made)
-    if status != 0:
-        queue.failed.store(True)
+        fails = submit(queue, command, waits, &made) != 0 or fails
+    if fails:
+        dereference(queue.failed).store(True)
     if command.event != NULL:
-        settle(command.event, SUBMITTED if status == 0 else ENDED_BADLY, made, free_again)
+        if made != NULL:
+            note_failure(queue, command, command.event)
+        settle(command.event, ENDED_BADLY if fails else SUBMITTED, made, free_again)
     elif made != NULL:
         sycl.Event_Delete(made)
 
@@ -387,18 +405,6 @@ cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
 
 
 # -- the host's side
-
-
-cdef void await_given(SyclQueue* queue) noexcept nogil:
-    """Block until SYCL has all commands that are in the queue's list now."""
-    cdef unsigned long long last
-    if not queue.held.load(memory_order_acquire):
-        return
-    lock.lock()
-    last = queue.deferrals
-    while queue.given < last:
-        handed_on.wait(lock[0])
-    lock.unlock()
 
 
 cdef int await_submitted(SyclEvent* event) noexcept nogil:

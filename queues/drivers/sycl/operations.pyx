@@ -3,17 +3,18 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
 from forebay.queues.drivers.sycl.calls cimport (
     COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd,
     CALL_Event_Wait, failure, sycl
 )
 from forebay.queues.drivers.sycl.gates cimport (
-    BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given, await_submitted,
-    delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
+    BARRIER, COPY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_submitted, delete_queue,
+    drop_event, give, has_failed, hold_queue, open_event, read_waits, retain_event, tell_failure
 )
 from forebay.queues.drivers.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
 from forebay.queues.drivers.sycl.objects cimport SyclContext
@@ -94,48 +95,42 @@ cdef Status await_event(void* event) noexcept nogil:
     return 0 if status_of(event) == DONE else failure(CALL_Event_Wait)
 
 
-cdef Status finish(void* queue) noexcept nogil:
-    """Wait for a barrier: it can be asked afterwards, unlike a queue."""
-    cdef void* last = NULL
-    cdef Status status
-    await_given(<SyclQueue*> queue)
-    status = submit_barrier((<SyclQueue*> queue).queue, no_waits(), &last)
-    if status == 0:
-        status = await_event(last)
-        sycl.Event_Delete(last)
-    if status == 0 and (<SyclQueue*> queue).failed.exchange(False):
-        return failure(GATE_FAILED)
-    return status
-
-
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
-    """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier."""
+    """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier.
+
+    What failed before they went to SYCL is told when the rest is done.
+    """
+    cdef vector[void*] given
+    cdef Waits waits
     cdef void* joined = NULL
     cdef Status status = 0
     cdef size_t i
     for i in range(events.count):
-        if await_submitted(<SyclEvent*> events.events[i]) == ENDED_BADLY:
-            status = failure(GATE_FAILED)
-    if status != 0:
-        return status
-    read_waits(&events)
-    if events.count == 1:
-        return await_event(events.events[0])
-    if events.count > 1:
-        status = submit_barrier((<SyclContext*> context).joining, events, &joined)
+        await_submitted(<SyclEvent*> events.events[i])
+        given.push_back(events.events[i])
+    waits.count = events.count
+    waits.events = given.data()
+    read_waits(&waits)
+    if waits.count == 1:
+        status = await_event(waits.events[0])
+    elif waits.count > 1:
+        status = submit_barrier((<SyclContext*> context).joining, waits, &joined)
         if status == 0:
             status = await_event(joined)
             sycl.Event_Delete(joined)
+    for i in range(events.count):
+        if tell_failure(<SyclEvent*> events.events[i]) and status == 0:
+            status = failure(GATE_FAILED)
     return status
 
 
 cdef Answer event_status(void* event) noexcept nogil:
-    cdef int state = (<SyclEvent*> event).state.load(memory_order_acquire)
-    if state == PENDING:
+    cdef Answer answer = DONE
+    if (<SyclEvent*> event).state.load(memory_order_acquire) == PENDING:
         return NOT_YET
-    if state == ENDED_BADLY:
-        return FAILED
-    return DONE if (<SyclEvent*> event).event == NULL else status_of((<SyclEvent*> event).event)
+    if (<SyclEvent*> event).event != NULL:
+        answer = status_of((<SyclEvent*> event).event)
+    return FAILED if answer == DONE and has_failed(<SyclEvent*> event) else answer
 
 
 cdef Answer status_of(void* event) noexcept nogil:
@@ -174,7 +169,7 @@ cdef void release_queue(void* queue) noexcept nogil:
 
 cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = False
-table.finish_tells_old_failures = True
+table.waits_tell_old_failures = True
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
@@ -184,7 +179,6 @@ table.marker = marker
 table.barrier = barrier
 table.hold = hold
 table.open_gate = open_gate
-table.finish = finish
 table.wait_events = wait_events
 table.event_status = event_status
 table.elapsed = elapsed

@@ -16,7 +16,7 @@
 namespace forebay_tracing {
 
 enum Kind : uint16_t {
-    WAITED, LAUNCH, COPY, FILL, MARKER, BARRIER, HOLD, OPEN_GATE, BRIDGE, NEW_RECORDING, ADD_COMMAND, REPLAY, POLL, FINISH,
+    WAITED, LAUNCH, COPY, FILL, MARKER, BARRIER, HOLD, OPEN_GATE, BRIDGE, NEW_RECORDING, ADD_COMMAND, REPLAY, POLL,
     WAIT_EVENTS, SEEN_DONE
 };
 
@@ -215,11 +215,6 @@ template <class Driver, int slot> struct Table {
         return noted.end(status);
     }
 
-    static int64_t finish(void* queue) {
-        Noted noted(FINISH, queue);
-        return noted.end(driver.finish(queue));
-    }
-
     template <class Waits, class Interrupted>
     static int64_t wait_events(void* context, Waits events, Interrupted interrupted) {
         Noted noted(WAIT_EVENTS, context, events, 0);
@@ -234,7 +229,7 @@ template <class Driver, int slot> struct Table {
 
 #define FOREBAY_EACH_CALL(DO) \
     DO(launch) DO(copy) DO(fill) DO(marker) DO(barrier) DO(hold) DO(open_gate) DO(bridge) DO(new_recording) \
-    DO(add_command) DO(replay) DO(poll) DO(finish) DO(wait_events) DO(event_status)
+    DO(add_command) DO(replay) DO(poll) DO(wait_events) DO(event_status)
 
     // Other threads may be about to call through the table: each pointer is one store, and either function will do.
     template <class Function> static void put(Function& place, Function function) {

@@ -45,7 +45,6 @@ cdef extern from "src/forebay/tracing/calls.hpp" namespace "forebay_tracing" nog
         ADD_COMMAND
         REPLAY
         POLL
-        FINISH
         WAIT_EVENTS
         SEEN_DONE
 

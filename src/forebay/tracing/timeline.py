@@ -193,7 +193,7 @@ class _Builder:
                 point = self.points.find(entry.begin, entry.detail)
                 if point is not None:
                     self.points.add(entry.end, entry.event, point)
-            elif entry.kind in (Kind.WAIT_EVENTS, Kind.FINISH, Kind.POLL):
+            elif entry.kind in (Kind.WAIT_EVENTS, Kind.POLL):
                 name = "ask" if entry.kind == Kind.POLL else "wait in the driver"
                 piece = Slice(name, "driver", entry.begin, entry.end, {})
                 self.threads[entry.thread].append(piece)
@@ -306,7 +306,7 @@ class _Builder:
                 point = self.points.find(entry.begin, event)
                 if point is not None:
                     yield entry.end, point[0], point[1].position, False
-            if entry.kind == Kind.FINISH or (entry.kind == Kind.POLL and entry.extra):
+            if entry.kind == Kind.POLL and entry.extra:
                 track = self.queues.find(entry.begin, entry.object)
                 if track is not None:
                     place = bisect_right(track.slices, entry.begin, key=lambda piece: piece.end)

@@ -27,7 +27,6 @@ cdef extern from "tests/drivers/model.hpp" namespace "forebay_model" nogil:
     void reach_gate(void* gate)
     cbool is_done(void* event)
     cbool is_idle(void* queue)
-    void wait_for_queue(void* queue)
     cbool wait_for_events(uint32_t count, void** events, Interrupted interrupted)
     double time_between(void* first, void* second)
     void* same_event(void* event)
@@ -38,8 +37,8 @@ cdef extern from "tests/drivers/model.hpp" namespace "forebay_model" nogil:
 
 CALL_NAMES = (
     "None", "Launch", "SetPointer", "SetValue", "Copy", "Fill", "Marker", "Barrier", "Hold", "OpenGate", "Poll",
-    "Finish", "WaitEvents", "EventStatus", "Elapsed", "Bridge", "ReleaseEvent", "ReleaseKernel", "ReleaseQueue",
-    "Allocate", "Free", "NewQueue", "NewKernel",
+    "WaitEvents", "EventStatus", "Elapsed", "Bridge", "ReleaseEvent", "ReleaseKernel", "ReleaseQueue", "Allocate",
+    "Free", "NewQueue", "NewKernel",
 )  # fmt: skip
 """What can fail, by the numbers that a Status has for it: the entries of the table, and those of `Calls`."""
 
@@ -109,11 +108,6 @@ cdef Status poll(void* queue, bint* done) noexcept nogil:
     return 0
 
 
-cdef Status finish(void* queue) noexcept nogil:
-    wait_for_queue(queue)
-    return 0
-
-
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     return 0 if wait_for_events(events.count, events.events, interrupted) else <Status> INTERRUPTED
 
@@ -124,7 +118,7 @@ cdef Answer event_status(void* event) noexcept nogil:
 
 cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
     if not is_done(first) or not is_done(second):
-        return failure(14, 3)
+        return failure(13, 3)
     nanoseconds[0] = time_between(first, second)
     return 0
 
@@ -172,7 +166,6 @@ table.end_recording = NULL
 table.change = NULL
 table.replay = NULL
 table.poll = poll
-table.finish = finish
 table.wait_events = wait_events
 table.event_status = event_status
 table.elapsed = elapsed
@@ -192,7 +185,7 @@ def table_address() -> int:
 
 cdef Status allocate(size_t nbytes, void** memory) noexcept nogil:
     memory[0] = calloc(nbytes, 1)  # zeros: sizes that a program reads from memory must be small ones
-    return 0 if memory[0] != NULL else failure(19, OUT_OF_MEMORY)
+    return 0 if memory[0] != NULL else failure(18, OUT_OF_MEMORY)
 
 
 cdef void free_memory(void* memory) noexcept nogil:

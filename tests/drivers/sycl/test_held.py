@@ -12,6 +12,15 @@ SOURCE = """
 struct pair { int a; float b; };
 kernel void add(global int *a, struct pair p) { a[get_global_id(0)] = a[get_global_id(0)] * 10 + p.a; }
 """
+SLOW = """
+kernel void slow(global int *a)
+{
+    int v = 0;
+    for (int k = 0; k < 300; k++)
+        v = v * 3 + k + a[get_global_id(0)];
+    a[get_global_id(0)] = v | 1;
+}
+"""
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
 
 
@@ -56,7 +65,42 @@ def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
     for queue in (own, other):
         with refused(fb.Error, RuntimeError, "behind a gate that failed"):
             queue.finish()
+    device.finish()
     own.fill(buffer, 7)
     other.fill(spare, 8)
     assert buffer.get(queue=own).tolist() == [7] * COUNT
     assert spare.get(queue=other).tolist() == [8] * COUNT
+
+
+@pytest.mark.parametrize("when", ["behind the gate", "later"])
+@pytest.mark.parametrize("how", ["event", "finish", "device", "timeout"])
+def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(device, when, how):
+    """A wait that told it at once left work behind that ran before the gate, in memory that may then be freed."""
+    own, other = device.queue(blocking=False), device.queue(blocking=False)
+    buffers = [device.zeros(1 << 22, "i4") for _ in range(2)]
+    slow = device.program(SLOW)["slow"]
+    device.finish()
+    gate = own._gate()
+    own.fill(buffers[0], 3)
+    if when == "behind the gate":
+        event = own.record()
+    gate.open(failed=True)
+    for queue, buffer in zip((own, other), buffers, strict=True):
+        queue.launch(slow, buffer.size // 64, 64, buffer)
+    if when == "later":
+        event = own.record()
+    wait = {"event": event.wait, "finish": own.finish, "device": device.finish}
+    with refused(fb.Error, RuntimeError, *["behind a gate that failed"] * (how != "timeout")):
+        wait.get(how, lambda: own.finish(timeout=60))()
+    if how != "event" or when == "later":
+        with device.queue(blocking=False) as third:  # which waits for nobody
+            assert buffers[0][-1:].get(queue=third).item() & 1
+    if how == "timeout":  # asking tells it each time, a wait once
+        with refused(fb.Error, RuntimeError):
+            event.query()
+        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+            event.wait()
+    wait.get(how, lambda: own.finish(timeout=60))()
+    assert event.query()
+    device.finish()
+    assert own.empty
