@@ -73,7 +73,7 @@ def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
 
 
 @pytest.mark.parametrize("when", ["behind the gate", "later"])
-@pytest.mark.parametrize("how", ["event", "finish", "device", "timeout"])
+@pytest.mark.parametrize("how", ["event", "finish", "device", "timeout", "query"])
 def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(device, when, how):
     """A wait that told it at once left work behind that ran before the gate, in memory that may then be freed."""
     own, other = device.queue(blocking=False), device.queue(blocking=False)
@@ -89,18 +89,27 @@ def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(de
         queue.launch(slow, buffer.size // 64, 64, buffer)
     if when == "later":
         event = own.record()
-    wait = {"event": event.wait, "finish": own.finish, "device": device.finish}
-    with refused(fb.Error, RuntimeError, *["behind a gate that failed"] * (how != "timeout")):
-        wait.get(how, lambda: own.finish(timeout=60))()
-    if how != "event" or when == "later":
+
+    def ask():
+        while not event.query():
+            pass
+
+    asks = how in ("timeout", "query")
+    wait = {
+        "event": event.wait, "finish": own.finish, "device": device.finish, "query": ask,
+        "timeout": lambda: own.finish(timeout=60),
+    }[how]  # fmt: skip
+    with refused(fb.Error, RuntimeError, *["behind a gate that failed"] * (not asks)):
+        wait()
+    if how not in ("event", "query") or when == "later":
         with device.queue(blocking=False) as third:  # which waits for nobody
             assert buffers[0][-1:].get(queue=third).item() & 1
-    if how == "timeout":  # asking tells it each time, a wait once
+    if asks:  # which tells it each time, a wait once
         with refused(fb.Error, RuntimeError):
             event.query()
         with refused(fb.Error, RuntimeError, "behind a gate that failed"):
             event.wait()
-    wait.get(how, lambda: own.finish(timeout=60))()
+    wait()
     assert event.query()
     device.finish()
     assert own.empty
