@@ -77,16 +77,14 @@ def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
 def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(device, when, how):
     """A wait that told it at once left work behind that ran before the gate, in memory that may then be freed."""
     own, other = device.queue(blocking=False), device.queue(blocking=False)
-    buffers = [fb.host_empty(1 << 22, "i4", device=device) for _ in range(2)]
-    for buffer in buffers:
-        buffer[:] = 0
-    slow = device.program(SLOW)["slow"]
+    buffers = [device.zeros(1 << 22, "i4", usm_type="shared") for _ in range(2)]
+    slow, spare = device.program(SLOW)["slow"], device.zeros(COUNT, "i4")
     device.finish()
-    gate = own._gate()
-    own.fill(buffers[0], 3)
-    if when == "behind the gate":
-        event = own.record()
-    gate.open(failed=True)
+    with own._gate() as gate:
+        own.fill(spare, 3)
+        if when == "behind the gate":
+            event = own.record()
+        gate.open(failed=True)
     for queue, buffer in zip((own, other), buffers, strict=True):
         queue.launch(slow, buffer.size // 64, 64, buffer)
     if when == "later":
@@ -104,7 +102,7 @@ def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(de
     with refused(fb.Error, RuntimeError, *["behind a gate that failed"] * (not asks)):
         wait()
     if how not in ("event", "query") or when == "later":
-        assert buffers[0][-1] & 1
+        assert buffers[0].host[-1] & 1
     if asks:  # which tells it each time, a wait once
         with refused(fb.Error, RuntimeError):
             event.query()
