@@ -100,9 +100,10 @@ cdef cppclass OpenStep:
     void* thread  # whose launches it collects
     size_t waiting  # how many were collected and not submitted
     void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
-    # A launch of `kernel`, a Kernel. With the GIL; the queue is not locked.
+    # A launch of `kernel`, a Kernel. With the GIL. The queue stays locked if it is `locked`; else it is locked meanwhile,
+    # if nobody else has it.
     Collecting (*collect)(
-        QueueState* queue, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
+        QueueState* queue, bint locked, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
         uint32_t* failed_at
     ) noexcept
     # The launch was submitted as it is. With the GIL.

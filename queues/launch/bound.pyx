@@ -202,8 +202,10 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     if status == NO_PLAN:
         if bound.state.barred & BY_STEP and not needs_uploads(bound.plan):
             answer = ask_step(bound.state, bound.kernel, &bound.geometry, packed, &failed_at)
-        held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, written)
-        answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
+        held = None
+        if answer != COLLECTED:
+            held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, written)
+            answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
         if answer == COLLECTED:
             bound.plan.epoch = submitted_epoch(bound.state.epochs)
             return 0

@@ -158,10 +158,21 @@ cdef Collecting ask_step(
     cdef Status status = 0
     cdef Collecting answer = NOT_COLLECTED
     if step != NULL and not kernel.follows:
-        answer = step.collect(state, <PyObject*> kernel, geometry, packed, &status, failed_at)
+        answer = step.collect(state, False, <PyObject*> kernel, geometry, packed, &status, failed_at)
         if status != 0:
             check_elements(kernel, packed)
     return answer
+
+
+cdef bint is_collected(
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
+) noexcept:
+    """Whether the open step takes a launch at once. The queue is locked. What it refuses, it is asked again."""
+    cdef OpenStep* step = state.step
+    cdef Status status = 0
+    if step == NULL or kernel.follows:
+        return False
+    return step.collect(state, True, <PyObject*> kernel, geometry, packed, &status, failed_at) == COLLECTED and status == 0
 
 
 cdef Collecting ask_step_again(

@@ -129,13 +129,14 @@ cdef inline void note_writes(Entry* entry, Kernel kernel) noexcept:
 
 
 cdef Collecting collect(
-    QueueState* queue, PyObject* launched, const Geometry* geometry, const char* packed, Status* status,
+    QueueState* queue, bint locked, PyObject* launched, const Geometry* geometry, const char* packed, Status* status,
     uint32_t* failed_at
 ) noexcept:
     """Collect a launch if it is the one that the record has next. Otherwise say how it is to be submitted."""
     cdef Kernel kernel = <Kernel> launched
     cdef Lane* lane = <Lane*> queue.step
     cdef Entry* entry
+    cdef Collecting answer
     if lane == NULL or lane.thread != PyThreadState_Get() or lane.plain:
         return NOT_COLLECTED
     if lane.recording or lane.at == lane.entries.size():
@@ -143,27 +144,33 @@ cdef Collecting collect(
     entry = lane.entries[lane.at]
     if entry.plan.kernel_id != kernel.id or not has_block(entry, geometry):
         return TO_BE_RECORDED
-    if not queue.lock.try_lock():
+    if not locked and not queue.lock.try_lock():
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    if queue.barred & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
+    answer = collect_next(queue, lane, entry, kernel, geometry, packed, status, failed_at)
+    if not locked:
         queue.lock.unlock()
+    return answer
+
+
+cdef inline Collecting collect_next(
+    QueueState* queue, Lane* lane, Entry* entry, Kernel kernel, const Geometry* geometry, const char* packed,
+    Status* status, uint32_t* failed_at
+) noexcept:
+    """Collect a launch of the kernel and block of the record's next entry. The queue is locked."""
+    if queue.barred & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         return NOT_COLLECTED
     if owes_null_wait(queue):
-        queue.lock.unlock()
         return OWES_WAITS
     if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
-        queue.lock.unlock()
         return OUT_OF_TURN  # which waits for room
     if is_same(entry.values.data(), packed, entry.values.size()):
         queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
     else:
         if not fits(entry, packed):
-            queue.lock.unlock()
             return TO_BE_RECORDED
         lane.versions[lane.at] += 1
         status[0] = take_arguments(queue, entry, packed, failed_at)
         if status[0] != 0:
-            queue.lock.unlock()
             return COLLECTED
     if not has_groups(entry, geometry):
         entry.geometry = geometry[0]
@@ -176,7 +183,6 @@ cdef Collecting collect(
     entry.epoch = submitted_epoch(queue.epochs)
     queue.counts.launches += 1
     note_writes(entry, kernel)
-    queue.lock.unlock()
     return COLLECTED
 
 
