@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
-from forebay.core.state cimport BY_STEP, Collecting, QueueState, begin_following, end_following, renew_followed
+from forebay.core.state cimport Collecting, QueueState, begin_following, end_following, renew_followed
 from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments
@@ -114,9 +114,7 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
 cdef Collecting ask_step(
     QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) except *
-cdef bint is_collected(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept
+cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept
 cdef Collecting ask_step_again(
     QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
 ) except *
@@ -181,12 +179,8 @@ cdef inline int launch_packed(
                 note_writes(kernel.written, arguments)
                 state.lock.unlock()
                 return 0
-            if state.barred == BY_STEP and basis == NULL and is_collected(
-                state, kernel, geometry, packed, &failed_at
-            ):
-                state.lock.unlock()
+            if unlock_and_offer(state, kernel, packed, basis):  # alone, or a launch takes instructions more
                 return 0
-            state.lock.unlock()
     return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
 
 

@@ -164,15 +164,20 @@ cdef Collecting ask_step(
     return answer
 
 
-cdef bint is_collected(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept:
-    """Whether the open step takes a launch at once. The queue is locked. What it refuses, it is asked again."""
+cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept:
+    """Whether the open step takes a launch for which the queue was not ready. The queue is locked, and is not any more.
+
+    A launch that is not taken is offered once more by who handles it then, and its error told there.
+    """
     cdef OpenStep* step = state.step
+    cdef uint32_t failed_at
     cdef Status status = 0
-    if step == NULL or kernel.follows:
-        return False
-    return step.collect(state, True, <PyObject*> kernel, geometry, packed, &status, failed_at) == COLLECTED and status == 0
+    cdef bint taken = False
+    if state.barred == BY_STEP and step != NULL and basis == NULL and not kernel.follows:
+        taken = COLLECTED == step.collect(
+            state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
+    state.lock.unlock()
+    return taken and status == 0
 
 
 cdef Collecting ask_step_again(
