@@ -343,3 +343,40 @@ def test_memory_that_goes_while_it_runs(device, queue, kernels, hold, x):
         for k in (1, 2):
             expected = (expected * 5 + i + k) % (1 << 32)
     assert set(x.get()) == {expected}
+
+
+def test_a_kernel_that_follows_pointers_later_may_write_anywhere(device, queue, x, y):
+    """A launch that was recorded before it did is not collected any more."""
+    own = device.program(
+        "kernel void use(global const uint *rows, global uchar *s, global uint *a) { s[0] = 1; a[0] = rows[0]; }"
+        "kernel void look(global uint *a) { a[0] += 1; }"
+    )
+    own["use"].scratch("s", fb.MaxOver("rows") + 1)
+    rows, step = made(device), queue.step()
+    queue.launch(own["use"], 1, 1, rows, x)
+    for follows in (False, True):
+        for i in range(5):
+            before = queue.stats.reductions
+            with step:
+                queue.launch(own["look"], 1, 1, y)
+                queue.launch(own["look"], 1, 1, y)
+            queue.launch(own["use"], 1, 1, rows, x)
+            assert queue.stats.reductions - before == follows, i
+        own["look"].follow_pointers()
+
+
+def test_what_is_collected_is_checked_for_races(device):
+    with fb.Device(device.name, private=True, check="races") as device:
+        own, one, other = device.program(SOURCE)["advance"], device.queue(), device.queue()
+        x, step = made(device), one.step()
+        for i in range(6):
+            with step:
+                one.launch(own, 4, 16, x, 1)
+                one.launch(own, 4, 16, x, i)
+            assert not device.races, i
+            if i < 5:
+                other.wait(one)
+            other.launch(own, 4, 16, x, 2)
+            one.wait(other)
+        assert device.races
+        device.finish()
