@@ -5,7 +5,7 @@ import pytest
 
 import forebay as fb
 
-from .conftest import RECORDINGS, SIZE, after, made
+from .conftest import RECORDINGS, SIZE, SOURCE, after, made
 from .test_steps import BETWEEN
 
 pytestmark = [
