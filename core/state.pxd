@@ -100,8 +100,8 @@ cdef cppclass OpenStep:
     void* thread  # whose launches it collects
     size_t waiting  # how many were collected and not submitted
     void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
-    # A launch of `kernel`, a Kernel. With the GIL. The queue stays locked if it is `locked`; else it is locked meanwhile,
-    # if nobody else has it.
+    # A launch of `kernel`, a Kernel. With the GIL. The queue stays locked if it is `locked`. Else it is locked
+    # meanwhile, if nobody else has it.
     Collecting (*collect)(
         QueueState* queue, bint locked, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
         uint32_t* failed_at
