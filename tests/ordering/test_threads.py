@@ -158,7 +158,7 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really
     def submit():
         nonlocal launched
         try:
-            # All of them can fit into this thread's first turn. Not without end: SYCL's finish may never catch up.
+            # All of them can fit into this thread's first turn. Not without end, whoever is kept from looking.
             while launched < n or (not looked.is_set() and launched < 50 * n):
                 queue.launch(threaded["add"], 1, 1, counter, 0, 1)
                 launched += 1

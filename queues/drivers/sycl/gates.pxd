@@ -75,7 +75,8 @@ cdef bint read_waits(Waits* waits) noexcept nogil
 cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil
 cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil
 cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil
-# Is there a failure that this event's waiter is to be told of? Telling it is told once, to whoever comes first.
+# Whether what the event is for was refused, or is behind a gate that failed, and no wait has told so.
 cdef bint has_failed(SyclEvent* event) noexcept nogil
+# Whether a wait for the event is to tell a failure, its own or an earlier one of its queue. It is told once.
 cdef bint tell_failure(SyclEvent* event) noexcept nogil
 cdef int await_submitted(SyclEvent* event) noexcept nogil

@@ -81,8 +81,9 @@ cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& fr
 
 
 cdef bint has_failed(SyclEvent* event) noexcept nogil:
-    cdef bint refused = event.state.load(memory_order_acquire) == ENDED_BADLY
-    return refused if event.failure.get() == NULL else dereference(event.failure).load(memory_order_acquire)
+    if event.state.load(memory_order_acquire) != ENDED_BADLY:
+        return False  # what came later is done when it is: memory that waits for a marker of its own goes back
+    return event.failure.get() == NULL or dereference(event.failure).load(memory_order_acquire)
 
 
 cdef bint tell_failure(SyclEvent* event) noexcept nogil:
