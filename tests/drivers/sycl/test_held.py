@@ -130,9 +130,11 @@ def test_memory_goes_back_though_nobody_waits_for_a_failure(device, fails):
             with device.empty(COUNT, "i4") as buffer:
                 own.fill(buffer, i)
             own.query()
+        while not own.query():  # it may be behind by all of them
+            pass
         made = sum(calls.count(name) for name in ("DPCTLmalloc_device", "DPCTLmalloc_shared"))
         freed = calls.count("DPCTLfree_with_context")
-        assert made - freed < 50
+        assert made - freed < 5
     last = device.zeros(COUNT, "i4")
     with refused(fb.Error, RuntimeError, "behind a gate that failed") if fails else contextlib.nullcontext():
         own.fill(last, 5)  # without it all is known to be done, and a wait tells nothing
