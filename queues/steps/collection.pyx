@@ -25,7 +25,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.steps.lane cimport ANY_FURTHER, Copy, Entry, Lane, delete_copy, submit
+from forebay.queues.steps.lane cimport ANY_FURTHER, GROUPS, Copy, Entry, Lane, delete_copy, submit
 from forebay.sync.ordering cimport count_command, owes_null_wait
 from forebay.sync.room cimport may_stay_full
 
@@ -103,21 +103,25 @@ cdef Status take_arguments(
     """Let the entry have these arguments, up to the first of a wrong type. Those before it do no harm: the launch is
     not collected, and the next one is compared with what is here.
     """
-    cdef const Parameter* parameter
+    cdef const Parameter* parameter = entry.plan.parameters.data()
+    cdef const char* value
+    cdef char* known
     cdef uint32_t i
     for i in range(<uint32_t> entry.plan.parameters.size()):
-        parameter = &entry.plan.parameters[i]
-        if has_value(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width):
+        value = packed + parameter.offset
+        known = entry.values.data() + parameter.offset
+        if has_value(known, value, parameter.width):
             queue.counts.arg_bytes_skipped += parameter.size
-            continue
-        if not has_right_type(parameter, packed + parameter.offset):
-            failed_at[0] = i
-            return WRONG_TYPE
-        queue.counts.arg_bytes_set += parameter.size
-        entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
-        take_value(entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width)
-        if parameter.kind == POINTER:
-            change_use(queue, entry, i, uses_of(<const PackedPointer*> (packed + parameter.offset)))
+        else:
+            if not has_right_type(parameter, value):
+                failed_at[0] = i
+                return WRONG_TYPE
+            queue.counts.arg_bytes_set += parameter.size
+            entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
+            take_value(known, value, parameter.width)
+            if parameter.kind == POINTER:
+                change_use(queue, entry, i, uses_of(<const PackedPointer*> value))
+        parameter += 1
     return 0
 
 
@@ -174,6 +178,7 @@ cdef inline Collecting collect_next(
             return COLLECTED
     if not has_groups(entry, geometry):
         entry.geometry = geometry[0]
+        entry.changed |= <uint64_t> 1 << GROUPS
         lane.versions[lane.at] += 1
     if lane.waiting == 0:
         lane.before = submitted_epoch(queue.epochs)
@@ -193,6 +198,8 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     """Drop the entries from `kept` on, and every run that has one of them. The queue is locked."""
     cdef Entry* entry
     cdef size_t i, j
+    if kept == lane.entries.size():
+        return  # as after most steps
     for i in range(lane.runs.size()):
         if lane.runs[i] != NULL and lane.runs[i].end > kept:
             for j in range(lane.runs[i].copies.size()):

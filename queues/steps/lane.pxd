@@ -12,7 +12,8 @@ from forebay.core.uses cimport Uses
 
 
 cdef enum:
-    ANY_FURTHER = 63  # the bit of `Entry.changed` for this parameter and all that follow
+    ANY_FURTHER = 62  # the bit of `Entry.changed` for this parameter and all that follow
+    GROUPS = 63  # the bit for the number of work-groups
 
 
 cdef cppclass Entry:
@@ -22,7 +23,7 @@ cdef cppclass Entry:
     vector[char] values  # the packed arguments
     vector[Uses*] uses  # by parameter, as in a Plan; retained
     uint64_t epoch
-    # A bit for each parameter that changed since this run's recording took the arguments; only where there is one copy
+    # A bit for each of what changed since this run's recording took it; only where there is one copy
     uint64_t changed
     const void* taken_by
 
@@ -33,7 +34,7 @@ cdef cppclass Copy:
     vector[uint32_t] versions  # of its launches
     vector[char] values  # their packed arguments, one after the other; empty where there is one copy
     vector[Uses*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
-    vector[uint32_t] groups  # three for each
+    vector[uint32_t] groups  # three for each; empty as the values are
     uint64_t epoch  # of its last replay
     Marker* marker  # after that replay; NULL until another copy takes its turn
 

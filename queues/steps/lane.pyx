@@ -197,9 +197,7 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noe
         else:
             copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
             copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
-        copy.groups.push_back(entry.geometry.groups[0])
-        copy.groups.push_back(entry.geometry.groups[1])
-        copy.groups.push_back(entry.geometry.groups[2])
+            copy.groups.insert(copy.groups.end(), &entry.geometry.groups[0], &entry.geometry.groups[0] + 3)
     # An address that the copy compares with later must not become another allocation's.
     for i in range(copy.uses.size()):
         if copy.uses[i] != NULL:
@@ -235,8 +233,9 @@ cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
         release_uses(before)
 
 
-cdef inline void add_change(Lane* lane, const Entry* entry, uint32_t command, uint32_t index) noexcept nogil:
-    cdef const Parameter* parameter = &entry.plan.parameters[index]
+cdef inline void add_change(
+    Lane* lane, const Entry* entry, const Parameter* parameter, uint32_t command, uint32_t index
+) noexcept nogil:
     cdef const char* value = entry.values.data() + parameter.offset
     if parameter.kind == POINTER:
         lane.changes.push_back(Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory))
@@ -244,55 +243,72 @@ cdef inline void add_change(Lane* lane, const Entry* entry, uint32_t command, ui
         lane.changes.push_back(Change(CHANGED_VALUE, command, index, parameter.size, value))
 
 
-cdef void add_changes(
-    Lane* lane, const Entry* entry, uint32_t command, char* known, Uses** uses
-) noexcept nogil:
-    """List the arguments in which a launch of a recording, which has the `known` ones and their uses, differs from its
-    entry. From then on it has these.
-    """
+cdef inline void add_changed_groups(Lane* lane, const Entry* entry, uint32_t command) noexcept nogil:
+    lane.changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &entry.geometry.groups[0]))
+
+
+cdef void list_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
+    """List in what a recording differs from what was collected. From then on it has that."""
     cdef const Parameter* parameter
     cdef const char* value
-    cdef uint32_t i
-    for i in range(<uint32_t> entry.plan.parameters.size()):
-        parameter = &entry.plan.parameters[i]
-        value = entry.values.data() + parameter.offset
-        if not has_value(known + parameter.offset, value, parameter.width):
-            add_change(lane, entry, command, i)
-            if parameter.kind == POINTER:
-                take_use(&uses[i], entry.uses[i])
-            take_value(known + parameter.offset, value, parameter.width)
+    cdef char* known = copy.values.data()
+    cdef Uses** uses = copy.uses.data()
+    cdef uint32_t* groups = copy.groups.data()
+    cdef Entry* entry
+    cdef uint32_t command, i
+    for command in range(<uint32_t> copy.versions.size()):
+        entry = lane.entries[run.first + command]
+        if copy.versions[command] != lane.versions[run.first + command]:
+            copy.versions[command] = lane.versions[run.first + command]
+            for i in range(<uint32_t> entry.plan.parameters.size()):
+                parameter = &entry.plan.parameters[i]
+                value = entry.values.data() + parameter.offset
+                if not has_value(known + parameter.offset, value, parameter.width):
+                    add_change(lane, entry, parameter, command, i)
+                    if parameter.kind == POINTER:
+                        take_use(&uses[i], entry.uses[i])
+                    take_value(known + parameter.offset, value, parameter.width)
+            if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
+                add_changed_groups(lane, entry, command)
+                memcpy(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t))
+        known += entry.values.size()
+        uses += entry.uses.size()
+        groups += 3
 
 
-cdef void add_noted_changes(Lane* lane, Entry* entry, uint32_t command, const Run* run) noexcept nogil:
-    """List the arguments that changed since this run took them last, from the notes of `take_arguments`."""
-    cdef uint64_t noted = entry.changed if entry.taken_by == run else <uint64_t> -1
-    cdef uint32_t i
-    for i in range(<uint32_t> entry.plan.parameters.size()):
-        if noted >> min(i, <uint32_t> ANY_FURTHER) & 1:
-            add_change(lane, entry, command, i)
-    entry.changed = 0
-    entry.taken_by = run
+cdef void list_noted_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
+    """The same from what was noted when it was collected, where the recording is the only one of its run."""
+    cdef const Parameter* parameter
+    cdef Entry** entries = lane.entries.data() + run.first
+    cdef const uint32_t* versions = lane.versions.data() + run.first
+    cdef uint32_t* known = copy.versions.data()
+    cdef Entry* entry
+    cdef uint64_t noted
+    cdef uint32_t command, i
+    for command in range(<uint32_t> copy.versions.size()):
+        if known[command] == versions[command]:
+            continue
+        known[command] = versions[command]
+        entry = entries[command]
+        noted = entry.changed if entry.taken_by == run else <uint64_t> -1
+        entry.changed = 0
+        entry.taken_by = run
+        if noted >> GROUPS:
+            add_changed_groups(lane, entry, command)
+        parameter = entry.plan.parameters.data()
+        for i in range(<uint32_t> entry.plan.parameters.size()):
+            if noted & 1:
+                add_change(lane, entry, parameter + i, command, i)
+            if i < ANY_FURTHER:
+                noted >>= 1
 
 
 cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
     """Let a recording that does not run do what was collected. Returns whether the driver could."""
-    cdef size_t i, at = 0, used = 0
-    cdef Entry* entry
-    cdef uint32_t* groups
     lane.changes.clear()
-    for i in range(copy.versions.size()):
-        entry = lane.entries[run.first + i]
-        if copy.versions[i] != lane.versions[run.first + i]:
-            if queue.driver.changes_spare_running:
-                add_noted_changes(lane, entry, <uint32_t> i, run)
-            else:
-                add_changes(lane, entry, <uint32_t> i, copy.values.data() + at, copy.uses.data() + used)
-            groups = copy.groups.data() + 3 * i
-            if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
-                lane.changes.push_back(Change(CHANGED_GROUPS, <uint32_t> i, 0, 0, &entry.geometry.groups[0]))
-                memcpy(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t))
-            copy.versions[i] = lane.versions[run.first + i]
-        at += entry.values.size()
-        used += entry.uses.size()
+    if queue.driver.changes_spare_running:
+        list_noted_changes(lane, run, copy)
+    else:
+        list_changes(lane, run, copy)
     return lane.changes.empty() or queue.driver.change(
         copy.recording, lane.changes.data(), lane.changes.size()) == 0
