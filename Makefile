@@ -10,9 +10,9 @@ ROOMS := core spirv sync lifetimes events races queues src
 SOURCES := $(shell find $(ROOMS) -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
 OBSERVERS := tests/observers tests/drivers
 
-# On all cores, with one process more, because many tests wait for processes that they start; each takes from the others
+# On all cores, with two processes more, because many tests wait for processes that they start; each takes from the others
 # what they have not begun. What ARGS says comes later, and holds.
-PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)') --dist worksteal
+PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 2)') --dist worksteal
 
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
