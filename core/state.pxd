@@ -211,6 +211,10 @@ cdef cppclass DeviceState:
     bint checked  # a Device asked for it: each queue that is made has BY_CHECK
 
 
+cdef Lock states_lock  # taken before a registry's lock
+cdef vector[DeviceState*] states  # all that there are: private Devices have one each, and share the driver's queues
+
+
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
 cdef void release_device_state(DeviceState* device) noexcept nogil
 cdef QueueState* new_queue_state(
@@ -224,11 +228,6 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef bint all_are_idle(DeviceState* device) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
-cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil
-cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
-cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil
-cdef void allot_again(Room* room) noexcept nogil
-cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
@@ -270,6 +269,13 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
     """Submit what an open step has collected of this queue. The queue is locked."""
     if queue.step != NULL and queue.step.waiting != 0:
         queue.step.submit(queue)
+
+
+cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
+    """Return how many commands a queue to which `lent` are lent takes."""
+    if device.calls > 1:  # what is lent is not used: it was counted as single calls
+        return max(device.keeps_gil_below // device.calls, <uint64_t> 1)
+    return device.keeps_gil_below + lent
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)

@@ -1,6 +1,6 @@
 """Makes, counts and ends queue and device states."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.map cimport map
@@ -11,18 +11,12 @@ from cython.operator cimport dereference, preincrement
 
 from forebay.core.clock cimport release_clock
 from forebay.core.driver cimport DONE, Answer, Driver, Status
-from forebay.core.epochs cimport (
-    completed_epoch, is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
-)
+from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker, retain_marker
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.uses cimport Point, copy_list
 
 from forebay.core.stats import Stats
-
-
-cdef Lock states_lock  # taken before a registry's lock
-cdef vector[DeviceState*] states  # all that there are: private Devices have one each, and share the driver's queues
 
 
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil:
@@ -89,93 +83,6 @@ cdef void forget_state(DeviceState* device) noexcept nogil:
             states.pop_back()
             break
     states_lock.unlock()
-
-
-cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
-    """Set how many commands each queue takes, besides what is lent to it."""
-    cdef size_t i
-    device.registry_lock.lock()
-    device.keeps_gil_below = most
-    for i in range(device.queues.size()):
-        device.queues[i].queue.room = room_with(device, device.queues[i].queue.lent)
-    device.registry_lock.unlock()
-
-
-cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
-    """Note how many of the driver's calls each command is at most: more than one while it is traced."""
-    device.calls = calls
-    keep_gil_below(device, device.keeps_gil_below)
-
-
-cdef uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
-    if device.calls > 1:  # what is lent is not used: it was counted as single calls
-        return max(device.keeps_gil_below // device.calls, <uint64_t> 1)
-    return device.keeps_gil_below + lent
-
-
-cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil:
-    """Note how many commands each queue takes, now that there is one queue more: those of the driver's context have
-    less than before where they share their room, those of private Devices, too.
-
-    What a queue has in flight beyond that is lent to it. As long as more is in flight than that leaves for others, no
-    queue surely takes more than it has.
-    """
-    cdef Room* room = device.room
-    if room == NULL:
-        if device.keeps_gil_below != most:
-            keep_gil_below(device, most)
-        return
-    room.lock.lock()
-    if room.each == most:
-        room.lock.unlock()
-        return
-    room.each = most
-    states_lock.lock()
-    for each in states:
-        if each.room == room:
-            lend_what_is_used(each, most)
-    for each in states:
-        if each.room == room:
-            keep_gil_below(each, most if room.left >= 0 else 1)
-    states_lock.unlock()
-    room.lock.unlock()
-
-
-cdef void allot_again(Room* room) noexcept nogil:
-    """Let each queue have its room again when others have given back what they had too much. No registry is locked."""
-    room.lock.lock()
-    if room.left >= 0:
-        states_lock.lock()
-        for each in states:
-            if each.room == room and each.keeps_gil_below != room.each:
-                keep_gil_below(each, room.each)
-        states_lock.unlock()
-    room.lock.unlock()
-
-
-cdef void lend_what_is_used(DeviceState* device, uint64_t most) noexcept nogil:
-    cdef Room* room = device.room
-    cdef QueueState* queue
-    cdef uint64_t in_flight
-    cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        in_flight = submitted_epoch(device.queues[i].epochs) - completed_epoch(device.queues[i].epochs)
-        if in_flight > most:
-            queue = device.queues[i].queue
-            if in_flight - most > queue.lent:
-                if queue.lent == 0:
-                    room.borrowers.push_back(queue)
-                room.left -= <int64_t> (in_flight - most - queue.lent)
-                queue.lent = in_flight - most
-    device.registry_lock.unlock()
-
-
-cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil:
-    queue.device.registry_lock.lock()
-    queue.lent = lent
-    queue.room = room_with(queue.device, lent)
-    queue.device.registry_lock.unlock()
 
 
 cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:

@@ -13,12 +13,12 @@ from libc.string cimport memset
 
 from forebay.core.driver cimport Driver
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport Statistics, divide_room, new_device_state
+from forebay.core.state cimport Statistics, new_device_state
 from forebay.lifetimes.abandoned cimport abandon
 from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.queue cimport new_queue_of
 from forebay.sync.finish cimport close_queues, refuse_all
-from forebay.sync.room cimport join_room
+from forebay.sync.room cimport divide_room, join_room
 
 from forebay.queues.drivers import selection
 from forebay.queues.thread_queues import Entered

@@ -22,8 +22,8 @@ from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, divide_room,
-    leave_to_parent, note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
+    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
+    note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
 from forebay.events.event cimport new_event
 from forebay.events.ipc_event cimport new_ipc_event
@@ -46,6 +46,7 @@ from forebay.races.checker cimport begin_check, end_check, finished_device, made
 from forebay.races.lines cimport line_of_program
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
+from forebay.sync.room cimport divide_room
 
 from forebay.core.driver import Adopted, DeviceInfo
 from forebay.core.errors import (

@@ -1,6 +1,6 @@
 """Room in queues that may be full."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport Status
 from forebay.core.marker cimport Marker
@@ -10,6 +10,8 @@ from forebay.core.state cimport DeviceState, QueueState, Room
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
+cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
+cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil
 cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil
 cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil  # the queue is locked
 cdef void collect_room(Room* room) noexcept nogil

@@ -1,6 +1,6 @@
 """Full queues: a driver's call may block as long as a host function runs, which may want the lock that is held then."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
@@ -9,7 +9,7 @@ from forebay.core.epochs cimport Lock, completed_epoch, is_empty, submitted_epoc
 from forebay.core.marker cimport Marker, note_done, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    DeviceState, QueueState, Room, allot_again, closed_gates, lend_room, release_queue_state, retain_queue_state
+    DeviceState, QueueState, Room, closed_gates, release_queue_state, retain_queue_state, room_with, states, states_lock
 )
 from forebay.sync.points cimport ask_queue, mark_the_way, take_marker
 
@@ -52,6 +52,87 @@ cdef void end_host_function(DeviceState* device) noexcept nogil:
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
     """Where graphs are launched, twice as much: CUDA changes channels at a host function and after such a launch."""
     return queue.driver.room_of_host_function * (2 if queue.counts.graph_launches else 1)
+
+
+cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
+    """Set how many commands each queue takes, besides what is lent to it."""
+    cdef size_t i
+    device.registry_lock.lock()
+    device.keeps_gil_below = most
+    for i in range(device.queues.size()):
+        device.queues[i].queue.room = room_with(device, device.queues[i].queue.lent)
+    device.registry_lock.unlock()
+
+
+cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
+    """Note how many of the driver's calls each command is at most: more than one while it is traced."""
+    device.calls = calls
+    keep_gil_below(device, device.keeps_gil_below)
+
+
+cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil:
+    """Note how many commands each queue takes, now that there is one queue more: those of the driver's context have
+    less than before where they share their room, those of private Devices, too.
+
+    What a queue has in flight beyond that is lent to it. As long as more is in flight than that leaves for others, no
+    queue surely takes more than it has.
+    """
+    cdef Room* room = device.room
+    if room == NULL:
+        if device.keeps_gil_below != most:
+            keep_gil_below(device, most)
+        return
+    room.lock.lock()
+    if room.each == most:
+        room.lock.unlock()
+        return
+    room.each = most
+    states_lock.lock()
+    for each in states:
+        if each.room == room:
+            lend_what_is_used(each, most)
+    for each in states:
+        if each.room == room:
+            keep_gil_below(each, most if room.left >= 0 else 1)
+    states_lock.unlock()
+    room.lock.unlock()
+
+
+cdef void allot_again(Room* room) noexcept nogil:
+    """Let each queue have its room again when others have given back what they had too much. No registry is locked."""
+    room.lock.lock()
+    if room.left >= 0:
+        states_lock.lock()
+        for each in states:
+            if each.room == room and each.keeps_gil_below != room.each:
+                keep_gil_below(each, room.each)
+        states_lock.unlock()
+    room.lock.unlock()
+
+
+cdef void lend_what_is_used(DeviceState* device, uint64_t most) noexcept nogil:
+    cdef Room* room = device.room
+    cdef QueueState* queue
+    cdef uint64_t in_flight
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        in_flight = submitted_epoch(device.queues[i].epochs) - completed_epoch(device.queues[i].epochs)
+        if in_flight > most:
+            queue = device.queues[i].queue
+            if in_flight - most > queue.lent:
+                if queue.lent == 0:
+                    room.borrowers.push_back(queue)
+                room.left -= <int64_t> (in_flight - most - queue.lent)
+                queue.lent = in_flight - most
+    device.registry_lock.unlock()
+
+
+cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil:
+    queue.device.registry_lock.lock()
+    queue.lent = lent
+    queue.room = room_with(queue.device, lent)
+    queue.device.registry_lock.unlock()
 
 
 cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil:

@@ -17,9 +17,10 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, NOT_YET, TIMED, Answer, Driver, Status, no_waits
-from forebay.core.state cimport QueueState, count_calls, registered_queues, release_queue_state
+from forebay.core.state cimport QueueState, registered_queues, release_queue_state
 from forebay.queues.context cimport Context
 from forebay.queues.queue cimport Queue
+from forebay.sync.room cimport count_calls
 
 from forebay.core.errors import Error
 
