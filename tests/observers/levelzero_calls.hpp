@@ -379,7 +379,10 @@ template <int function, class R, class... A> struct Wrapper {
             s.kernels.erase(first);
         }
         if constexpr (function == CALL_ModuleDestroy) forget(s.modules, first);
-        if constexpr (function == CALL_MemFree) forget(s.memory, (uintptr_t) std::get<1>(all));
+        if constexpr (function == CALL_MemFree) {
+            end_addresses((uintptr_t) std::get<1>(all));
+            forget(s.memory, (uintptr_t) std::get<1>(all));
+        }
         if constexpr (function == CALL_ContextDestroy) s.contexts.erase(first);
         if constexpr (function == CALL_ModuleBuildLogDestroy) s.logs.erase(first);
     }

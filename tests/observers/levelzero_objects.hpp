@@ -198,6 +198,29 @@ static Memory *memory_at(uintptr_t address, uintptr_t *base = nullptr) {
     return &found->second;
 }
 
+static const uintptr_t GONE = 1;  // where no memory is
+
+// Whoever still has an address of the allocation has none of what comes to lie there.
+static void end_addresses(uintptr_t base) {
+    State& s = state();
+    auto found = s.memory.find(base);
+    if (found == s.memory.end()) return;
+    size_t nbytes = found->second.nbytes;
+    auto end = [&](uintptr_t& address) { if (address - base < nbytes) address = GONE; };
+    for (auto& kernel : s.kernels)
+        for (auto& argument : kernel.second.memory) end(argument.second);
+    for (auto& list : s.lists) {
+        for (auto& launch : list.second.named)
+            for (auto& argument : launch.second) end(argument.second);
+        auto& addresses = list.second.addresses;
+        auto first = addresses.lower_bound(base), last = addresses.lower_bound(base + nbytes);
+        if (first != last) {
+            addresses.erase(first, last);
+            addresses.insert(GONE);
+        }
+    }
+}
+
 static bool is_allocated(void *context, const void *address) {
     AllocProperties properties;
     void *device = nullptr;

@@ -114,7 +114,7 @@ cdef Status change(void* made, const Change* changes, size_t count) noexcept nog
     cdef void* kernel
     cdef size_t i
     cdef int k
-    changes_made += 1
+    changes_made += count
     if not recording.changeable or not recording.ended:
         broken += 1
     elif recording.event != NULL and table.event_status(recording.event) == NOT_YET:
@@ -218,7 +218,7 @@ def uninstall() -> None:
 
 
 def counts() -> tuple[int, int, int]:
-    """How often recordings were misused, replayed and changed so far."""
+    """How often recordings were misused and replayed, and how much of them was changed, so far."""
     return broken, replays, changes_made
 
 

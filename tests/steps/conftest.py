@@ -19,6 +19,7 @@ kernel void inside(global uint *a, local uint *room) { room[0] = 1; a[get_global
 kernel void use(global const uint *rows, global uchar *stack, global uint *out) { out[0] = rows[0]; stack[0] = 1; }
 """
 SIZE = 64
+TIMES = 6
 RECORDINGS = {"opencl": ["none", "sparing clones", "clones"], "level_zero": ["the driver's"]}.get(
     select().backend, ["none"]
 )
@@ -104,6 +105,20 @@ def after(ks, start=0):
     return start
 
 
+def run(device, kernels, body, stepped, times=TIMES):
+    """What two buffers hold after calls of ``body(queue, kernels, x, y, i)``, each in the step, if it is `stepped`."""
+    queue, x, y = device.queue(), made(device), made(device)
+    step = queue.step()
+    for i in range(times):
+        if stepped:
+            with step:
+                body(queue, kernels, x, y, i)
+        else:
+            body(queue, kernels, x, y, i)
+    queue.finish()
+    return [x.get().tolist(), y.get().tolist()]
+
+
 @pytest.fixture
 def calls(device):
     """The driver calls of the test."""
@@ -116,4 +131,4 @@ def calls(device):
 @pytest.fixture
 def collects(recordings):
     """Whether the driver can change what it has recorded, so that a step collects its launches."""
-    return recordings != "none"
+    return recordings != "none" or select().backend == "cuda"

@@ -380,3 +380,20 @@ def test_what_is_collected_is_checked_for_races(device):
             one.wait(other)
         assert device.races
         device.finish()
+
+
+@pytest.mark.needs("Level Zero")  # OpenCL forbids the release while a queue is held
+def test_memory_that_the_step_has_no_more_goes_at_once(calls, device, queue, advance, hold, y):
+    """What used it is done; the launches that now use other memory are not."""
+    before, step = made(device), queue.step()
+    warm(step, queue, advance, before)
+    gate = hold(queue)
+    with step:
+        for k in range(LAUNCHES):
+            advance(queue, y, k)
+    first = len(calls)
+    before.close()
+    assert calls.count("zeMemFree", first) == 1
+    y.close()
+    assert calls.count("zeMemFree", first) == 1
+    gate.open()

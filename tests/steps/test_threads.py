@@ -88,6 +88,25 @@ def test_another_thread_waits_for_what_was_collected(queue, advance, x):
     assert set(x.get()) == {after(expected)}
 
 
+def test_what_the_step_has_next_from_another_thread(calls, queue, advance, x, collects):
+    """It is not of the step: it is submitted at once, after what was collected."""
+    step = queue.step()
+    for _ in range(3):
+        with step:
+            for k in range(4):
+                advance(queue, x, k)
+        queue.finish()
+    with step:
+        advance(queue, x, 0)
+        first = len(calls)
+        thread = threading.Thread(target=advance, args=(queue, x, 1))
+        thread.start()
+        thread.join()
+        assert calls.count(calls.driver.LAUNCH, first) == (2 if collects else 1)
+        for k in (1, 2, 3):
+            advance(queue, x, k)
+
+
 @pytest.mark.executes
 def test_a_step_left_by_another_thread(queue, advance, x):
     step, expected = queue.step(), []
