@@ -128,6 +128,21 @@ def test_unchanged_while_it_runs(calls, queue, advance, hold, x, one_call):
     assert one_call or set(x.get()) == {after(list(range(LAUNCHES)) * 13)}
 
 
+def test_a_loop_that_never_waits(calls, queue, advance, x, one_call):
+    """What a device has long done may be changed, though nobody has said that it is done."""
+    if not one_call:
+        pytest.skip("how far the device is depends on the device")
+    step = queue.step()
+    warm(step, queue, advance, x)
+    first = len(calls)
+    for i in range(20):
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, i + k + 1)
+    assert calls.count(calls.driver.REPLAY, first) == 20
+    assert calls.count(calls.driver.LAUNCH, first) == 0
+
+
 @pytest.mark.parametrize("what", [what for what in BETWEEN if what not in (
     "a null-queue query", "a buffer that comes and goes", "memory of the pool", "stats", "nothing",
 )])  # fmt: skip

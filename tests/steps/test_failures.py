@@ -6,7 +6,7 @@ import pytest
 
 import forebay as fb
 
-from .conftest import RECORDINGS
+from .conftest import RECORDINGS, SIZE
 
 pytestmark = [
     pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True),
@@ -123,7 +123,8 @@ def test_an_exception_of_the_block_comes_first(calls, queue, advance, x):
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_nothing_is_left(watched, closes):
+@pytest.mark.parametrize("splits", [False, True])
+def test_nothing_is_left(watched, closes, splits):
     """Lists, kernels and events are given back with the step, when the device is done with them."""
     gc.collect()
     before = watched.alive()
@@ -131,11 +132,13 @@ def test_nothing_is_left(watched, closes):
         kernel, x = device.program("kernel void f(global int *a, int k) { a[0] = k; }")["f"], device.zeros(4, "i4")
         queue = device.queue()
         step = queue.step()
-        for i in range(6):
+        for i in range(8):
             gate = queue._gate()
             with step:
-                queue.launch(kernel, 1, 1, x, i)
-                queue.launch(kernel, 1, 1, x, i + 1)
+                for k in range(4):
+                    if splits and i % 4 == 3 and k == 2:
+                        queue.fill(x, i)
+                    queue.launch(kernel, 1, 1, x, i + k)
             gate.open()
         lists = watched.alive()["lists"]
         queue.finish()
@@ -152,6 +155,21 @@ def test_nothing_is_left(watched, closes):
     gc.collect()
     now = watched.alive()
     assert [kind for kind in now if kind != "contexts" and now[kind] > before[kind]] == []
+
+
+def test_a_kernel_that_the_step_has_no_more(calls, device, queue, x):
+    """The step's own object of it is given back when what was launched with it is done."""
+    source = "kernel void {0}(global uint *a, uint k) {{ a[get_global_id(0)] += k; }}"
+    own, step = device.program(source.format("before") + source.format("now")), queue.step()
+    for name in ("before", "before", "before", "now", "now"):
+        first = len(calls)
+        with step:
+            for k in range(2):
+                queue.launch(own[name], 4, 16, x, k)
+        queue.finish()
+        device.empty(SIZE, "u4")
+    assert calls.count("zeKernelDestroy") == 1
+    assert calls.count("zeKernelDestroy", first) <= 1
 
 
 def test_a_change_of_an_executable_graph(calls, device, queue, kernels, x):

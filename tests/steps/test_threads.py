@@ -4,13 +4,14 @@ import _thread
 import contextlib
 import gc
 import signal
+import sys
 import threading
 
 import pytest
 
 import forebay as fb
 
-from .conftest import after, made
+from .conftest import SOURCE, after, made
 
 pytestmark = pytest.mark.threads
 
@@ -154,6 +155,44 @@ def test_a_host_function_that_the_body_waits_for(queue, advance, x):
             advance(queue, x, 2)
         expected += [i, 1, 2]
     assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+@pytest.mark.needs("OpenCL")
+def test_a_step_on_a_full_queue_waits_for_room(device, monkeypatch):
+    """Its first launch is submitted by itself then, and the others are collected after it."""
+    monkeypatch.setattr(sys.modules[type(device.driver).__module__], "NEVER_BLOCKS", 64)
+    monkeypatch.setattr(sys.modules[type(device.driver).__module__], "KEEPS_GIL_BELOW", 64)
+    with fb.Device(device.name, private=True) as small:
+        advance, queue, x = small.program(SOURCE)["advance"], small.queue(blocking=False), made(small)
+        step, expected, begin, seen = queue.step(), [], threading.Event(), []
+
+        def run():
+            with step:
+                for k in range(4):
+                    queue.launch(advance, 4, 16, x, k)
+
+        for _ in range(3):
+            run()
+            expected += range(4)
+            queue.finish()
+        start = queue.epoch
+
+        def look():
+            begin.wait()
+            seen.extend(queue.epoch - start for _ in range(200_000))
+
+        queue.host(look)
+        while queue.epoch - start < 64:
+            queue.launch(advance, 4, 16, x, 1)
+            expected += [1]
+        running = threading.Thread(target=run)
+        running.start()
+        begin.set()
+        running.join()
+        expected += range(4)
+        assert set(x.get(queue=queue)) == {after(expected)}
+        assert max(seen) == 64
 
 
 @pytest.mark.executes
