@@ -104,7 +104,9 @@ def test_only_what_changed_is_changed(device, queue, kernels, recordings, x, y):
         queue.finish()
         if queue.stats.steps > 3:
             assert counts()[2] - changes == sum(
-                launch[name] is not before[name] for launch, before in zip(launches, last, strict=True) for name in usual
+                launch[name] is not before[name]
+                for launch, before in zip(launches, last, strict=True)
+                for name in usual
             )
         last = launches
     assert queue.stats.steps_recorded == 1
