@@ -118,7 +118,6 @@ cdef struct Driver:
     # -- properties
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
-    bint waits_tell_old_failures  # also those of a queue's owner before: so a queue is not handed on
     bint waits_read_queues  # a wait reads memory of the queue that signals the event, which must not end before
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync.room
@@ -177,6 +176,9 @@ cdef struct Driver:
     # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
     # timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
+    # Tell a failure of the queue's commands that no wait has told: once. Never blocks. Where there is this, a queue is
+    # not handed on, because its next owner would be told. NULL where nothing fails later but the whole context.
+    Status (*tell_failure)(void* queue) noexcept nogil
     # Write what kernels have printed and the driver still has. Never blocks. NULL: it is written as they run.
     void (*write_printed)(void* context) noexcept nogil
     # Ask whether an event is signalled. Never blocks.

@@ -14,7 +14,7 @@ from forebay.events.event cimport Event, captured_point, new_event, set_captured
 from forebay.events.ipc_event cimport IpcEvent, record_shared, wait_for_shared
 from forebay.lifetimes.collection cimport collect_device
 from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, wait_for_point
-from forebay.sync.finish cimport mark_ends, write_printed
+from forebay.sync.finish cimport mark_ends, tell_failures, write_printed
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
@@ -198,7 +198,10 @@ cdef int finish_within(object queue, QueueState* state, object timeout) except -
                 queue.device._raise_execution_error(reached, repr(queue))
             if markers.empty():
                 with nogil:
+                    status = tell_failures(state)
                     write_printed(state.device)
+                if status != 0:
+                    queue._raise(status, "finish")
                 return 0
             PyErr_CheckSignals()
             left = end - time.monotonic()

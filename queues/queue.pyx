@@ -83,7 +83,7 @@ cdef QueueState* new_queue_of(
     """Make the state of a queue over the driver's queue. The caller gets the owner's reference."""
     cdef QueueState* state = new_queue_state(
         device, <void*> <uintptr_t> handle, next(_ids), owner, is_null, blocking, timing, adopted)
-    if not adopted and not device.driver.waits_tell_old_failures:  # the driver's queue is handed on
+    if not adopted and device.driver.tell_failure == NULL:  # the driver's queue is handed on
         Py_INCREF(native)
         state.native = <PyObject*> native
         state.priority = priority
@@ -480,6 +480,11 @@ cdef class Queue:
         """Return whether everything submitted is done. Asks the driver, never blocks (HIP, hipStreamQuery).
 
         The null queue speaks for the blocking queues too.
+
+        Raises
+        ------
+        DriverError
+            When the driver reports a failure.
         """
         cdef Status status
         cdef int reached = 0

@@ -16,6 +16,7 @@ cdef void refuse_all(DeviceState* device) noexcept nogil
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
 cdef void close_locked(QueueState* queue) noexcept nogil
+cdef Status tell_failures(QueueState* queue) noexcept nogil
 cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil
 
 

@@ -106,6 +106,27 @@ cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
             status = query_one(queues[i], &one)
             reached[0] = one
         release_queue_state(queues[i])
+    return tell_failures(queue) if status == 0 and reached[0] == 1 else status
+
+
+cdef Status tell_failures(QueueState* queue) noexcept nogil:
+    """Tell a failure of what the queue speaks for, all of which is done: there may be no marker after it to tell it."""
+    if queue.driver.tell_failure == NULL:
+        return 0
+    return tell_failures_of(queue.device, 0, True) if queue.is_null else queue.driver.tell_failure(queue.handle)
+
+
+cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking) noexcept nogil:
+    """The same of all queues; with an owner, of its queues; of blocking ones only. And of the null queue."""
+    cdef vector[QueueState*] queues
+    cdef Status status = 0
+    if device.driver.tell_failure == NULL:
+        return 0
+    registered_queues(device, queues)
+    for each in queues:
+        if status == 0 and (each.is_null or (owner in (0, each.owner) and (each.blocking or not blocking))):
+            status = device.driver.tell_failure(each.handle)
+        release_queue_state(each)
     return status
 
 
@@ -134,6 +155,8 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
     cdef Status status = order_after_blocking(queue) if queue.is_null else 0
     if status == 0:
         status = finish_own(queue)
+    if status == 0:
+        status = tell_failures(queue)
     write_printed(queue.device)
     return status
 
@@ -232,8 +255,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         only = queues[0]
         status = finish_own(only)
         release_queue_state(only)
-        write_printed(device)
-        return status
+        queues.clear()
     for i in range(queues.size()):
         if status == 0:
             queues[i].lock.lock()
@@ -256,6 +278,8 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         release_marker(markers[i])
     for i in range(queues.size()):
         release_queue_state(queues[i])
+    if status == 0:
+        status = tell_failures_of(device, owner, False)
     write_printed(device)
     return status
 

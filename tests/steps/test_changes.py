@@ -92,9 +92,10 @@ def test_only_what_changed_is_changed(device, queue, kernels, recordings, x, y):
 
     step = queue.step()
     usual = {"buffer": x, "k": 1, "groups": 4}
+    last = [usual] * 8
     for at, other in [
-        (0, {}), (0, {}), (0, {}), (3, {"k": 5}), (3, {"k": 5}), (3, {}), (3, {"buffer": y}), (3, {}), (7, {"buffer": y}), (7, {"buffer": y}),
-        (7, {}), (5, {"groups": 3}), (5, {"groups": 3}), (5, {}), (5, {}),
+        (0, {}), (0, {}), (0, {}), (3, {"k": 5}), (3, {"k": 5}), (3, {}), (3, {"buffer": y}), (3, {}),
+        (7, {"buffer": y}), (7, {}), (5, {"groups": 3}), (5, {"groups": 3}), (5, {}), (5, {}),
     ]:  # fmt: skip
         launches = [{**usual, **other} if k == at else usual for k in range(8)]
         changes = counts()[2]

@@ -9,7 +9,7 @@ import pytest
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
 
-from .conftest import SIZE, TIMES, after, made, run
+from .conftest import SIZE, TIMES, after, run
 
 
 @pytest.mark.executes

@@ -62,7 +62,7 @@ cdef cppclass SyclQueue:
     atomic[bint] held  # set only under the lock of forebay's queue
     deque[SyclCommand*] deferred  # the lock of all held queues guards this and all below
     bint failing  # the queue is behind a gate that failed
-    Untold failed  # set when a command was not submitted after all, until a wait of the host has told it
+    Untold failed  # set when a command was not submitted after all, until the host was told
 
 
 cdef SyclEvent* new_event(int state, void* event) noexcept nogil
@@ -78,5 +78,5 @@ cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil
 # Whether what the event is for was refused, or is behind a gate that failed, and no wait has told so.
 cdef bint has_failed(SyclEvent* event) noexcept nogil
 # Whether a wait for the event is to tell a failure, its own or an earlier one of its queue. It is told once.
-cdef bint tell_failure(SyclEvent* event) noexcept nogil
+cdef bint tell_failure_of(SyclEvent* event) noexcept nogil
 cdef int await_submitted(SyclEvent* event) noexcept nogil

@@ -86,7 +86,7 @@ cdef bint has_failed(SyclEvent* event) noexcept nogil:
     return event.failure.get() == NULL or dereference(event.failure).load(memory_order_acquire)
 
 
-cdef bint tell_failure(SyclEvent* event) noexcept nogil:
+cdef bint tell_failure_of(SyclEvent* event) noexcept nogil:
     cdef bint refused = event.state.load(memory_order_acquire) == ENDED_BADLY
     return refused if event.failure.get() == NULL else dereference(event.failure).exchange(False)
 

@@ -1,5 +1,6 @@
 """The SYCL side of the table of operations (`forebay.core.driver`)."""
 
+from cython.operator cimport dereference
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
@@ -14,7 +15,7 @@ from forebay.queues.drivers.sycl.calls cimport (
 )
 from forebay.queues.drivers.sycl.gates cimport (
     BARRIER, COPY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_submitted, delete_queue,
-    drop_event, give, has_failed, hold_queue, open_event, read_waits, retain_event, tell_failure
+    drop_event, give, has_failed, hold_queue, open_event, read_waits, retain_event, tell_failure_of
 )
 from forebay.queues.drivers.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
 from forebay.queues.drivers.sycl.objects cimport SyclContext
@@ -119,9 +120,13 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
             status = await_event(joined)
             sycl.Event_Delete(joined)
     for i in range(events.count):
-        if tell_failure(<SyclEvent*> events.events[i]) and status == 0:
+        if tell_failure_of(<SyclEvent*> events.events[i]) and status == 0:
             status = failure(GATE_FAILED)
     return status
+
+
+cdef Status tell_failure(void* queue) noexcept nogil:
+    return failure(GATE_FAILED) if dereference((<SyclQueue*> queue).failed).exchange(False) else 0
 
 
 cdef Answer event_status(void* event) noexcept nogil:
@@ -169,7 +174,6 @@ cdef void release_queue(void* queue) noexcept nogil:
 
 cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = False
-table.waits_tell_old_failures = True
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
@@ -180,6 +184,7 @@ table.barrier = barrier
 table.hold = hold
 table.open_gate = open_gate
 table.wait_events = wait_events
+table.tell_failure = tell_failure
 table.event_status = event_status
 table.elapsed = elapsed
 table.bridge = bridge

@@ -96,19 +96,17 @@ def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(de
         while not event.query():
             pass
 
-    asks = how in ("timeout", "query")
-    hears = not asks or (when == "behind the gate" and how == "query")
+    hears = how != "query" or when == "behind the gate"  # what failed itself says so each time; the rest is for waits
     wait = {
         "event": event.wait, "finish": own.finish, "device": device.finish, "query": ask,
         "timeout": lambda: own.finish(timeout=60),
     }[how]  # fmt: skip
-    words = [] if asks else ["behind a gate that failed"]
+    words = [] if how == "query" else ["behind a gate that failed"]
     with refused(fb.Error, RuntimeError, *words) if hears else contextlib.nullcontext():
         wait()
     if how not in ("event", "query") or when == "later":
         assert buffers[0].host[-1] & 1
-    if asks:  # which says it of what failed itself, each time; a wait tells it once
-        own.fill(spare, 4)
+    if how == "query":
         with refused(fb.Error, RuntimeError, "behind a gate that failed"):
             own.finish()
     wait()
@@ -129,13 +127,60 @@ def test_memory_goes_back_though_nobody_waits_for_a_failure(device, fails):
         for i in range(300):
             with device.empty(COUNT, "i4") as buffer:
                 own.fill(buffer, i)
-            own.query()
-        while not own.query():  # it may be behind by all of them
+            marker = own.record()
+            marker.query()
+        while not marker.query():  # the queue may be behind by all of them
             pass
         made = sum(calls.count(name) for name in ("DPCTLmalloc_device", "DPCTLmalloc_shared"))
         freed = calls.count("DPCTLfree_with_context")
         assert made - freed < 5
-    last = device.zeros(COUNT, "i4")
     with refused(fb.Error, RuntimeError, "behind a gate that failed") if fails else contextlib.nullcontext():
-        own.fill(last, 5)  # without it all is known to be done, and a wait tells nothing
         own.finish()
+
+
+@pytest.mark.parametrize("how", ["query", "finish", "timeout", "device", "close"])
+def test_a_failure_is_told_though_all_is_known_to_be_done(how):
+    with fb.Device("sycl:cpu", private=True) as device:
+        own, other, buffer = device.queue(), device.queue(blocking=False), device.zeros(COUNT, "i4")
+        device.finish()
+        with own._gate() as gate:
+            own.fill(buffer, 3)
+            gate.open(failed=True)
+        marker = own.record()
+        while not marker.query():
+            pass
+        assert own.empty
+        assert other.query()
+        other.finish()
+        tells = {
+            "query": own.query, "finish": own.finish, "timeout": lambda: own.finish(timeout=60),
+            "device": device.finish, "close": device.close,
+        }[how]  # fmt: skip
+        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+            tells()
+        if how != "close":
+            assert own.query()
+            own.finish(timeout=60)
+            device.finish()
+
+
+@pytest.mark.parametrize("how", ["query", "finish", "timeout"])
+def test_the_null_queue_tells_failures_of_blocking_queues(how):
+    with fb.Device("sycl:cpu", private=True) as device:
+        null, queues = device.null_queue, [device.queue(blocking=blocking) for blocking in (False, True)]
+        buffer = device.zeros(COUNT, "i4")
+        device.finish()
+        for queue in queues:
+            with queue._gate() as gate:
+                queue.fill(buffer, 3)
+                gate.open(failed=True)
+            marker = queue.record()
+            while not marker.query():
+                pass
+        tells = {"query": null.query, "finish": null.finish, "timeout": lambda: null.finish(timeout=60)}[how]
+        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+            tells()
+        tells()
+        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+            queues[0].finish()
+        device.finish()
