@@ -1,0 +1,347 @@
+"""Commands and what the host asks; what waits for a gate, and what must not; what does not grow."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from forebay.tracing.habits import Habits
+from forebay.tracing.queue_waits import HELD
+from tests.drivers.cuda import standin
+from tests.helpers import processes
+from tests.ordering import program
+
+from .conftest import JUDGED, SECONDS, in_a_thread
+
+pytestmark = JUDGED
+
+
+def test_it_is_listed_and_selected(device):
+    info = next(info for info in fb.devices() if info.backend == "cuda")
+    assert (info.name, info.description, info.usable) == ("cuda:gpu:0", "Stand-in", True)
+    assert device.name == fb.Device("cuda:gpu:0").name == "cuda:gpu:0"
+
+
+def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
+    queue, buffer = device.queue(blocking=False), device.zeros(64, "u4", usm_type="shared")
+    queue.fill(buffer, 7)
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    queue.finish()
+    assert queue.empty
+    assert not np.from_dlpack(buffer).any()
+
+
+def test_what_it_refuses_is_counted(device, kernels, meant):
+    """So the other tests see a wrong call also where forebay says nothing."""
+    with pytest.raises(fb.DriverError, match="cuLaunchKernel failed: CUDA_ERROR_INVALID_VALUE"):
+        device.null_queue.launch(kernels["advance"], (1, 1 << 20), 1, device.empty(64, "u4"), 1)
+    meant.append("too many groups in y")
+
+
+def test_nothing_is_done_behind_a_closed_gate(device, kernels):
+    first, second, free = (device.queue(blocking=False) for _ in range(3))
+    buffer, ran = device.empty(64, "u4"), []
+    gate = first._gate()
+    first.launch(kernels["advance"], 4, 16, buffer, 1)
+    event = first.record()
+    second.wait(event)
+    second.host(lambda: ran.append("host"))
+    free.launch(kernels["advance"], 4, 16, buffer, 1)
+    free.finish()
+    assert not event.done
+    assert not first.query()
+    assert not second.query()
+    with pytest.raises(fb.TimeoutError):
+        second.finish(timeout=0)
+    assert not ran
+    ended = in_a_thread(gate.open)
+    second.finish()
+    assert ended()
+    assert event.done
+    assert ran == ["host"]
+    assert first.query()
+
+
+def test_the_null_queue_comes_after_blocking_ones_and_before(device, kernels):
+    before, after, buffer = device.queue(), device.queue(), device.empty(64, "u4")
+    gate = before._gate()
+    device.null_queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    after.launch(kernels["advance"], 4, 16, buffer, 1)
+    assert not device.null_queue.query()
+    assert not after.query()
+    gate.open()
+    after.finish()
+    assert device.null_queue.query()
+
+
+def test_time_goes_on_from_one_event_to_the_next(device):
+    queue = device.queue(timing=True)
+    first, second = queue.record(timing=True), queue.record(timing=True)
+    queue.finish()
+    assert second - first >= 0
+
+
+PRINTING = """
+import functools, time
+from tests.drivers.cuda import standing_in
+standing_in.begin()
+import forebay as fb
+from forebay.events.event import wait_for_all
+from tests.helpers.observer import observe
+from tests.observers import cuda as observer
+observer.watch()
+device = fb.Device("cuda")
+kernel, x, queue = device.program("kernel void use(global int *x) {}")["use"], device.empty(64, "i4"), device.queue()
+waits = {
+    "queue": queue.finish,
+    "device": device.finish,
+    "timeout": lambda: queue.finish(timeout=60),
+    "event": lambda: queue.record().wait(),
+    "events": lambda: wait_for_all([queue.record(), device.null_queue.record()]),
+    "download": x.get,
+}
+
+def written(wait):
+    queue.launch(kernel, 4, 16, x)
+    while not queue.query():  # lets other threads run
+        pass
+    with observe(device) as calls:
+        wait()
+        return calls.count("cuStreamSynchronize") > 0
+
+assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, False)
+printing = standing_in.HEAD + ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\\n"
+program = device.program(printing + ".visible .entry say(.param .u64 x) { ret; }\\n")
+assert {what: written(wait) for what, wait in waits.items()} == dict.fromkeys(waits, True)
+queue.launch(program["say"], 1, 1, x)
+del program
+said = [written(queue.finish) for _ in range(6)]
+assert said[0] and not said[-1] and said == sorted(said, reverse=True), said  # until its end is noticed, and once more
+"""
+
+
+def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed():
+    """Polls do not, and by them forebay may know that all is done. Nobody pays for it while no program prints: in a
+    process of its own, where no other test has loaded one that does.
+    """
+    done = processes.python("-c", PRINTING)
+    assert done.returncode == 0, done.stderr
+
+
+def test_another_device_waits_for_an_event(device):
+    with fb.Device("cuda", private=True) as other:
+        first, second = device.queue(blocking=False), other.queue(blocking=False)
+        gate = first._gate()
+        second.wait(first.record())
+        second.fill(other.empty(4, "u4"), 1)
+        assert not second.query()
+        gate.open()
+        second.finish()
+
+
+# -- what waits for a gate, and what must not
+
+
+def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
+    """The driver would wait for the gate, and let no other thread launch. Whoever opens it is not kept from that."""
+    queue, buffer, built, begun = device.queue(blocking=False), device.empty(64, "u4"), [], threading.Event()
+
+    def build():
+        begun.set()
+        built.append(device.program("kernel void other(global int *x) {}")["other"])
+
+    gate = queue._gate()
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    ended = in_a_thread(build)
+    assert begun.wait(SECONDS)
+    other = device.queue(blocking=False)
+    second = other._gate()  # gates, launches and host functions go on
+    second.open()
+    other.launch(kernels["advance"], 4, 16, buffer, 1)
+    other.host(lambda: None)
+    other.finish()
+    assert not built
+    gate.open()
+    assert ended()
+    device.null_queue.launch(built[0], 1, 1, buffer)
+    device.finish()
+
+
+def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, kernels):
+    """Its kernels are not built then: that would wait until the gate opens."""
+    queue = device.queue(blocking=False)
+    gate = queue._gate()
+    with fb.Device("cuda", private=True) as fresh:
+        x, other = fresh.zeros((8, 8), "u4"), fresh.queue(blocking=False)
+        before = other.stats.launches
+        x[::2, ::2].fill(7)
+        other.copy(x[:, 1].copy(), x[:, 2])
+        assert other.stats.launches > before
+    gate.open()
+    queue.finish()
+
+
+def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
+    """Unloading would wait for the gate, too, so it is left to who loads the next one."""
+    source = "kernel void passing(global int *x) {}"
+    device.program(source)
+    before = standin.there_are()["modules"]
+    for _ in range(10):
+        passing = [device.program(source)]
+        gate = device.queue(blocking=False)._gate()
+        ended = in_a_thread(passing.clear)
+        assert ended()
+        gc.collect()
+        gate.open()
+        device.finish()
+    assert standin.there_are()["modules"] <= before + 1
+
+
+def test_memory_of_the_program_is_unregistered_when_no_gate_is_closed(device):
+    """Behind a closed gate the driver would wait, and let no other thread launch."""
+    array = np.zeros(1000, "u4")
+    for _ in range(3):
+        registered = device._over_host_memory(array.ctypes.data, array.nbytes)
+        with device.queue(blocking=False)._gate():
+            device.null_queue.fill(registered, 7)
+            device.null_queue.finish()
+            before = standin.there_are()["blocks"]
+            ended = in_a_thread(registered.close)
+            assert ended()
+            assert standin.there_are()["blocks"] == before
+            with pytest.raises(fb.DriverError, match="ALREADY_REGISTERED"):
+                device._over_host_memory(array.ctypes.data, array.nbytes)
+        device.finish()
+    device._over_host_memory(array.ctypes.data, array.nbytes).close()  # others were taken away before
+    device.finish()
+    assert standin.there_are()["blocks"] < before
+
+
+def test_shared_memory_is_moved_in_the_order_of_the_queue(device, kernels, calls):
+    queue, other, shared = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4", "shared")
+    with other._gate():
+        other.launch(kernels["advance"], 4, 16, shared, 1)
+        queue.wait(other)
+        first = len(calls)
+        queue._prefetch(shared, True)
+        (made,) = calls.since(first)
+        assert (made.name, len(made.waits)) == ("cuMemPrefetchAsync_v2", 1)
+        assert not queue.query()
+    queue.finish()
+
+
+def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
+    device = fb.Device("cuda", private=True)
+    device.program(program.SOURCE)
+    device.close()
+    gc.collect()
+    before = standin.there_are()
+    device = fb.Device("cuda", private=True)
+    kernels, queue, buffer = device.program(program.SOURCE), device.queue(), device.zeros(1 << 20, "u4")
+    gate = queue._gate()
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    graph = device.graph()
+    graph.add_kernel(kernels["advance"], 4, 16, buffer, 1)
+    graph.launch(queue)
+    queue.copy(buffer, bytes(buffer.nbytes))
+    timer = threading.Timer(0.05, gate.open)
+    timer.start()
+    device.close()
+    timer.join()
+    del kernels, queue, buffer, graph, gate, device
+    gc.collect()
+    now = standin.there_are()
+    for what in ("streams", "graphs", "executables", "words"):
+        assert now[what] <= before[what], what
+    assert now["blocks"] <= before["blocks"] + 1  # a page of words
+
+
+# -- what does not grow
+
+
+def test_a_hundred_thousand_turns_take_no_more_of_anything(device, kernels):
+    queues, buffer = [device.queue(blocking=False) for _ in range(3)], device.empty(64, "u4")
+
+    def turns(count):
+        for k in range(count):
+            one, other = queues[k % 3], queues[(k + 1) % 3]
+            one.launch(kernels["advance"], 4, 16, buffer, k)
+            other.wait(one)
+            if k % 10 == 0:
+                gate = other._gate()
+                other.launch(kernels["advance"], 4, 16, buffer, k)
+                gate.open()
+            if k % 1000 == 0:
+                device.finish()
+
+    turns(3000)
+    before = standin.there_are()
+    turns(100_000)
+    device.finish()
+    now = standin.there_are()
+    assert now["events"] <= before["events"] + 8
+    assert now["blocks"] == before["blocks"]
+    assert now["words"] == 0
+
+
+def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
+    """Each question takes the driver a microsecond, and meanwhile nobody else of the context gets an event."""
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    closed = queue._gate()
+    for _ in range(500):
+        queue._gate().open()
+    before = standin.there_are()
+    for _ in range(200):
+        other._gate().open()
+        other.finish()
+    now = standin.there_are()
+    assert now["queries"] - before["queries"] < 200 * 20
+    assert now["events"] - before["events"] <= 200
+    closed.open()
+    device.finish()
+    before = standin.there_are()
+    for _ in range(1000):
+        other._gate().open()
+        other.finish()
+    assert standin.there_are()["events"] == before["events"]
+
+
+def test_a_graph_that_changes_again_and_again_has_the_same_nodes(device, kernels, calls):
+    x, graph, queue = device.zeros(64, "u4"), device.graph(), device.queue(blocking=False)
+    nodes = [graph.add_kernel(kernels["advance"], 4, 16, x, k) for k in range(5)]
+    executable = graph.instantiate()
+    executable.launch(queue)
+    before, first = standin.there_are(), len(calls)
+    for k in range(1000):
+        executable.set_kernel(nodes[k % 5], kernels["advance"], 4, 16, x, 7 + k)
+        executable.launch(queue)
+    counts = calls.counts(first)
+    assert counts["cuGraphLaunch"] == 1000
+    assert counts["cuGraphExecKernelNodeSetParams_v2"] == 999  # at the first change it is recorded so that it can be
+    now = standin.there_are()
+    assert now["graphs"] == now["executables"] <= before["graphs"] + 1
+    queue.finish()
+
+
+def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(device, kernels):
+    habits, buffer = Habits(), device.empty(64, "u4")
+
+    def hold(count):
+        """Hold one queue of so many, and let the others wait for it."""
+        first, *others = (device.queue(blocking=False) for _ in range(count))
+        with first._gate():
+            for queue in others:
+                queue.wait(first)
+                queue.launch(kernels["advance"], 4, 16, buffer, 1)
+        device.finish()
+
+    habits.begin()
+    try:
+        hold(24)
+        hold(25)
+    finally:
+        _, found = habits.end()
+    assert [habit.what for habit in found] == [HELD.format(held=25, most=24)]
+    assert found[0].line.startswith(f"{__file__}:")

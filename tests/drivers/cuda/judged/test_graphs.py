@@ -1,0 +1,128 @@
+"""Graphs and steps."""
+
+from hypothesis import HealthCheck, given, settings
+
+from forebay.queues.graphs.lanes import BRANCHES, segments_of
+from tests.graphs.test_branch_calls import graphs
+from tests.graphs.test_lanes import ancestors
+
+from .conftest import JUDGED
+
+pytestmark = JUDGED
+
+
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(graphs())
+def test_nodes_come_after_what_they_depend_on_and_nothing_else(device, kernels, calls, drawn):
+    dependencies, kinds = drawn
+    x, y, graph = device.zeros(64, "u4"), device.zeros(64, "u4"), device.graph()
+    for k, (earlier, kind) in enumerate(zip(dependencies, kinds, strict=True)):
+        after = [graph.nodes[i] for i in earlier]
+        if kind == "kernel":
+            graph.add_kernel(kernels["advance"], 4, 16, x, k, after=after)
+        elif kind == "fill":
+            graph.add_fill(x, k, after=after)
+        elif kind == "copy":
+            graph.add_copy(x, y, after=after)
+        else:
+            graph.add_empty(after=after)
+    acts = [kind != "empty" for kind in kinds]
+    first = len(calls)
+    executable = graph.instantiate()
+    order = [node for segment in segments_of(dependencies, acts, BRANCHES) for node in segment.nodes]
+    added = [call for call in calls.since(first) if calls.kind(call) == "node"]
+    assert len(added) == len(order)
+    node_of = {call.event: node for call, node in zip(added, order, strict=False)}
+    before = {}
+    for call in added:
+        before[call.event] = set(call.waits).union(*(before[each] for each in call.waits))
+    for event, node in node_of.items():
+        assert {node_of[each] for each in before[event]} == ancestors(dependencies)[node] & set(order)
+    first = len(calls)
+    executable.launch(device.null_queue)
+    assert calls.kinds(first)["command"] == any(acts)
+
+
+def test_host_functions_cut_a_graph_and_are_called(device, kernels, calls):
+    graph, ran, x = device.graph(), [], device.zeros(64, "u4")
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    host = graph.add_host(lambda: ran.append(1), after=first)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=host)
+    executable = graph.instantiate()
+    for _ in range(10):
+        executable.launch(device.null_queue)
+    device.finish()
+    assert ran == [1] * 10
+    assert calls.count("cuLaunchHostFunc") == calls.count("open") == 10
+
+
+def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, calls):
+    """The driver may wait for the gate then. Its launches are submitted one by one, in order, until it can be."""
+    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+    gate = held._gate()
+    graph = device.graph()
+    begin = graph.add_kernel(kernels["advance"], 4, 16, x, 0)
+    branches = [graph.add_kernel(kernels["advance"], 4, 16, x, k, after=begin) for k in (1, 2, 3)]
+    graph.add_kernel(kernels["advance"], 4, 16, x, 4, after=branches)
+    executable = graph.instantiate()
+    for _ in range(20):
+        executable.launch(queue)
+    assert (calls.count("cuLaunchKernel"), calls.count("cuGraphLaunch")) == (100, 0)
+    assert len({call.object for call in calls.log if call.name == "cuLaunchKernel"}) == 1  # so they are in order
+    gate.open()
+    for _ in range(20):
+        executable.launch(queue)
+    first = len(calls)
+    executable.launch(queue)
+    assert (calls.count("cuLaunchKernel", first), calls.count("cuGraphLaunch", first)) == (0, 1)
+    queue.finish()
+    held.finish()
+
+
+def test_a_launch_on_another_queue_comes_after_the_one_before(device, kernels, calls):
+    """Though the driver orders them, too: what comes after it on that queue must be known to come after both."""
+    queues, x = [device.queue(blocking=False) for _ in range(2)], device.zeros(64, "u4")
+    with queues[0].capture() as graph:
+        for k in range(3):
+            queues[0].launch(kernels["advance"], 4, 16, x, k)
+    executable = graph.instantiate()
+    for turn in range(6):
+        before, first = queues[turn % 2].stats, len(calls)
+        executable.launch(queues[turn % 2])
+        made = queues[turn % 2].stats - before
+        looked = made.waits_made + made.waits_elided_completed + made.waits_elided_ordered
+        assert (looked, calls.count("cuGraphLaunch", first)) == (turn > 0, 1)
+        executable.launch(queues[turn % 2])  # nothing to look for: the short way
+    device.finish()
+
+
+def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
+    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+    gate, step = held._gate(), queue.step()
+
+    def turn():
+        first = len(calls)
+        with step:
+            for i in range(10):
+                queue.launch(kernels["advance"], 4, 16, x, i)
+        return calls.count("cuLaunchKernel", first), calls.count("cuGraphLaunch", first)
+
+    assert [turn() for _ in range(10)] == [(10, 0)] * 10
+    gate.open()
+    held.finish()
+    assert [turn() for _ in range(10)][-1] == (0, 1)
+    queue.finish()
+
+
+def test_a_step_that_repeats_is_one_launch_of_a_graph(device, kernels, calls):
+    queue, x = device.queue(blocking=False), device.zeros(64, "u4")
+    step = queue.step()
+    for k in range(20):
+        first = len(calls)
+        with step:
+            for i in range(10):
+                queue.launch(kernels["advance"], 4, 16, x, i * k)
+    names = calls.counts(first)
+    assert names["cuGraphLaunch"] == 1
+    assert names["cuLaunchKernel"] == 0
+    queue.finish()
