@@ -1,6 +1,7 @@
 """Failures of commands that forebay keeps back for a held queue."""
 
 import contextlib
+import threading
 
 import numpy as np
 import pytest
@@ -184,3 +185,31 @@ def test_the_null_queue_tells_failures_of_blocking_queues(how):
         with refused(fb.Error, RuntimeError, "behind a gate that failed"):
             queues[0].finish()
         device.finish()
+
+
+@pytest.mark.threads
+def test_of_threads_that_ask_at_once_one_is_told(device):
+    own, buffer, told = device.queue(blocking=False), device.zeros(COUNT, "i4"), []
+    device.finish()
+    barrier = threading.Barrier(4)
+
+    def ask(asks):
+        barrier.wait()
+        try:
+            asks()
+        except fb.Error as error:
+            told.append(str(error))
+
+    for _ in range(50):
+        with own._gate() as gate:
+            own.fill(buffer, 3)
+            gate.open(failed=True)
+        threads = [
+            threading.Thread(target=ask, args=(asks,))
+            for asks in (own.finish, own.finish, lambda: own.finish(timeout=60), device.finish)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(told) == 50
