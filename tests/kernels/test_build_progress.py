@@ -64,6 +64,7 @@ def test_a_build_that_takes_long_is_shown_and_gone_after_it(device, terminal, mo
         print("of the program itself", file=terminal.file, flush=True)
         terminal.read_until("of the program itself")
         terminal.read_until("(?s:building a program.*){9}")  # it is drawn again and again
+        monkeypatch.setattr(build_progress, "EVERY", 60)  # nobody reads while it builds, and a terminal takes 4 KiB
         return build(*arguments)
 
     monkeypatch.setattr(device.driver, "build", slowly)
