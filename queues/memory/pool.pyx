@@ -480,6 +480,10 @@ cdef class MemoryPool:
             size = least
         if heap.reserved + size > self.limit:
             self.ask_for_idle()
+            with nogil:
+                block = self.find(state, least)  # what was found done just now serves, rather than new memory
+            if block != NULL:
+                return block
             self.give_up(self.limit - size if self.limit > size else 0, True)
             if heap.reserved + size > self.limit:
                 block = self.wait_for_free(queue, state, least)
