@@ -176,9 +176,12 @@ cdef struct Driver:
     # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
     # timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
-    # Tell a failure of the queue's commands that no wait has told: once. Never blocks. Where there is this, a queue is
-    # not handed on, because its next owner would be told. NULL where nothing fails later but the whole context.
+    # Tell a failure of the queue's commands that no wait has told: once. Never blocks. NULL where nothing fails later
+    # but the whole context.
     Status (*tell_failure)(void* queue) noexcept nogil
+    # The queue, whose work is done, gets another owner, who is told no failure of before. Markers go on telling theirs.
+    # Never blocks. NULL where there is no `tell_failure`.
+    void (*renew_queue)(void* queue) noexcept nogil
     # Write what kernels have printed and the driver still has. Never blocks. NULL: it is written as they run.
     void (*write_printed)(void* context) noexcept nogil
     # Ask whether an event is signalled. Never blocks.

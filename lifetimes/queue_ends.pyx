@@ -62,6 +62,8 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
     cdef size_t i
     queue.lock.lock()
     give_back_room(queue, 0)
+    if queue.native != NULL and queue.driver.renew_queue != NULL:
+        queue.driver.renew_queue(queue.handle)
     device.registry_lock.lock()
     unregister(device, queue.epochs.queue_id)
     counts = device.retired.find(queue.owner)

@@ -83,7 +83,7 @@ cdef QueueState* new_queue_of(
     """Make the state of a queue over the driver's queue. The caller gets the owner's reference."""
     cdef QueueState* state = new_queue_state(
         device, <void*> <uintptr_t> handle, next(_ids), owner, is_null, blocking, timing, adopted)
-    if not adopted and device.driver.tell_failure == NULL:  # the driver's queue is handed on
+    if not adopted:  # the driver's queue is handed on
         Py_INCREF(native)
         state.native = <PyObject*> native
         state.priority = priority

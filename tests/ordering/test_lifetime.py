@@ -94,23 +94,15 @@ def test_queues_that_are_gone_are_retired_and_counted(device, kernels, calls, bl
     del queue
     device.finish()
     made_by_driver = len(device_queues(calls, first))
-    if hands_queues_on(device):
-        kept = [device.queue(blocking=blocking) for _ in range(made_by_driver)]
-        assert len(device_queues(calls, first)) == made_by_driver <= 40
-        assert len({calls.handle_of(queue) for queue in kept}) == made_by_driver
-    else:
-        assert calls.count(calls.driver.RELEASE_QUEUE, first) == made_by_driver == 40
+    kept = [device.queue(blocking=blocking) for _ in range(made_by_driver)]
+    assert len(device_queues(calls, first)) == made_by_driver <= 40
+    assert len({calls.handle_of(queue) for queue in kept}) == made_by_driver
     assert len(calls.events_alive()) <= 2
     made = device.stats - before
     assert made.launches == 40 + 5 * use_null
     host_syncs = sum(calls.count(name, first) for name in {calls.driver.FINISH, calls.driver.WAIT})
     assert 14 <= made.host_syncs <= host_syncs
     assert made.host_syncs == host_syncs or calls.driver.POLLS  # then looking for queues that are gone is such a call
-
-
-def hands_queues_on(device):
-    """Whether queues of the driver are handed out again. One of SYCL would tell its next owner of an old failure."""
-    return device.info.backend != "sycl"
 
 
 def device_queues(calls, first):
@@ -144,8 +136,7 @@ def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kerne
     device.finish()
     made = calls.count(calls.driver.NEW_QUEUE)
     kept.append(device.queue())
-    assert calls.count(calls.driver.NEW_QUEUE) - made == (not hands_queues_on(device))
-    assert hands_queues_on(device) or calls.count(calls.driver.RELEASE_QUEUE) == 1
+    assert calls.count(calls.driver.NEW_QUEUE) == made
     assert (device.stats - before).launches == 0
 
 
@@ -275,10 +266,6 @@ def test_queues_that_waited_for_each_other_do_not_keep_each_other(device, kernel
     handles = {calls.handle_of(a), calls.handle_of(b)}
     del a, b
     assert [reference() for reference in references] == [None, None]
-    first = len(calls)
     device.finish()
-    if hands_queues_on(device):
-        kept = [device.queue(blocking=False) for _ in range(50)]
-        assert handles <= {calls.handle_of(queue) for queue in kept}
-    else:
-        assert calls.count(calls.driver.RELEASE_QUEUE, first) == 2
+    kept = [device.queue(blocking=False) for _ in range(50)]
+    assert handles <= {calls.handle_of(queue) for queue in kept}

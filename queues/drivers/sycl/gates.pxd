@@ -69,6 +69,8 @@ cdef SyclEvent* new_event(int state, void* event) noexcept nogil
 cdef void retain_event(SyclEvent* event) noexcept nogil
 cdef void drop_event(SyclEvent* event) noexcept nogil
 cdef SyclQueue* new_queue(void* queue, bint adopted) noexcept nogil
+# Let a queue whose work is done tell no failure of before. Markers that were made go on telling theirs.
+cdef void forget_failure(SyclQueue* queue) noexcept nogil
 cdef void delete_queue(SyclQueue* queue) noexcept nogil
 # Does SYCL have everything in the wait list? If so, replaces the entries by SYCL's events; the list may get shorter.
 cdef bint read_waits(Waits* waits) noexcept nogil

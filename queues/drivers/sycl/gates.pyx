@@ -121,6 +121,12 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     return queue
 
 
+cdef void forget_failure(SyclQueue* queue) noexcept nogil:
+    lock.lock()  # another thread may still be emptying the list
+    queue.failed = make_shared[atomic[bint]](<bint> False)  # the old one is the markers'
+    lock.unlock()
+
+
 cdef void delete_queue(SyclQueue* queue) noexcept nogil:
     lock.lock()  # another thread may still be emptying the list
     while not queue.deferred.empty():

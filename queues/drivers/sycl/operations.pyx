@@ -15,7 +15,7 @@ from forebay.queues.drivers.sycl.calls cimport (
 )
 from forebay.queues.drivers.sycl.gates cimport (
     BARRIER, COPY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_submitted, delete_queue,
-    drop_event, give, has_failed, hold_queue, open_event, read_waits, retain_event, tell_failure_of
+    drop_event, forget_failure, give, has_failed, hold_queue, open_event, read_waits, retain_event, tell_failure_of
 )
 from forebay.queues.drivers.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
 from forebay.queues.drivers.sycl.objects cimport SyclContext
@@ -129,6 +129,10 @@ cdef Status tell_failure(void* queue) noexcept nogil:
     return failure(GATE_FAILED) if dereference((<SyclQueue*> queue).failed).exchange(False) else 0
 
 
+cdef void renew_queue(void* queue) noexcept nogil:
+    forget_failure(<SyclQueue*> queue)
+
+
 cdef Answer event_status(void* event) noexcept nogil:
     cdef Answer answer = DONE
     if (<SyclEvent*> event).state.load(memory_order_acquire) == PENDING:
@@ -185,6 +189,7 @@ table.hold = hold
 table.open_gate = open_gate
 table.wait_events = wait_events
 table.tell_failure = tell_failure
+table.renew_queue = renew_queue
 table.event_status = event_status
 table.elapsed = elapsed
 table.bridge = bridge

@@ -187,6 +187,35 @@ def test_the_null_queue_tells_failures_of_blocking_queues(how):
         device.finish()
 
 
+def test_the_next_owner_of_a_queue_is_told_no_failure_of_before():
+    """And a marker of before takes none of the next owner's."""
+    with fb.Device("sycl:cpu", private=True) as device:
+        buffer = device.zeros(COUNT, "i4")
+        device.finish()
+        own = device.queue(blocking=False)
+        with own._gate() as gate:
+            own.fill(buffer, 3)
+            gate.open(failed=True)
+        marker, native = own.record(), id(own.native)
+        while not marker.query():
+            pass
+        assert own.empty
+        del own
+        following = [device.queue(blocking=False) for _ in range(3)]
+        (own,) = [queue for queue in following if id(queue.native) == native]
+        own.finish()
+        assert own.query()
+        own.fill(buffer, 7)
+        assert buffer.get(queue=own).tolist() == [7] * COUNT
+        with own._gate() as gate:
+            own.fill(buffer, 3)
+            gate.open(failed=True)
+        marker.wait()
+        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+            own.finish()
+        device.finish()
+
+
 @pytest.mark.threads
 def test_of_threads_that_ask_at_once_one_is_told(device):
     own, buffer, told = device.queue(blocking=False), device.zeros(COUNT, "i4"), []
