@@ -106,22 +106,25 @@ cdef Status take_arguments(
     cdef const Parameter* parameter = entry.plan.parameters.data()
     cdef const char* value
     cdef char* known
+    cdef uint64_t bytes_set = 0
     cdef uint32_t i
+    entry.varies = False
     for i in range(<uint32_t> entry.plan.parameters.size()):
         value = packed + parameter.offset
         known = entry.values.data() + parameter.offset
-        if has_value(known, value, parameter.width):
-            queue.counts.arg_bytes_skipped += parameter.size
-        else:
+        if not has_value(known, value, parameter.width):
             if not has_right_type(parameter, value):
                 failed_at[0] = i
                 return WRONG_TYPE
-            queue.counts.arg_bytes_set += parameter.size
+            entry.varies = True
+            bytes_set += parameter.size
             entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
                 change_use(queue, entry, i, uses_of(<const PackedPointer*> value))
         parameter += 1
+    queue.counts.arg_bytes_set += bytes_set
+    queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
     return 0
 
 
@@ -167,13 +170,13 @@ cdef inline Collecting collect_next(
         return OWES_WAITS
     if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
         return OUT_OF_TURN  # which waits for room
-    if is_same(entry.values.data(), packed, entry.values.size()):
+    if not entry.varies and is_same(entry.values.data(), packed, entry.values.size()):
         queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
     else:
         if not fits(entry, packed):
             return TO_BE_RECORDED
-        lane.versions[lane.at] += 1
         status[0] = take_arguments(queue, entry, packed, failed_at)
+        lane.versions[lane.at] += entry.varies
         if status[0] != 0:
             return COLLECTED
     if not has_groups(entry, geometry):
@@ -249,6 +252,7 @@ cdef int submitted(
         entry.plan = plan
         entry.geometry = geometry[0]
         entry.epoch = entry.changed = 0
+        entry.varies = False
         entry.taken_by = NULL
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count, NULL)

@@ -23,6 +23,7 @@ cdef cppclass Entry:
     vector[char] values  # the packed arguments
     vector[Uses*] uses  # by parameter, as in a Plan; retained
     uint64_t epoch
+    bint varies  # an argument was another one than the time before
     # A bit for each of what changed since this run's recording took it; only where there is one copy
     uint64_t changed
     const void* taken_by

@@ -295,12 +295,15 @@ cdef void list_noted_changes(Lane* lane, const Run* run, Copy* copy) noexcept no
         entry.taken_by = run
         if noted >> GROUPS:
             add_changed_groups(lane, entry, command)
+            noted &= ~(<uint64_t> 1 << GROUPS)
         parameter = entry.plan.parameters.data()
-        for i in range(<uint32_t> entry.plan.parameters.size()):
+        i = 0
+        while noted and i < <uint32_t> entry.plan.parameters.size():
             if noted & 1:
                 add_change(lane, entry, parameter + i, command, i)
             if i < ANY_FURTHER:
                 noted >>= 1
+            i += 1
 
 
 cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
