@@ -140,7 +140,6 @@ cdef Collecting collect(
     uint32_t* failed_at
 ) noexcept:
     """Collect a launch if it is the one that the record has next. Otherwise say how it is to be submitted."""
-    cdef Kernel kernel = <Kernel> launched
     cdef Lane* lane = <Lane*> queue.step
     cdef Entry* entry
     cdef Collecting answer
@@ -149,11 +148,11 @@ cdef Collecting collect(
     if lane.recording or lane.at == lane.entries.size():
         return TO_BE_RECORDED
     entry = lane.entries[lane.at]
-    if entry.plan.kernel_id != kernel.id or not has_block(entry, geometry):
+    if entry.plan.kernel_id != (<Kernel> launched).id or not has_block(entry, geometry):
         return TO_BE_RECORDED
     if not locked and not queue.lock.try_lock():
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    answer = collect_next(queue, lane, entry, kernel, geometry, packed, status, failed_at)
+    answer = collect_next(queue, lane, entry, <Kernel> launched, geometry, packed, status, failed_at)
     if not locked:
         queue.lock.unlock()
     return answer

@@ -19,6 +19,9 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
 
+cdef extern from *:
+    int lowest_bit "__builtin_ctzll"(uint64_t bits) noexcept nogil
+
 cdef enum:
     MOST_COPIES = 3
 
@@ -284,7 +287,7 @@ cdef void list_noted_changes(Lane* lane, const Run* run, Copy* copy) noexcept no
     cdef uint32_t* known = copy.versions.data()
     cdef Entry* entry
     cdef uint64_t noted
-    cdef uint32_t command, i
+    cdef uint32_t command, count, i
     for command in range(<uint32_t> copy.versions.size()):
         if known[command] == versions[command]:
             continue
@@ -297,13 +300,16 @@ cdef void list_noted_changes(Lane* lane, const Run* run, Copy* copy) noexcept no
             add_changed_groups(lane, entry, command)
             noted &= ~(<uint64_t> 1 << GROUPS)
         parameter = entry.plan.parameters.data()
-        i = 0
-        while noted and i < <uint32_t> entry.plan.parameters.size():
-            if noted & 1:
-                add_change(lane, entry, parameter + i, command, i)
-            if i < ANY_FURTHER:
-                noted >>= 1
-            i += 1
+        count = <uint32_t> entry.plan.parameters.size()
+        while noted:
+            i = lowest_bit(noted)
+            noted &= noted - 1
+            if i >= count:
+                break
+            add_change(lane, entry, parameter + i, command, i)
+            if i == ANY_FURTHER:
+                for i in range(ANY_FURTHER + 1, count):
+                    add_change(lane, entry, parameter + i, command, i)
 
 
 cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
