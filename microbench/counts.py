@@ -49,6 +49,7 @@ OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
     "graph of 100 launches, one changed": ("forebay", "replay", (100, 1)),
     "step of 100 launches": ("forebay step", "step", (100, "nothing")),
     "step of 100 launches, one scalar changed": ("forebay step", "step", (100, "1 scalar")),
+    "step of 100 launches, all scalars changed": ("forebay step", "step", (100, "all scalars")),
     "upload of 4 KiB + finish": ("forebay", "copy", ("up", 4096)),
     "download of 4 KiB + finish": ("forebay", "copy", ("down", 4096)),
     "alloc + free": ("forebay", "alloc", (4096,)),

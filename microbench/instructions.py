@@ -41,6 +41,8 @@ SUBJECTS = (
     "launch on the null queue",
     "launch + record",
     "launch + wait + launch",
+    "step of 100 launches",
+    "step of 100 launches, all scalars changed",
     "bound launch",
     "bound launch, 64 arguments",
     "launch, the same bytes by value",
