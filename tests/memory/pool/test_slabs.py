@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
-from tests.memory.test_pool import LARGE, N, allocations, fill, pool, queues, read_behind_a_gate
 from tests.observers.internals import block_size
 
-__all__ = ["fill", "pool", "queues"]
+from .conftest import LARGE, N, allocations
+from .test_order import read_behind_a_gate
 
 KEEP = 1 << 40  # a threshold below which a synchronize gives nothing back
 

@@ -1,0 +1,132 @@
+"""Stream-ordered memory: what comes out of the pool, and what it costs."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from forebay.queues.memory.slabs import size_class
+from tests.helpers.refusals import refused
+
+from .conftest import N, allocations
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("shape", [0, 1, (), (3, 4), (0, 5), N])
+@pytest.mark.parametrize("dtype", ["f4", "i8", "V7"])
+def test_it_is_a_buffer(queue, shape, dtype):
+    buffer = queue.alloc(shape, dtype)
+    like = np.empty(shape, dtype)
+    assert (buffer.shape, buffer.dtype, buffer.nbytes) == (like.shape, like.dtype, like.nbytes)
+    assert buffer.device is queue.device
+    assert buffer.usm_type == "device"
+    host = np.frombuffer(np.random.default_rng(1).bytes(like.nbytes), dtype).reshape(like.shape)
+    queue.copy(buffer, host)
+    assert buffer.get(queue=queue).tobytes() == host.tobytes()
+    assert buffer.reshape(-1).get(queue=queue).tobytes() == host.tobytes()
+    queue.free(buffer)
+
+
+def test_the_default_is_single_precision(queue):
+    assert queue.alloc(3).dtype == "f4"
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 511, 512, 513, 4097, 10**6, 10**7, 10**9, (1 << 40) + 1])
+def test_size_classes(nbytes):
+    size = size_class(nbytes)
+    assert size >= max(nbytes, 512)
+    assert size <= max(nbytes * 17 / 16, nbytes + 512)
+    assert size % 512 == 0
+    assert size_class(size) == size
+
+
+def test_memory_freed_on_a_queue_is_handed_out_there_at_once(device, queue, hold, fill, pool):
+    buffer = queue.alloc(N, "i4")
+    address = buffer.address
+    gate = hold(queue)
+    queue.launch(fill, N // 10, 10, buffer, 1)
+    queue.free(buffer)
+    before = queue.stats, allocations(device)
+    again = queue.alloc(N, "i4")
+    assert again.address == address
+    assert (queue.stats, allocations(device)) == before
+    gate.open()
+
+
+@pytest.mark.executes
+def test_each_user_of_the_same_memory_sees_its_own(device, queue, hold, fill, pool):
+    gate = hold(queue)
+    outs = []
+    for value in range(20):
+        buffer = queue.alloc(N, "i4")
+        queue.launch(fill, N // 10, 10, buffer, value)
+        outs.append(fb.host_empty(N, "i4", device=device))  # a copy to pageable memory may wait for the queue
+        queue.copy(outs[-1], buffer)
+        queue.free(buffer)
+    gate.open()
+    queue.finish()
+    assert [out.tolist() for out in outs] == [[value] * N for value in range(20)]
+
+
+def test_a_steady_state_makes_no_driver_allocation(device, queue, fill, pool):
+    def step():
+        buffers = [queue.alloc(count, "i4") for count in (10, 1000, 1100, 50_000)]
+        for buffer in buffers:
+            queue.launch(fill, 1, 1, buffer, 1)
+        for buffer in buffers:
+            queue.free(buffer)
+
+    step()
+    before = allocations(device)
+    for _ in range(50):
+        step()
+    assert allocations(device) == before
+    pool.release_threshold = 1 << 30
+    queue.finish()
+    step()
+    assert allocations(device) == before
+    pool.release_threshold = 0
+    queue.finish()
+    step()
+    assert allocations(device) > before
+
+
+def test_other_sizes_do_not_take_much_more_than_they_need(device, queue, pool):
+    large = queue.alloc(1 << 20, "u1")
+    queue.free(large)
+    small = queue.alloc(100, "u1")
+    assert pool.used == 512
+    queue.free(small)
+
+
+@pytest.mark.parametrize("give_up", ["close", "del"])
+def test_memory_that_nobody_used_comes_back_as_it_was(make_queue, fill, pool, give_up):
+    """The queue may still be using it by commands from before its free, which nothing orders others after."""
+    pool.release_threshold = 1 << 30
+    pool.reuse_allow_internal_dependencies = False
+    pool.reuse_allow_opportunistic = False
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = a.alloc(N, "i4")
+    address = buffer.address
+    a.launch(fill, 1, 1, buffer, 1)
+    a.free(buffer)
+    again = a.alloc(N, "i4")
+    assert again.address == address
+    if give_up == "close":
+        again.close()
+    del again
+    gc.collect()
+    assert b.alloc(N, "i4").address != address
+    assert a.alloc(N, "i4").address == address
+
+
+def test_a_view_keeps_the_memory(queue, pool):
+    view = queue.alloc(N, "i4")[10:20]
+    gc.collect()
+    assert pool.used == size_class(4 * N)
+    address = view.address
+    assert queue.alloc(N, "i4").address != address - 40
+    queue.free(view)
+    with refused(fb.ClosedError, RuntimeError, "closed"):
+        view.get()

@@ -1,0 +1,128 @@
+"""Random programs, and threads, that share the pool."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import forebay as fb
+from forebay.queues.memory.slabs import size_class
+
+from .conftest import N
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["alloc", "free", "free elsewhere", "drop", "gate", "open", "wait", "finish"]),
+        st.integers(0, 3),
+        st.integers(0, 7),
+        st.sampled_from([100, 110, 1000, 5000]),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.executes(run=False)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(operations=OPERATIONS, switches=st.tuples(*[st.booleans()] * 3), threshold=st.sampled_from([0, 1 << 30]))
+def test_any_program_reads_what_it_wrote(device, pool, program, operations, switches, threshold):
+    """Each buffer gets a value of its own when it is made, and is read before it is freed; nobody else may write it.
+
+    Gates hold queues back, so that what is not ordered by the pool happens in the wrong order.
+    """
+    (
+        pool.reuse_follow_event_dependencies,
+        pool.reuse_allow_opportunistic,
+        pool.reuse_allow_internal_dependencies,
+    ) = switches
+    pool.release_threshold = threshold
+    queues = [device.null_queue, device.queue(), device.queue(blocking=False), device.queue(blocking=False)]
+    live, gates, reads = [], {}, []  # live: (buffer, the queue that uses it)
+    value = 0
+
+    def read(buffer, queue):
+        out = fb.host_empty(buffer.size, "i4", device=device)  # a copy to pageable memory waits on some drivers
+        queue.copy(out, buffer)
+        return out
+
+    for operation, q, k, count in operations:
+        queue = queues[q]
+        if operation == "alloc":
+            value += 1
+            buffer = queue.alloc(count, "i4")
+            queue.launch(program["fill"], count // 10, 10, buffer, value)
+            live.append((buffer, queue, value))
+            places = sorted((b.address, b.address + b.nbytes) for b, _, _ in live)
+            assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
+        elif operation in ("free", "free elsewhere", "drop") and live:
+            buffer, queue, expected = live.pop(k % len(live))
+            reads.append((read(buffer, queue), expected))
+            if operation == "free elsewhere":
+                queues[q].wait(queue)
+                queue = queues[q]
+            if operation != "drop":
+                queue.free(buffer)
+            del buffer
+        elif operation == "gate" and q not in gates:
+            gates[q] = queue._gate()
+        elif operation == "open" and gates:
+            gates.pop(sorted(gates)[k % len(gates)]).open()
+        elif operation == "wait":
+            queue.wait(queues[k % 4])
+        elif operation == "finish" and not gates:
+            queue.finish()
+        assert pool.used >= sum(size_class(b.nbytes) for b, _, _ in live)
+        assert pool.reserved >= pool.used
+    for gate in gates.values():
+        gate.open()
+    for buffer, queue, expected in live:
+        reads.append((read(buffer, queue), expected))
+        queue.free(buffer)
+    del live
+    device.finish()
+    for out, expected in reads:
+        assert set(out.tolist()) == {expected}
+    assert pool.used == 0
+    for queue in queues[1:]:
+        queue.close()
+
+
+@pytest.mark.threads
+def test_threads(device, program, pool, really):
+    """Each with its own queue, and one that all share, on the same sizes."""
+    shared, wrong, errors = device.queue(), [], []
+
+    def work(number):
+        try:
+            own = device.queue(blocking=number % 2 == 0)
+            for k in range(150):
+                queue = own if k % 3 else shared
+                value = 1000 * number + k
+                buffer = queue.alloc(N, "i4")
+                queue.launch(program["fill"], N // 10, 10, buffer, value)
+                out = np.zeros(N, "i4")
+                queue.copy(out, buffer)
+                if k % 7:
+                    queue.free(buffer)
+                else:
+                    del buffer
+                if k % 10 == 9:
+                    queue.finish()
+                    wrong.append(set(out.tolist()) != {value})
+            own.finish()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    device.finish()
+    assert not errors
+    assert not any(wrong) or not really
+    assert len(wrong) == 4 * 15
+    assert pool.used == 0
+    shared.close()
