@@ -6,8 +6,10 @@ changed while it runs has two or three replays then, which take turns. Nobody ma
 """
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
+from libcpp.algorithm cimport sort, unique
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, Change, Geometry, Status
@@ -26,6 +28,7 @@ cdef enum:
     MOST_SPARES = 3  # replays of an executable beside the one that is launched next
     MOST_RECORDED = 2  # that are made because works were replaced, before there is one without recordings
     MOST_REPEATS = 8  # launches with nothing changed of a replay that submits them one by one
+    HOLDERS = 4  # of a tuple of works: the executable, the replay and its sizes, and who counts them
 
 
 # What looks at every node borrows its references: nothing here runs code of others.
@@ -56,7 +59,7 @@ cdef bint can_become(PyObject* work, PyObject* other):
     return True
 
 
-cdef bint is_recorded(Prepared prepared, size_t node):
+cdef inline bint is_recorded(Prepared prepared, size_t node):
     return prepared.submission.steps[prepared.step_of[node]].kind == RECORDED
 
 
@@ -71,16 +74,31 @@ cdef void find_changes(tuple works, tuple before, vector[size_t]& changed):
             changed.push_back(i)
 
 
+cdef inline bint can_change(Prepared prepared, size_t node, PyObject* work, PyObject* other, bint* recorded):
+    """Return whether the work of a node can be changed to the other. `recorded` is set if that is in a recording."""
+    if (
+        type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
+        or prepared.command_of[node] == NO_LAUNCH
+    ):
+        return False
+    if (
+        <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
+        or not is_changeable(work) or not is_changeable(other)
+    ):
+        return False
+    if is_recorded(prepared, node):
+        recorded[0] = True
+        return prepared.changeable and can_become(work, other)
+    return True
+
+
 cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* recorded):
     """Return whether the replay can be changed to do these works, of which `changed` then says which are others.
     `recorded` is set where it must not run meanwhile.
     """
-    cdef Prepared prepared = replay.prepared
     cdef tuple before = replay.works
     cdef PyObject** items
     cdef PyObject** others
-    cdef PyObject* work
-    cdef PyObject* other
     cdef size_t i
     recorded[0] = False
     if replay.users or before is None or replay.lifetimes is not None:
@@ -88,21 +106,8 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
     find_changes(works, before, changed)
     items, others = (<PyTupleObject*> before).ob_item, (<PyTupleObject*> works).ob_item
     for i in changed:
-        work, other = items[i], others[i]
-        if (
-            type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
-            or prepared.command_of[i] == NO_LAUNCH
-        ):
+        if not can_change(replay.prepared, i, items[i], others[i], recorded):
             return False
-        if (
-            <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
-            or not is_changeable(work) or not is_changeable(other)
-        ):
-            return False
-        if is_recorded(prepared, i):
-            recorded[0] = True
-            if not prepared.changeable or not can_become(work, other):
-                return False
     return True
 
 
@@ -170,7 +175,7 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
     return set_changed_arguments(plan, packed_bytes(&work.packed), &bytes_set, &bytes_skipped, &failed_at)
 
 
-cdef bint same_items(PyObject* one, PyObject* other):
+cdef inline bint same_items(PyObject* one, PyObject* other):
     """Return whether two tuples have the same items."""
     cdef Py_ssize_t i
     if one == other:
@@ -183,40 +188,36 @@ cdef bint same_items(PyObject* one, PyObject* other):
     return True
 
 
-cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
-    """Let the replay do these works, of which those are others. Returns False, and never uses it again, when the driver
-    cannot.
+cdef inline bint same_memory(PyObject* work, PyObject* other):
+    return same_items(<PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers) and same_items(
+        <PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
+
+
+cdef bint apply(
+    Replay replay, vector[size_t]& changed, vector[PyObject*]& works, vector[PyObject*]& others
+) except -1:
+    """Let the replay do the others at these nodes. It has no works then, until the caller says which. Returns False, and
+    never uses it again, when the driver cannot.
     """
     cdef vector[vector[Change]] changes
     cdef Prepared prepared = replay.prepared
-    cdef tuple works = replay.works
-    cdef tuple others = sizes.works
-    cdef bint same_memory = True
-    cdef PyObject* work
-    cdef PyObject* other
     cdef Status status = 0
-    cdef size_t i, step, command
-    cdef uint32_t at
-    cdef PyObject** items = (<PyTupleObject*> works).ob_item
-    cdef PyObject** other_items = (<PyTupleObject*> others).ob_item
+    cdef size_t i, node, step
     changes.resize(prepared.submission.steps.size())
     for i in range(changes.size()):
         changes[i].reserve(changed.size())
     replay.works = None  # so that nobody launches it while it is changed, nor after it was changed in part
     replay.users += 1
     try:
-        for i in changed:
-            work, other = items[i], other_items[i]
-            if same_memory:
-                same_memory = same_items(
-                    <PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers
-                ) and same_items(<PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
-            step, command = prepared.step_of[i], prepared.command_of[i]
-            if is_recorded(prepared, i):
-                at = <uint32_t> (command - prepared.submission.steps[step].first)
-                add_changes(work, other, at, changes[step])
+        for i in range(changed.size()):
+            node = changed[i]
+            step = prepared.step_of[node]
+            if is_recorded(prepared, node):
+                add_changes(
+                    works[i], others[i],
+                    <uint32_t> (prepared.command_of[node] - prepared.submission.steps[step].first), changes[step])
             elif status == 0:
-                status = change_launch(prepared, i, <KernelWork> other)
+                status = change_launch(prepared, node, <KernelWork> others[i])
         with nogil:
             if status == 0:
                 status = change_recordings(prepared, changes)
@@ -224,13 +225,74 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
         replay.users -= 1
     if status != 0:
         prepared.changeable = False
+    return status == 0
+
+
+cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
+    """Let the replay do these works, of which those are others. Returns False, and never uses it again, when the driver
+    cannot.
+    """
+    cdef vector[PyObject*] before
+    cdef vector[PyObject*] after
+    cdef tuple works = replay.works
+    cdef tuple others = sizes.works
+    cdef bint same = True
+    cdef size_t i
+    before.resize(changed.size())
+    after.resize(changed.size())
+    for i in range(changed.size()):
+        before[i] = (<PyTupleObject*> works).ob_item[changed[i]]
+        after[i] = (<PyTupleObject*> others).ob_item[changed[i]]
+        same = same and same_memory(before[i], after[i])
+    if not apply(replay, changed, before, after):
         return False
     for i in changed:
-        prepared.kept[i] = others[i]
-    if same_memory:
+        replay.prepared.kept[i] = others[i]
+    if same:
         replay.sizes, replay.works = sizes, others
     else:
         note_works(replay, sizes)
+    return True
+
+
+cdef bint change_in_place(Replay replay, list latest, vector[size_t] changed) except -1:
+    """Let a replay do what was set of its works at these nodes, with other values and the same memory. Its tuple of works
+    gets it, too, which nobody but the executable and the replay has. So nothing looks at every node.
+
+    Returns False where that cannot be, and has changed nothing; when the driver could not, the replay has no works.
+    """
+    cdef vector[PyObject*] before
+    cdef vector[PyObject*] after
+    cdef tuple works = replay.works
+    cdef bint recorded = False
+    cdef PyObject** items
+    cdef size_t i
+    if (
+        replay.users or works is None or replay.lifetimes is not None or replay.one_by_one
+        or not replay.sizes.lasting or Py_REFCNT(works) != HOLDERS
+    ):
+        return False
+    items = (<PyTupleObject*> works).ob_item
+    sort(changed.begin(), changed.end())
+    changed.erase(unique(changed.begin(), changed.end()), changed.end())
+    _before = [<object> items[i] for i in changed]  # others may set them again meanwhile, and dropping runs any code
+    _after = [latest[i] for i in changed]
+    for i in range(changed.size()):
+        before.push_back(items[changed[i]])
+        after.push_back(<PyObject*> _after[i])
+        if not can_change(replay.prepared, changed[i], before[i], after[i], &recorded) or not same_memory(
+                before[i], after[i]):
+            return False
+        if recorded and not replay.prepared.driver.changes_spare_running:
+            return False
+    if not apply(replay, changed, before, after):
+        return False
+    for i in range(changed.size()):
+        replay.prepared.kept[changed[i]] = <object> after[i]
+        Py_INCREF(<object> after[i])
+        items[changed[i]] = after[i]
+        Py_DECREF(<object> before[i])
+    replay.works = works
     return True
 
 

@@ -1,8 +1,9 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
-An executable has works and, made from them, a replay. Works never change: new ones take their place. A replay is
-changed only while nobody launches it and it does not run; else a new one takes its place. So a launch is not disturbed
-when another thread changes or closes the executable, and never waits for it.
+An executable has works and, made from them, a replay. Works never change: new ones take their place, in a new tuple, or
+in the same one while nobody else has it. A replay is changed only while nobody launches it and, where the driver minds,
+it does not run; else a new one takes its place. So a launch is not disturbed when another thread changes or closes the
+executable, and never waits for it.
 """
 
 import threading
@@ -19,11 +20,11 @@ from forebay.core.driver cimport NO_PLAN, Status
 from forebay.core.epochs cimport Lock, completed_epoch, submitted_epoch
 from forebay.core.state cimport QueueState, closed_gates
 from forebay.lifetimes.collection cimport collect_device
-from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, spares_of
+from forebay.queues.graphs.changes cimport change_in_place, is_time_for_one_by_one, replay_for, spares_of
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, room_of_launch, submit_replay
-from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work, add_nodes, kernel_work
+from forebay.queues.graphs.work cimport KernelWork, MemoryWork, PyTupleObject, Work, add_nodes, kernel_work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
@@ -89,6 +90,8 @@ cdef class ExecutableGraph:
     cdef tuple works  # the nodes' works, or their replacements
     cdef list latest  # the same, with those that were set since the last launch
     cdef bint stale  # there are such
+    cdef vector[size_t] set_at  # at these nodes
+    cdef bint set_often  # and perhaps at others
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
@@ -98,6 +101,7 @@ cdef class ExecutableGraph:
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef dict places  # of these, by node
+    cdef Py_ssize_t last_place  # that was asked for
     cdef list shape
     cdef bint auto_free
     cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
@@ -153,7 +157,8 @@ cdef class ExecutableGraph:
         latest = list(works)
         _before = self.works, self.latest, self.replay
         self._check_open()
-        self.works, self.latest, self.stale, self.replay = works, latest, False, replay
+        self.works, self.latest, self.replay = works, latest, replay
+        self.note_taken()
         self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
@@ -161,9 +166,34 @@ cdef class ExecutableGraph:
         """Return the works, once those that were set are among them."""
         _before = self.works
         if self.stale:
-            self.stale = False
+            self.note_taken()
             self.works = tuple(self.latest)
         return self.works
+
+    cdef void note_taken(self) noexcept:
+        self.stale = self.set_often = False
+        self.set_at.clear()
+
+    cdef size_t most_in_place(self) noexcept:
+        """Return how many nodes are changed in place. For more, a look at every node costs less."""
+        return 16 + <size_t> len(self.latest) // 32
+
+    cdef int change_at_once(self) except -1:
+        """Let what was launched last do what was set since then, where it can be changed in its place."""
+        cdef vector[size_t] changed
+        cdef Replay replay = self.replay
+        if (
+            replay is None or self.set_often or replay.works is not self.works
+            or replay.sizes.works is not self.works
+        ):
+            return 0
+        changed.swap(self.set_at)
+        self.set_often = True  # until it is done
+        # Meanwhile others may set more, or launch what was set, as other works.
+        if change_in_place(replay, self.latest, changed) and replay.works is self.works:
+            self.stale = not self.set_at.empty()
+            self.set_often = self.set_at.size() == self.most_in_place()
+        return 0
 
     cdef Replay prepare(self, Sizes sizes):
         """Make a replay with scratch of these sizes."""
@@ -286,6 +316,8 @@ cdef class ExecutableGraph:
         cdef Queue on
         cdef Status status
         if type(queue) is Queue:
+            if self.stale:
+                self.change_at_once()
             status = self.launch_at_once((<Queue> queue).state)
             if status == 0:
                 return
@@ -552,21 +584,37 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
-        cdef PyObject* found
         cdef Py_ssize_t at
         if self.closed:
             self._check_open()
-        found = PyDict_GetItemWithError(self.places, node)
+        at = self.place_near_last(<PyObject*> node)
+        if at < 0:
+            at = self.look_up(node, kind)
+        if (<Work> self.latest[at]).kind != kind:  # as that of the node
+            raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+        self.last_place = at
+        return at
+
+    cdef Py_ssize_t place_near_last(self, PyObject* node) noexcept:
+        """Return the place of the node that was looked for last, or the next; -1 if it is neither. Looking it up takes
+        some hundred instructions: places in memory make poor hashes.
+        """
+        cdef PyObject** nodes = (<PyTupleObject*> self.ordered).ob_item
+        cdef Py_ssize_t at
+        for at in range(self.last_place, min(self.last_place + 2, len(self.ordered))):
+            if nodes[at] == node:
+                return at
+        return -1
+
+    cdef Py_ssize_t look_up(self, object node, str kind) except -1:
+        cdef PyObject* found = PyDict_GetItemWithError(self.places, node)
         if found == NULL:
             if PyErr_Occurred() != NULL:
                 if not PyErr_ExceptionMatches(TypeError):
                     return -1
                 PyErr_Clear()  # what has no hash is no node
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        at = <object> found
-        if (<Work> self.latest[at]).kind != kind:  # as that of the node
-            raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
-        return at
+        return <object> found
 
     cdef int put(self, Py_ssize_t at, Work work) except -1:
         """Replace the work of a node, of the same kind, from the next launch on. On an error nothing has changed."""
@@ -586,6 +634,10 @@ cdef class ExecutableGraph:
         self.have_scratch = self.have_scratch or work.has_scratch
         _before = self.latest[at]
         self.latest[at] = work
+        if self.set_at.size() < self.most_in_place():
+            self.set_at.push_back(<size_t> at)
+        else:
+            self.set_often = True
         self.stale = True
         return 0
 

@@ -3,9 +3,11 @@
 On OpenCL there are none, or the observer's, so that the results tell whether the right launches were changed.
 """
 
+import itertools
 import threading
 import time
 import weakref
+from random import Random
 
 import pytest
 
@@ -21,15 +23,19 @@ def recorded():
     """One of the kinds below only."""
 
 
-@pytest.fixture(autouse=True, params=["none", "recordings"] if select().backend == "opencl" else ["the driver's"])
+KINDS = ["none", "recordings", "recordings that may run"] if select().backend == "opencl" else ["the driver's"]
+
+
+@pytest.fixture(autouse=True, params=KINDS)
 def recordings(request):
-    if request.param != "recordings":
+    if "recordings" not in request.param:
         yield None
         return
     from forebay.queues.drivers.opencl import operations
     from tests.observers import recordings
 
-    recordings.install(operations.table_address(), False)
+    spares = "may run" in request.param
+    recordings.install(operations.table_address(), spares, spares)
     yield recordings
     recordings.uninstall()
     assert recordings.counts()[0] == 0
@@ -70,6 +76,73 @@ def test_scalars_again_and_again(queue, kernels, chain, x, value_of, recordings,
     assert value_of(x) == steps(*expected) or not really
     if recordings:
         assert recordings.counts()[2] > changed
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("count", [5, 200])
+def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, count):
+    """One, a few of them more than once, all, and none; now and then other memory, or more work-groups."""
+    graph, nodes, random = device.graph(), [], Random(count)
+    for k in range(count):
+        nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, k, after=nodes[-1:]))
+    executable, ks, of_x, of_y = graph.instantiate(), list(range(count)), [], []
+    to_x = [True] * count
+    for turn in range(60):
+        for _ in range(random.choice([0, 1, 1, 2, 9, 3 * count])):
+            at, k = random.randrange(count), random.randrange(1000)
+            if random.random() < 0.02:
+                to_x[at] = not to_x[at]
+            executable.set_kernel(nodes[at], kernels["advance"], *random.choice([(4, 16), (5, 16)]), x, k)
+            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x if to_x[at] else y, k)
+            ks[at] = k
+        executable.launch(queue)
+        of_x += [k for k, here in zip(ks, to_x, strict=True) if here]
+        of_y += [k for k, here in zip(ks, to_x, strict=True) if not here]
+        if turn % 7 == 0:
+            queue.finish()
+    queue.finish()
+    assert (value_of(x), value_of(y)) == (steps(*of_x), steps(*of_y))
+
+
+@pytest.mark.executes
+def test_nodes_are_set_in_any_order(queue, kernels, chain, x, value_of):
+    graph, nodes = chain
+    executable, ks, expected = graph.instantiate(), list(range(5)), []
+    for number, order in enumerate(itertools.permutations(range(5), 3)):
+        for at in order:
+            ks[at] = 10 * number + at
+            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, ks[at])
+        executable.launch(queue)
+        expected += ks
+    queue.finish()
+    assert value_of(x) == steps(*expected)
+
+
+@pytest.mark.executes
+@pytest.mark.threads
+def test_threads_that_set_and_launch(device, make_queue):
+    """A launch that comes after them does what each has set last. Those that go on at once may come in any order."""
+    put = device.program("kernel void put(global uint *a, uint k) { a[get_global_id(0)] = k; }")["put"]
+    buffers = [made(device) for _ in range(4)]
+    graph = device.graph()
+    nodes = [graph.add_kernel(put, 4, 16, buffer, 0) for buffer in buffers]
+    executable, queue = graph.instantiate(), make_queue()
+    barrier = threading.Barrier(len(buffers))
+
+    def work(number, k):
+        barrier.wait()
+        for i in range(15):
+            executable.set_kernel(nodes[number], put, 4, 16, buffers[number], k + i)
+            executable.launch(queue)
+
+    for turn in range(30):
+        threads = [threading.Thread(target=work, args=(number, 100 * turn)) for number in range(len(buffers))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        executable.launch(queue)
+        assert [{*buffer.get(queue=queue).tolist()} for buffer in buffers] == [{100 * turn + 14}] * len(buffers)
 
 
 @pytest.mark.executes
