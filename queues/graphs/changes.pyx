@@ -196,8 +196,8 @@ cdef inline bint same_memory(PyObject* work, PyObject* other):
 cdef bint apply(
     Replay replay, vector[size_t]& changed, vector[PyObject*]& works, vector[PyObject*]& others
 ) except -1:
-    """Let the replay do the others at these nodes. It has no works then, until the caller says which. Returns False, and
-    never uses it again, when the driver cannot.
+    """Let the replay do the others at these nodes. It has no works then, until the caller says which. Returns False,
+    and never uses it again, when the driver cannot.
     """
     cdef vector[vector[Change]] changes
     cdef Prepared prepared = replay.prepared
@@ -256,8 +256,8 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
 
 
 cdef bint change_in_place(Replay replay, list latest, vector[size_t] changed) except -1:
-    """Let a replay do what was set of its works at these nodes, with other values and the same memory. Its tuple of works
-    gets it, too, which nobody but the executable and the replay has. So nothing looks at every node.
+    """Let a replay do what was set of its works at these nodes, with other values and the same memory. Its tuple of
+    works gets it, too, which nobody but the executable and the replay has. So nothing looks at every node.
 
     Returns False where that cannot be, and has changed nothing; when the driver could not, the replay has no works.
     """
