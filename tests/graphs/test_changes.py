@@ -336,6 +336,32 @@ def test_a_change_amid_a_launch_of_another_thread(calls, device, make_queue, cha
 
 
 @pytest.mark.executes
+@pytest.mark.threads
+def test_a_change_while_another_thread_changes(calls, queue, chain, kernels, x, value_of, recordings):
+    """What is set while a launch changes what it launches is for that one or the next, and is not lost."""
+    if not recordings:
+        pytest.skip("no thread can come between where the arguments of launches are set")
+    graph, nodes = chain
+    executable, expected = graph.instantiate(), []
+    for k in (5, 6):  # then there is what can be changed
+        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        expected += [k, 1, 2, 3, 4]
+        queue.finish()
+    executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 7)
+    calls.driver.pause("clSetKernelArg")
+    other = threading.Thread(target=executable.launch, args=(queue,))
+    other.start()
+    calls.driver.wait_until_paused()
+    executable.set_kernel(nodes[4], kernels["advance"], 4, 16, x, 9)
+    calls.driver.go_on()
+    other.join()
+    executable.launch(queue)
+    queue.finish()
+    assert value_of(x) in [steps(*expected, 7, 1, 2, 3, last, 7, 1, 2, 3, 9) for last in (4, 9)]
+
+
+@pytest.mark.executes
 def test_changes_while_recordings_run(calls, queue, kernels, chain, x, value_of, hold, recordings):
     """Two with recordings, and one without, are prepared; then the launches of that one are changed."""
     graph, nodes = chain
