@@ -597,7 +597,7 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_near_last(self, PyObject* node) noexcept:
         """Return the place of the node that was looked for last, or the next; -1 if it is neither. Looking it up takes
-        some hundred instructions: places in memory make poor hashes.
+        twice as long.
         """
         cdef PyObject** nodes = (<PyTupleObject*> self.ordered).ob_item
         cdef Py_ssize_t at
