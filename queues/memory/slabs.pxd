@@ -15,6 +15,25 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Point
 
 
+cdef extern from *:
+    """
+    #ifdef _MSC_VER
+    #include <intrin.h>
+    static inline int forebay_highest_bit(unsigned long long word) {
+        unsigned long at; _BitScanReverse64(&at, word); return (int)at;
+    }
+    static inline int forebay_lowest_bit(unsigned long long word) {
+        unsigned long at; _BitScanForward64(&at, word); return (int)at;
+    }
+    #else
+    static inline int forebay_highest_bit(unsigned long long word) { return 63 - __builtin_clzll(word); }
+    static inline int forebay_lowest_bit(unsigned long long word) { return __builtin_ctzll(word); }
+    #endif
+    """
+    int highest_bit "forebay_highest_bit"(uint64_t word) noexcept nogil  # of a word that is not 0
+    int lowest_bit "forebay_lowest_bit"(uint64_t word) noexcept nogil
+
+
 cdef enum:
     GRAIN = 512  # bytes; blocks begin and end at multiples of it
     BINS = 160  # four to each doubling of the size

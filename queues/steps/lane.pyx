@@ -17,10 +17,8 @@ from forebay.core.marker cimport poll_marker, release_marker
 from forebay.core.plan cimport POINTER, VALUE, PackedPointer, Parameter, has_value, set_changed_arguments, take_value
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
+from forebay.queues.memory.slabs cimport lowest_bit
 from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
-
-cdef extern from *:
-    int lowest_bit "__builtin_ctzll"(uint64_t bits) noexcept nogil
 
 cdef enum:
     MOST_COPIES = 3

@@ -361,6 +361,83 @@ def test_a_change_while_another_thread_changes(calls, queue, chain, kernels, x, 
     assert value_of(x) in [steps(*expected, 7, 1, 2, 3, last, 7, 1, 2, 3, 9) for last in (4, 9)]
 
 
+@pytest.mark.threads
+def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, chain, kernels, x, recordings):
+    """The launch goes on, or says that it is closed."""
+    if not recordings:
+        pytest.skip("no thread can come between where the arguments of launches are set")
+    graph, nodes = chain
+    executable, said = graph.instantiate(), []
+    for k in (5, 6):  # then there is what can be changed
+        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        queue.finish()
+    executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 7)
+
+    def launch():
+        try:
+            executable.launch(queue)
+        except BaseException as error:
+            said.append(type(error))
+
+    calls.driver.pause("clSetKernelArg")
+    other = threading.Thread(target=launch)
+    other.start()
+    calls.driver.wait_until_paused()
+    executable.close()
+    calls.driver.go_on()
+    other.join()
+    queue.finish()
+    assert said in ([], [fb.ClosedError])
+    with pytest.raises(fb.ClosedError):
+        executable.launch(queue)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_change_that_fails_is_not_lost(calls, queue, chain, kernels, x, value_of, after):
+    """Some of three arguments are set by then. The launch may raise; later ones do all that was set."""
+    graph, nodes = chain
+    executable, expected = graph.instantiate(), []
+    for k in (5, 6):  # then there is what can be changed
+        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        expected += [k, 1, 2, 3, 4]
+        queue.finish()
+    for at, k in ((0, 7), (2, 8), (4, 9)):
+        executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, k)
+    calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0], after)
+    try:
+        executable.launch(queue)
+        expected += [7, 1, 8, 3, 9]
+    except fb.DriverError:
+        pass
+    calls.forgive()
+    for k in (10, 11):
+        executable.set_kernel(nodes[1], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        expected += [7, k, 8, 3, 9]
+    queue.finish()
+    assert value_of(x) == steps(*expected)
+
+
+@pytest.mark.executes
+def test_a_capture_takes_what_was_set(queue, kernels, chain, x, value_of):
+    graph, nodes = chain
+    executable = graph.instantiate()
+    for k in (5, 6):
+        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+    executable.set_kernel(nodes[3], kernels["advance"], 4, 16, x, 9)
+    with queue.capture() as captured:
+        executable.launch(queue)
+    executable.set_kernel(nodes[3], kernels["advance"], 4, 16, x, 10)
+    executable.launch(queue)
+    captured.launch(queue)
+    queue.finish()
+    assert value_of(x) == steps(5, 1, 2, 3, 4, 6, 1, 2, 3, 4, 6, 1, 2, 10, 4, 6, 1, 2, 9, 4)
+
+
 @pytest.mark.executes
 def test_changes_while_recordings_run(calls, queue, kernels, chain, x, value_of, hold, recordings):
     """Two with recordings, and one without, are prepared; then the launches of that one are changed."""

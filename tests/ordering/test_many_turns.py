@@ -23,6 +23,9 @@ class Program:
         self.buffer, self.second = device.zeros(COUNT, "u4"), device.zeros(COUNT, "u4")
         self.pinned = fb.host_empty(COUNT, "u4", device=device)
         self.kernel, self.event = kernels["advance"], device.event()
+        graph = device.graph()
+        self.nodes = [graph.add_kernel(self.kernel, 1, COUNT, self.buffer, k) for k in range(2)]
+        self.executable, self.numbers = graph.instantiate(), itertools.count()
         many = device.zeros(1000, "u4")  # on a CPU two launches, with memory between them
         self.expressions_in_turn = itertools.cycle([
             lambda: ADD(self.buffer, 1, queue=self.queue), lambda: SUM(many, queue=self.queue)
@@ -69,6 +72,11 @@ class Program:
         self.other.wait(self.queue)
         self.other.copy(self.second, self.buffer)
         self.queue.wait(self.other)
+
+    def one_node(self):
+        number = next(self.numbers)
+        self.executable.set_kernel(self.nodes[number % 2], self.kernel, 1, COUNT, self.buffer, number)
+        self.executable.launch(self.queue)
 
     def numpy_numbers(self):
         self.queue.launch(self.kernel, 1, COUNT, self.buffer, np.uint32(1))
