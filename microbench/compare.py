@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from .bench import Row
 from .report import Report
@@ -48,6 +47,8 @@ def _noise(report: Report, row: Row) -> float:
 
 def changes(old: Report, new: Report) -> list[Change]:
     """The rows that changed beyond noise, the slowest first."""
+    from scipy import stats  # late, because it takes a second
+
     pairs = [(old.by_id[key], row) for key, row in new.by_id.items() if key in old.by_id and row is not new.floor(row)]
     pairs = [(before, now) for before, now in pairs if min(len(before.samples), len(now.samples)) > 1]
     if not pairs:

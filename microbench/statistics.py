@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 999
@@ -55,6 +54,8 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
     minimums = min(above) / min(below)
     if len(above) < 2 or above is below:
         return Ratio(medians, medians, medians, minimums)
+    from scipy import stats  # late, because it takes a second
+
     found = stats.bootstrap(
         (above, below),
         _of_medians,
@@ -79,6 +80,8 @@ def per_round(above: Sequence[float], below: Sequence[float]) -> Any:
 
 def growth(ratios: Any, before: Any) -> Interval:
     """How the ratios of two subjects at one point compare with those at another point."""
+    from scipy import stats
+
     found = stats.bootstrap(
         (ratios, before),
         _of_medians_of_ratios,

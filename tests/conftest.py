@@ -30,7 +30,7 @@ from tests.memory.other_process import Told
 
 from . import null_levelzero
 from .helpers import kernels as sources
-from .helpers.needs import has
+from .helpers.needs import has, may_have
 
 collect_ignore = [] if importlib.util.find_spec("dpctl") else ["drivers/sycl"]
 
@@ -121,10 +121,13 @@ def is_about_text(item):
     return "hiprtc" in item.path.parts and "device" not in item.fixturenames
 
 
+UNWATCHED = ("no validation layer", "a compiler of its own")
+
+
 def is_watched(item):
     """Whether the run under the validation layer has this test, too."""
     words = {word for mark in item.iter_markers("needs") for word in mark.args}
-    return not words & {"no validation layer", "a compiler of its own"}
+    return words.isdisjoint(UNWATCHED)
 
 
 def can_run(item, known):
@@ -133,6 +136,20 @@ def can_run(item, known):
     if is_about_text(item) and os.environ.get(VARIABLE):
         return False
     return not (mark and not mark.kwargs.get("run", True)) and (info is None or has(info, item))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Whether no test of this file would be left: each process would import it and make its tests for nothing."""
+    if not collection_path.match("test_*.py"):
+        return None
+    known = {device.name: device for device in devices()}
+    text, marked = collection_path.read_text(encoding="utf-8"), config.option.markexpr
+    some = (
+        (marked in text or not marked.isidentifier())
+        and (not config.getoption("--unwatched") or any(word in text for word in UNWATCHED))
+        and any(name not in known or may_have(known[name], text) for name in DEVICES)
+    )
+    return None if some else True
 
 
 def pytest_collection_modifyitems(config, items):
@@ -145,7 +162,12 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=gone)
 
 
+def pytest_collection():
+    gc.disable()  # what is made for the tests stays: to look through it again and again takes a seventh of the time
+
+
 def pytest_collection_finish():
+    gc.enable()
     spare_collector()
 
 

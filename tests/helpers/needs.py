@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 
 from forebay import hip
 from forebay.queues.drivers.opencl.variables import options_for
@@ -68,6 +69,17 @@ NEEDS = {
 }
 
 
+OF_FILE = re.compile(r"^pytestmark = (?:\[$.*?^]$|.*?$)", re.DOTALL | re.MULTILINE)
+OF_MARK = re.compile(r"mark\.needs\((.*?)\)", re.DOTALL)
+WORD = re.compile(r'"(.*?)"')
+
+
 def has(info, item):
     """Whether the device meets all needs of this test."""
     return all(NEEDS[word](info) for mark in item.iter_markers("needs") for word in mark.args)
+
+
+def may_have(info, text):
+    """Whether the device meets what all tests of a file need, as far as its text says that in the usual way."""
+    marks = [mark for found in OF_FILE.findall(text) for mark in OF_MARK.findall(found)]
+    return all(NEEDS[word](info) for mark in marks for word in WORD.findall(mark))
