@@ -25,6 +25,7 @@ cdef cppclass Marker:
 cdef Marker* new_marker(
     Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
 ) noexcept nogil
+cdef bint renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
 cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil
 cdef Clock* clock_after(Marker* marker) noexcept nogil

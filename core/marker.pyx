@@ -25,6 +25,29 @@ cdef Marker* new_marker(
     return marker
 
 
+cdef inline void let_go(Marker* marker) noexcept nogil:
+    if marker.event != NULL:
+        marker.driver.release_event(marker.event)
+    release_clock(marker.clock)
+    release_clock(marker.after.load(memory_order_relaxed))
+
+
+cdef bint renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
+    """Make the caller's marker that of a later epoch of its queue. Not if somebody else holds it: it stays as it was.
+
+    As `new_marker`, without memory of its own. Nobody can get a reference meanwhile except by the caller's.
+    """
+    if marker.references.load(memory_order_acquire) != 1:
+        return False
+    let_go(marker)
+    marker.epoch = epoch
+    marker.clock = retain_clock(clock)
+    marker.after.store(NULL, memory_order_relaxed)
+    marker.event = event
+    marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
+    return True
+
+
 cdef Marker* retain_marker(Marker* marker) noexcept nogil:
     marker.references.fetch_add(1, memory_order_relaxed)
     return marker
@@ -32,10 +55,7 @@ cdef Marker* retain_marker(Marker* marker) noexcept nogil:
 
 cdef void release_marker(Marker* marker) noexcept nogil:
     if marker.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        if marker.event != NULL:
-            marker.driver.release_event(marker.event)
-        release_clock(marker.clock)
-        release_clock(marker.after.load(memory_order_relaxed))
+        let_go(marker)
         release_epochs(marker.queue)
         del marker
 

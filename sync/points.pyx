@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 from forebay.core.clock cimport Clock, note_reached, release_clock, retain_clock
 from forebay.core.driver cimport DONE, FOR_HOST, Status, Waits, no_waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
+from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, renew_marker, retain_marker
 from forebay.core.state cimport QueueState, is_closed, submit_collected
 
 
@@ -88,6 +88,8 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
         queue.counts.markers_made += 1
         queue.counts.events_made += 1
     if queue.marker != NULL:
+        if renew_marker(queue.marker, submitted_epoch(queue.epochs), queue.clock, event, use):
+            return
         release_marker(queue.marker)
     queue.marker = new_marker(
         queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use)
