@@ -1021,7 +1021,8 @@ cdef class Device:
         Exception
             Whatever a host function raised since the last synchronize.
         """
-        self._check_open()
+        if self.closed or self._context.lost is not None:  # as `_check_open`, without a call from Python
+            raise self._unusable(self)
         if captures_under_way():
             refuse_synchronize(self, "Device.finish()")
         finish_all(self, 0, True)
@@ -1177,7 +1178,8 @@ connect_device(synchronized)
 cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:
     """Finish all queues; with an owner, its queues and the null queue."""
     cdef Status status
-    refuse_on_host_thread("Device.finish()")
+    if on_host_thread():
+        refuse_on_host_thread("Device.finish()")
     with nogil:
         status = finish_device(device.state, owner)
     if status != 0:
