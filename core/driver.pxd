@@ -117,6 +117,7 @@ cdef enum MarkerUse:
 cdef struct Driver:
     # -- properties
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
+    bint copies_have_events  # at no cost; one for a blocking wait only, since nothing is flushed (OpenCL)
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
     bint waits_read_queues  # a wait reads memory of the queue that signals the event, which must not end before
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)

@@ -131,6 +131,7 @@ cdef cppclass QueueState:
     OpenStep* step  # NULL: no step collects its launches
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
+    Marker* copied  # of the newest copy, for a finish that comes right after it; NULL: none, or something came after it
     vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
     size_t crowded  # when `pending` has this many, the next one first drops those that need no wait any more
     uint64_t before_pending  # the epoch before the first of them
@@ -183,6 +184,7 @@ cdef cppclass DeviceState:
     uint64_t keeps_gil_below  # each queue's room, as long as nothing is lent to it; guarded by the registry's lock
     Room* room  # NULL where the driver's queues share none
     uint32_t calls  # of the driver, at most, that each command is
+    uint32_t asks_of_copy  # see core/driver.py
     bint lost  # the device: whatever is asked of it is an error
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first

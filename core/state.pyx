@@ -27,6 +27,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.keeps_gil_below = keeps_gil_below
     device.room = NULL
     device.calls = 1
+    device.asks_of_copy = 0
     device.lost = False
     device.null_queue = NULL
     device.listed.store(NULL)
@@ -148,6 +149,7 @@ cdef QueueState* new_queue_state(
     queue.step = NULL
     queue.clock = NULL
     queue.marker = NULL
+    queue.copied = NULL
     queue.null_seen.store(0)
     queue.listed = queue.settled = False
     queue.next_listed = NULL
@@ -187,6 +189,8 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
         release_marker(queue.marks[i])
     if queue.marker != NULL:
         release_marker(queue.marker)
+    if queue.copied != NULL:
+        release_marker(queue.copied)
     release_clock(queue.clock)
     release_clock(queue.clock_before)
     release_epochs(queue.epochs)

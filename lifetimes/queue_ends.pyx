@@ -106,6 +106,9 @@ cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nog
     if queue.marker != NULL:
         markers.push_back(queue.marker)
         queue.marker = NULL
+    if queue.copied != NULL:
+        markers.push_back(queue.copied)
+        queue.copied = NULL
 
 
 cdef void end_queue(QueueState* queue):

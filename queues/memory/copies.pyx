@@ -36,6 +36,7 @@ from forebay.races.engine cimport WRITES, Use
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
+from forebay.sync.points cimport keep_copied
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
@@ -315,14 +316,19 @@ cdef inline void note_ends(QueueState* state, const End* to, const End* source) 
 cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
     """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
     cdef Status status
+    cdef void* event = NULL
     if nbytes == 0:
         return 0
     if state.lock.try_lock():
         if is_ready_to_launch(state):
-            status = state.driver.copy(state.handle, &to.memory, &source.memory, nbytes, no_waits(), NULL)
+            status = state.driver.copy(
+                state.handle, &to.memory, &source.memory, nbytes, no_waits(),
+                &event if state.driver.copies_have_events else NULL)
             if status == 0:
                 count_command(state)
                 note_ends(state, &to, &source)
+                if event != NULL:
+                    keep_copied(state, event)
             state.lock.unlock()
             if status != 0:
                 queue._raise(status, "copy")
@@ -365,7 +371,7 @@ cdef uint64_t submit_gathered(
         if status == 0:
             status = state.driver.copy(
                 state.handle, &to.memory, &source.memory, nbytes, waits_of(state, &order),
-                &event if done != NULL else NULL)
+                &event if done != NULL or state.driver.copies_have_events else NULL)
             if status != 0:
                 abort_command(state, &order)
             else:
@@ -376,6 +382,8 @@ cdef uint64_t submit_gathered(
                     state.counts.events_made += 1
                     done[0] = new_marker(
                         state.epochs, epoch, state.clock, event, state.driver, state.device.context, FOR_HOST)
+                elif event != NULL:
+                    keep_copied(state, event)
                 state.lock.unlock()
                 end_order(&order)
     if status != 0:

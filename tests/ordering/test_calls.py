@@ -50,10 +50,11 @@ def test_copies_between_buffers_and_pinned_memory_make_one_call_and_nothing_else
             first, stats, turns = len(calls), device.stats, without_filling(queue, 100)
             for _ in range(turns):
                 queue.copy(to, source)
-            assert calls.kinds(first) == {"command": turns}
-            assert {(call.event, call.waits) for call in calls.since(first)} == {(0, ())}
+            events = turns if device.info.backend == "opencl" else 0  # given back when the next one is made
+            assert calls.kinds(first) == Counter(command=turns) + Counter(other=events - 1)
+            assert {call.waits for call in calls.since(first)} == {()}
             made = device.stats - stats
-            assert (made.copies, made.events_made, made.markers_made) == (turns, 0, 0)
+            assert (made.copies, made.events_made, made.markers_made) == (turns, events, 0)
             queue.finish()
 
 
@@ -67,7 +68,8 @@ def test_copies_of_pageable_memory_are_asked_for_together(device, buffer, calls,
     made = device.stats - stats
     assert made.copies == turns
     assert made.markers_made == 1 or (turns < 160 and made.markers_made == 0)
-    assert made.events_made == made.markers_made + calls.count(calls.driver.HOLD)
+    events = turns if device.info.backend == "opencl" else 0
+    assert made.events_made == made.markers_made + calls.count(calls.driver.HOLD) + events
 
 
 def test_two_integers_are_compared_and_nothing_is_gathered(device, kernels, buffer, calls, hold):

@@ -248,6 +248,7 @@ cdef void release_queue(void* queue) noexcept nogil:
 
 cdef Driver table  # entries that are not set are NULL
 table.gates_forbid_releases = True
+table.copies_have_events = True
 table.scopes_matter = False
 table.launch = launch
 table.set_pointer = set_pointer
