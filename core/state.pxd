@@ -131,7 +131,7 @@ cdef cppclass QueueState:
     OpenStep* step  # NULL: no step collects its launches
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
-    Marker* copied  # of the newest copy, for a finish that comes right after it; NULL: none, or something came after it
+    Marker* copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
     vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
     size_t crowded  # when `pending` has this many, the next one first drops those that need no wait any more
     uint64_t before_pending  # the epoch before the first of them

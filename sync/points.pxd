@@ -12,7 +12,6 @@ from forebay.core.state cimport QueueState
 cdef bint is_idle(QueueState* queue) noexcept nogil
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil
-cdef void forget_copied(QueueState* queue) noexcept nogil
 cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil

@@ -36,7 +36,6 @@ cdef void drop_pending(QueueState* queue) noexcept nogil:
     queue.pending.clear()
     release_clock(queue.clock_before)
     queue.clock_before = NULL
-    forget_copied(queue)
 
 
 cdef void thin_pending(QueueState* queue) noexcept nogil:
@@ -102,21 +101,15 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
     replace_marker(queue, &queue.marker, event, use)
 
 
-# A finish right after a copy waits for the copy's own event: NVIDIA's OpenCL takes up to 8 us for a marker after one,
-# and Intel's runtime half the time. Nobody else gets that event. It is not flushed, as what another queue waits for must
-# be, and what the host asks for without waiting.
+# A finish right after a copy waits for the copy's own event: NVIDIA's OpenCL takes up to 8 us for a marker after one.
+# Nobody else gets that event, because it is not flushed: what another queue waits for, or the host asks for without
+# waiting, must be.
 
 
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil:
     """Keep the event of the copy that was counted last. The queue is locked."""
     queue.counts.events_made += 1
     replace_marker(queue, &queue.copied, event, FOR_HOST)
-
-
-cdef void forget_copied(QueueState* queue) noexcept nogil:
-    if queue.copied != NULL:
-        release_marker(queue.copied)
-        queue.copied = NULL
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:

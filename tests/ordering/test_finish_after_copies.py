@@ -75,23 +75,43 @@ def test_copies_keep_one_event_at_most(device, calls, ends):
     assert len(calls.events_alive()) <= alive + 1
 
 
+def test_the_event_goes_with_the_queue(device, calls, ends):
+    pair = ends("up")
+    device.finish()
+    alive = len(calls.events_alive())
+    for _ in range(3):
+        queue = device.queue(blocking=False)
+        queue.copy(*pair)
+        queue.record().wait()  # by a marker: the copy's event is still there
+        queue.close()
+    device.finish()
+    assert len(calls.events_alive()) <= alive
+
+
 AFTER = {
     "launch": lambda queue, kernels, buffer: queue.launch(kernels["advance"], 1, SIZE, buffer, 1),
     "fill": lambda queue, kernels, buffer: queue.fill(buffer, 5),
-    "wait": lambda queue, kernels, buffer: None,
+    "nothing": lambda queue, kernels, buffer: None,
 }
 
 
 @pytest.mark.threads
 @pytest.mark.executes(run=False)
+@pytest.mark.parametrize("behind", ["a wait", "a gate"])
 @pytest.mark.parametrize("what", AFTER)
-def test_what_comes_after_the_copy_is_waited_for(device, kernels, buffer, ends, hold, what):
-    """Behind a wait for another queue, which is held: the copy is done long before."""
+def test_what_comes_after_the_copy_is_waited_for(device, kernels, buffer, ends, hold, what, behind):
+    """Behind a wait for another queue that is held, or held itself: the copy is done long before."""
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    pair, filled = ends("down"), device.zeros(SIZE, "u4")
+    device.finish()
     gate = hold(other)
-    other.fill(device.zeros(SIZE, "u4"), 1)
-    queue.copy(*ends("down"))
-    queue.wait(other)
+    other.fill(filled, 1)
+    queue.copy(*pair)
+    if behind == "a wait":
+        queue.wait(other)
+    else:
+        gate.open()
+        gate = hold(queue)
     AFTER[what](queue, kernels, buffer)
     thread = finishes(queue)
     thread.join(0.05)
@@ -159,6 +179,7 @@ def test_two_threads_finish_after_each_copy(device, host):
     queue, count = device.queue(blocking=False), 1 << 18
     here, there = device.zeros(count, "u4"), fb.host_empty(count, "u4", device=device)
     wrong, barrier = [], threading.Barrier(2)
+    device.finish()
 
     def finish(number):
         barrier.wait()
