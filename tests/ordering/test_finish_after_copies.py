@@ -84,6 +84,7 @@ def test_the_event_goes_with_the_queue(device, calls, ends):
         queue.copy(*pair)
         queue.record().wait()  # by a marker: the copy's event is still there
         queue.close()
+    del queue
     device.finish()
     assert len(calls.events_alive()) <= alive
 
