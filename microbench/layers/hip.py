@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from forebay import hip, hiprtc
+from forebay.hip.devices import number_of
 from forebay.hip.streams import queue_of
 
 from .. import kernels
@@ -46,6 +47,10 @@ class Hip(Layer):
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
+        number = number_of(ground.device)
+        if number < 0:
+            raise AbsentError(f"forebay.hip has other devices than {ground.device.name}: set FOREBAY_DEVICE")
+        checked(hip.hipSetDevice(number))
         program = checked(hiprtc.hiprtcCreateProgram(kernels.opencl().encode(), b"take", 0, None, None))
         checked(hiprtc.hiprtcCompileProgram(program, 0, []))
         code = bytearray(checked(hiprtc.hiprtcGetCodeSize(program)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -285,6 +286,7 @@ def bench(arguments: tuple[str, ...]) -> None:
     `forebay bench --help` lists the commands, and `forebay bench run --help` the cases and options.
     """
     try:
+        importlib.import_module("scipy.stats")  # for the tables, which come when all is measured
         from forebay.bench.__main__ import main as run_bench
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "forebay":

@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import forebay as fb
+from forebay import hip
+from forebay.hip.streams import queue_of
 from microbench import raw
 from microbench.__main__ import main
 from microbench.bench import Bench, Point
 from microbench.cases import CASES
 from microbench.compare import changes
-from microbench.layers import Ground, Subject
+from microbench.layers import AbsentError, Ground, Subject
 from microbench.layers.all import LAYERS
+from microbench.layers.hip import Hip
 from microbench.measure import measure
 from microbench.report import Report
 from tests.helpers.processes import output_of, python
@@ -135,6 +139,23 @@ def test_what_is_measured_leaves_nothing_behind(device):
     all_of_them()
     all_of_them()
     assert device.stats.allocations - before <= 2 * first
+
+
+@pytest.mark.needs("two devices")
+def test_hips_functions_are_measured_on_the_device_that_was_asked_for():
+    names = [info.name for info in hip.devices.infos()]
+    for name in reversed(names):  # the first one, which is current, last
+        with fb.Device(name) as device:
+            (stream,) = Hip(Ground(device)).streams(1)
+            assert queue_of(stream).device.name == name
+            hip.hipStreamDestroy(stream)
+
+
+def test_hips_functions_are_not_measured_on_another_device(device, monkeypatch):
+    ground = Ground(device)
+    monkeypatch.setattr("microbench.layers.hip.number_of", lambda device: -1)
+    with pytest.raises(AbsentError, match=device.name):
+        Hip(ground)
 
 
 # The floor
