@@ -360,7 +360,7 @@ class DriverDevice(ABC):
     reads_pageable_late: bool
     """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
     asks_of_copy: int = 0
-    """How often a finish right after a copy asks whether that is done before it waits, where ``copies_have_events`` (see
+    """How often a finish right after a copy asks whether that is done before it waits (`copies_have_events` in
     driver.pxd)."""
     copies_between_kinds: bool = True
     """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""

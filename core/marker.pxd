@@ -1,7 +1,7 @@
 """Markers: a driver event that completes when its queue has reached an epoch, shared by all who wait for it."""
 
 from libc.stdint cimport int32_t, uint64_t
-from libcpp.atomic cimport atomic
+from libcpp.atomic cimport atomic, memory_order_acquire
 
 from forebay.core.clock cimport Clock
 from forebay.core.driver cimport Answer, Driver
@@ -21,11 +21,16 @@ cdef cppclass Marker:
     bint adopted  # its queue gets commands that forebay does not see
 
 
+cdef inline bint has_one_owner(Marker* marker) noexcept nogil:
+    """Return whether only the caller has the marker: then nobody else can get it."""
+    return marker.references.load(memory_order_acquire) == 1
+
+
 # The marker takes over `event`, and retains the epochs and the clock.
 cdef Marker* new_marker(
     Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
 ) noexcept nogil
-cdef bint renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
+cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
 cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil
 cdef Clock* clock_after(Marker* marker) noexcept nogil

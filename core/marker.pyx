@@ -32,20 +32,16 @@ cdef inline void let_go(Marker* marker) noexcept nogil:
     release_clock(marker.after.load(memory_order_relaxed))
 
 
-cdef bint renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
-    """Make the caller's marker that of a later epoch of its queue. Not if somebody else holds it: it stays as it was.
-
-    As `new_marker`, without memory of its own. Nobody can get a reference meanwhile except by the caller's.
+cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
+    """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
+    own.
     """
-    if marker.references.load(memory_order_acquire) != 1:
-        return False
     let_go(marker)
     marker.epoch = epoch
     marker.clock = retain_clock(clock)
     marker.after.store(NULL, memory_order_relaxed)
     marker.event = event
     marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
-    return True
 
 
 cdef Marker* retain_marker(Marker* marker) noexcept nogil:

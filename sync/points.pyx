@@ -11,7 +11,9 @@ from libcpp.vector cimport vector
 from forebay.core.clock cimport Clock, note_reached, release_clock, retain_clock
 from forebay.core.driver cimport DONE, FOR_HOST, Status, Waits, no_waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, renew_marker, retain_marker
+from forebay.core.marker cimport (
+    Marker, has_one_owner, new_marker, poll_marker, release_marker, renew_marker, retain_marker
+)
 from forebay.core.state cimport QueueState, is_closed, submit_collected
 
 
@@ -82,10 +84,11 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef void replace_marker(QueueState* queue, Marker** marker, void* event, int use) noexcept nogil:
+cdef inline void replace_marker(QueueState* queue, Marker** marker, void* event, int use) noexcept nogil:
     """Let the event be the marker of the queue's newest epoch. The queue is locked."""
     if marker[0] != NULL:
-        if renew_marker(marker[0], submitted_epoch(queue.epochs), queue.clock, event, use):
+        if has_one_owner(marker[0]):
+            renew_marker(marker[0], submitted_epoch(queue.epochs), queue.clock, event, use)
             return
         release_marker(marker[0])
     marker[0] = new_marker(
