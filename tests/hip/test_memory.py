@@ -166,11 +166,11 @@ def shares_none(device, monkeypatch):
 
 def test_host_memory_of_a_device_that_shares_none_is_for_copies(device, shares_none, really):
     pointer, stream = ok(hip.hipHostMalloc(4 * N)).configure(typestr="<i4"), ok(hip.hipStreamCreate())
-    host, memory, before = np.asarray(pointer), ints(), device.stats.events_made
+    host, memory, before = np.asarray(pointer), ints(), device.stats.markers_made
     host[:] = range(N)
     ok(hip.hipMemcpyAsync(memory, pointer, 4 * N, K.hipMemcpyHostToDevice, stream))
-    assert device.stats.events_made == before
-    ok(hip.hipStreamSynchronize(stream))  # which may need one
+    assert device.stats.markers_made == before
+    ok(hip.hipStreamSynchronize(stream))
     assert read(memory) == list(range(N)) or not really
     ok(hip.hipMemcpy(pointer + 400, memory, 400, K.hipMemcpyDeviceToHost))
     assert host[100:200].tolist() == list(range(100)) or not really
