@@ -1021,8 +1021,7 @@ cdef class Device:
         Exception
             Whatever a host function raised since the last synchronize.
         """
-        if self.closed or self._context.lost is not None:  # as `_check_open`, without a call from Python
-            raise self._unusable(self)
+        check_open(self)
         if captures_under_way():
             refuse_synchronize(self, "Device.finish()")
         finish_all(self, 0, True)
@@ -1113,8 +1112,7 @@ cdef class Device:
         self.close()
 
     def _check_open(self) -> None:
-        if self.closed or self._context.lost is not None:
-            raise self._unusable(self)
+        check_open(self)
 
     def _unusable(self, thing: object) -> Error:
         """Return the error for using a thing of this device that is closed, or lost with the device."""
@@ -1161,6 +1159,12 @@ cdef class Device:
         self.pool.trim_after_wait()
         self._launch_memory.trim_after_wait()
         return 0
+
+
+cdef inline int check_open(Device device) except -1:
+    if device.closed or device._context.lost is not None:
+        raise device._unusable(device)
+    return 0
 
 
 cdef int synchronized(object of, object queue) except -1:
