@@ -75,7 +75,7 @@ def close_meanwhile(device, what):
                 getattr(uses, what)()
                 if uses.queue.epoch > 20:
                     under_way.set()
-                # Intel's CPU runtime waits until a queue that is being filled happens to be empty (docs/reliability.md).
+                # Intel's CPU runtime waits until a queue that is being filled happens to be empty (see reliability.md).
                 if turn > MANY:
                     time.sleep(0.001)
         except BaseException as error:
