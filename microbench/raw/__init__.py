@@ -64,20 +64,21 @@ def compile_c(source: Path) -> Path:
     root = os.environ.get("FOREBAY_CACHE") or platformdirs.user_cache_dir("forebay", appauthor=False)
     target = Path(root).absolute() / "bench" / f"{source.stem}-{digest}.so"
     if not target.exists():
-        named = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-        command = next((word for word in (*named[:1], "cc", "gcc", "clang") if shutil.which(word)), None)
+        named = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
+        known = [words for words in (named, ["cc"], ["gcc"], ["clang"]) if words and shutil.which(words[0])]
+        command = known[0] if known else None
         if command is None:
             raise NoCompilerError("no C compiler (Debian, Ubuntu: apt install gcc)")
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_suffix(f".{os.getpid()}")
         done = subprocess.run(
-            [command, "-O2", "-shared", "-fPIC", "-pthread", str(source), "-o", str(partial)],
+            [*command, "-O2", "-shared", "-fPIC", "-pthread", str(source), "-o", str(partial)],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
-            raise NoCompilerError(f"{command} does not compile {source.name}:\n{done.stderr[-500:]}")
+            raise NoCompilerError(f"{shlex.join(command)} does not compile {source.name}:\n{done.stderr[-500:]}")
         partial.rename(target)  # another process may be at the same
     return target
 

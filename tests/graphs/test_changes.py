@@ -61,6 +61,21 @@ def chain_of(device, kernels, x):
     return graph, nodes
 
 
+@pytest.fixture
+def changeable(queue, kernels, chain, x):
+    """An executable of that graph which has been launched with changes, so that there is what can be changed where the
+    driver records; its nodes, and the steps that it has done.
+    """
+    graph, nodes = chain
+    executable, done = graph.instantiate(), []
+    for k in (5, 6):
+        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        done += [k, 1, 2, 3, 4]
+        queue.finish()
+    return executable, nodes, done
+
+
 def test_scalars_again_and_again(queue, kernels, chain, x, value_of, recordings, really):
     graph, nodes = chain
     executable, ks, expected = graph.instantiate(), list(range(5)), []
@@ -338,17 +353,11 @@ def test_a_change_amid_a_launch_of_another_thread(calls, device, make_queue, cha
 
 @pytest.mark.executes
 @pytest.mark.threads
-def test_a_change_while_another_thread_changes(calls, queue, chain, kernels, x, value_of, recordings):
+def test_a_change_while_another_thread_changes(calls, queue, changeable, kernels, x, value_of, recordings):
     """What is set while a launch changes what it launches is for that one or the next, and is not lost."""
     if not recordings:
         pytest.skip("no thread can come between where the arguments of launches are set")
-    graph, nodes = chain
-    executable, expected = graph.instantiate(), []
-    for k in (5, 6):  # then there is what can be changed
-        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
-        executable.launch(queue)
-        expected += [k, 1, 2, 3, 4]
-        queue.finish()
+    executable, nodes, expected = changeable
     executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 7)
     calls.driver.pause("clSetKernelArg")
     other = threading.Thread(target=executable.launch, args=(queue,))
@@ -363,16 +372,11 @@ def test_a_change_while_another_thread_changes(calls, queue, chain, kernels, x, 
 
 
 @pytest.mark.threads
-def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, chain, kernels, x, recordings):
+def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, changeable, kernels, x, recordings):
     """The launch goes on, or says that it is closed."""
     if not recordings:
         pytest.skip("no thread can come between where the arguments of launches are set")
-    graph, nodes = chain
-    executable, said = graph.instantiate(), []
-    for k in (5, 6):  # then there is what can be changed
-        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
-        executable.launch(queue)
-        queue.finish()
+    (executable, nodes, _), said = changeable, []
     executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 7)
 
     def launch():
@@ -396,15 +400,9 @@ def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, chain, 
 
 @pytest.mark.executes
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_change_that_fails_is_not_lost(calls, device, queue, chain, kernels, x, value_of, after):
+def test_a_change_that_fails_is_not_lost(calls, device, queue, changeable, kernels, x, value_of, after):
     """Some of three arguments are set by then. The launch may raise; later ones do all that was set."""
-    graph, nodes = chain
-    executable, expected = graph.instantiate(), []
-    for k in (5, 6):  # then there is what can be changed
-        executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, k)
-        executable.launch(queue)
-        expected += [k, 1, 2, 3, 4]
-        queue.finish()
+    executable, nodes, expected = changeable
     for at, k in ((0, 7), (2, 8), (4, 9)):
         executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, k)
     calls.fail(CHANGES_BY.get(device.info.backend, calls.driver.ARGUMENT), calls.driver.FAILURE[0], after)

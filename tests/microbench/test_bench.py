@@ -4,6 +4,8 @@ import csv
 import dataclasses
 import io
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,6 +210,13 @@ def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, monkeypatch
         assert all("median/C" not in numbers for _, numbers in report.lines())
     finally:
         raw.loops.cache_clear()
+
+
+def test_the_compiler_may_be_named_with_arguments(monkeypatch, tmp_path):
+    """As in CC="ccache gcc"."""
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", f"env NO_MATTER=1 {os.environ.get('CC') or 'cc'}")
+    assert raw.compile_c(Path(raw.__file__).with_name("calls.c")).is_file()
 
 
 # Results

@@ -29,14 +29,18 @@ def ends(device, buffer, host):
     return {"up": (buffer, host), "down": (host, buffer), "across": (buffer, other)}.__getitem__
 
 
-def finishes(queue):
-    """A thread that finishes the queue, and waits by now."""
+def assert_finish_waits_for(gate, queue):
+    """A thread that finishes the queue goes on when the gate is opened, and not before."""
     before = queue.stats.host_syncs
     thread = threading.Thread(target=queue.finish)
     thread.start()
     while queue.stats.host_syncs == before:
         pass
-    return thread
+    thread.join(0.05)
+    assert thread.is_alive()
+    gate.open()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 @pytest.mark.needs("OpenCL")
@@ -114,12 +118,7 @@ def test_what_comes_after_the_copy_is_waited_for(device, kernels, buffer, ends, 
         gate.open()
         gate = hold(queue)
     AFTER[what](queue, kernels, buffer)
-    thread = finishes(queue)
-    thread.join(0.05)
-    assert thread.is_alive()
-    gate.open()
-    thread.join(60)
-    assert not thread.is_alive()
+    assert_finish_waits_for(gate, queue)
     assert queue.empty
     other.finish()
 
@@ -133,12 +132,7 @@ def test_a_finish_of_the_null_queue_after_its_copy_is_for_the_blocking_queues_to
     null.copy(*ends("down"))
     gate = hold(queue)
     queue.launch(kernels["advance"], 1, SIZE, launched, 1)
-    thread = finishes(null)
-    thread.join(0.05)
-    assert thread.is_alive()
-    gate.open()
-    thread.join(60)
-    assert not thread.is_alive()
+    assert_finish_waits_for(gate, null)
     assert queue.query()
 
 

@@ -33,6 +33,28 @@ def test_the_contract(device, queue, kernels, advance, x, y):
     assert set(y.get()) == {expected_y}
 
 
+@pytest.mark.executes
+@pytest.mark.parametrize("what", ["copy", "copy launch", "launch copy", "launch copy launch"])
+def test_a_finish_after_a_copy(device, queue, advance, x, what):
+    """What was collected before and after the copy is submitted before the finish waits, whatever came last."""
+    step, host = queue.step(), fb.host_empty(SIZE, "u4", device=device)
+    for i in range(TIMES):
+        queue.fill(x, 0)
+        host[:] = i + 1
+        expected = 0
+        with step:
+            for word in what.split():
+                if word == "copy":
+                    queue.copy(x, host)
+                    expected = i + 1
+                else:
+                    advance(queue, x, i)
+                    expected = after([i], expected)
+            queue.finish()
+            assert queue.empty
+        assert set(x.get(queue=queue)) == {expected}
+
+
 BETWEEN = {
     "a copy": lambda device, queue, x, y: queue.copy(y, x),
     "an upload": lambda device, queue, x, y: queue.copy(y, np.arange(SIZE, dtype="u4")),
