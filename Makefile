@@ -23,11 +23,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean
+.PHONY: help demo test test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests on all cores; ARGS='-k name' goes to pytest, ARGS='-n 0' takes one core"
+	@echo "make test-long       run those that take more than a second or two each, which make test leaves out"
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
@@ -42,9 +43,13 @@ help:
 demo: $(VENV)/with-cpu,demo $(VENV)/built
 	@$(BIN)/python -m examples.photo $(ARGS)
 
+# What is marked long is one test in fifty, and more than half of the time. All other targets have it, too.
 test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
-	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) -m 'not long' $(ARGS)
+
+test-long: $(VENV)/with-cpu,test $(VENV)/observers
+	@$(BIN)/python -m pytest $(PARALLEL) -m long $(ARGS)
 
 # ARGS='-n 3' is enough: each process, and each that a test starts, takes 32 of the GPU's channels (docs/cuda.md).
 # Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.

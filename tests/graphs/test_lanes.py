@@ -1,5 +1,6 @@
 """How graphs are cut into lanes and segments: by what must be so for any graph, and for a few by how it should be."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ class Run:
             self.ends.append(set(done))
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(graphs())
 def test_any_graph(graph):

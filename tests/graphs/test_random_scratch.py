@@ -189,6 +189,7 @@ def run(device, program, nodes, how, rounds):
         queue.close()
 
 
+@pytest.mark.long
 @pytest.mark.executes(run=False)
 @settings(max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(nodes(), st.sampled_from(["one", "two", "added", "captured"]), st.lists(changes, min_size=1, max_size=4))

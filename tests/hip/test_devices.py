@@ -117,6 +117,7 @@ def test_the_host_says_32_of_warps_whichever_compiler_kernels_go_to(device, numb
 
 @pytest.mark.executes
 @pytest.mark.needs("a compiler of HIP C++")
+@pytest.mark.long
 def test_a_warp_is_on_the_host_what_it_is_in_kernels(device, number):
     warp = warp_of_the_host(number)
     program = ok(hiprtc.hiprtcCreateProgram(WARPS.encode(), b"warps.hip", 0, None, None))

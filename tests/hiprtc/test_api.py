@@ -184,6 +184,7 @@ def test_name_expressions_that_name_nothing(expression):
     [b"-O3", b"-std=c++17", b"-ffast-math", b"-Wall", b"-g"], [b"-O0"], [b"-ffp-contract=off"], [b"-D", b"X=2", b"-DY"], [],
     [b"--gpu-architecture=gfx942", b"-fno-gpu-rdc"], ["-DX"],
 ])  # fmt: skip
+@pytest.mark.long
 def test_options_of_clang(options):
     prog = create(b"__global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; }")
     assert hiprtc.hiprtcCompileProgram(prog, len(options), options) == (OK,), log_of(prog)

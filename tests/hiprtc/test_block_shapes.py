@@ -281,6 +281,7 @@ def test_kernels_that_are_left_as_they_are(device, program, queues, block):
 
 
 @pytest.mark.parametrize("options", [("-O0",), ("-O1", "-g"), ("-O3",)], ids=" ".join)
+@pytest.mark.long
 def test_options(device, queues, options):
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])

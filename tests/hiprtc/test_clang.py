@@ -31,6 +31,7 @@ def refused(source, options=(), names=(), headers=None):
     return caught.value.log
 
 
+@pytest.mark.long
 def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square(monkeypatch):
     calls = []
     finish = compiler.finish_module
@@ -284,6 +285,7 @@ def test_headers_as_strings():
 
 
 @pytest.mark.needs("a compiler of its own")
+@pytest.mark.long
 def test_macros_standards_and_folders(tmp_path):
     (tmp_path / "mine.h").write_text("#define MINE 5\n")
     source = """
@@ -317,6 +319,7 @@ def test_macros_do_not_reach_the_header_that_comes_first():
     ["-ffinite-math-only", "-fno-signed-zeros"], ["-fno-fast-math"], ["-munsafe-fp-atomics"], ["-funsafe-math-optimizations"],
     ["-fno-strict-aliasing"], ["-ftemplate-depth=50"],
 ])  # fmt: skip
+@pytest.mark.long
 def test_options_of_clang(device, options):
     made = compiled("__global__ void k(float* x) { x[0] = x[1] * x[2] + sqrtf(x[3]) / x[4]; }", options)
     with device.program(made.code, split_options(options).opencl) as program:
@@ -325,6 +328,7 @@ def test_options_of_clang(device, options):
 
 @pytest.mark.needs("a compiler of its own")
 @pytest.mark.executes
+@pytest.mark.long
 def test_a_multiplication_and_an_addition_may_become_one_operation(device, queue):
     source = """extern "C" __global__ void k(const float* x, float* out) {
         int i = threadIdx.x; out[i] = x[i] * x[i + 1] + x[i + 2]; }"""

@@ -150,6 +150,7 @@ def test_the_path_is_searched_last(tmp_path, monkeypatch):
 # -- what is kept
 
 
+@pytest.mark.long
 def test_a_second_time_clang_does_not_run(runs, folder):
     shutil.rmtree(folder)
     first = compiled()
@@ -162,6 +163,7 @@ def test_a_second_time_clang_does_not_run(runs, folder):
     {"source": KERNEL + " "}, {"name": "other.hip"}, {"headers": {"a.h": ""}}, {"options": split_options(["-DNUMBER=2"])},
     {"options": split_options(["-DNUMBER=1", "-O1"])},
 ])  # fmt: skip
+@pytest.mark.long
 def test_what_makes_another_program(runs, change):
     compiled()
     count = len(runs)
@@ -220,6 +222,7 @@ def test_another_version_of_the_headers(tmp_path, monkeypatch, runs):
     assert len(runs) == count + 2
 
 
+@pytest.mark.long
 def test_the_same_headers_installed_again(tmp_path, monkeypatch):
     """Clang knows a file that is precompiled by its time: else it would read it again, and find all twice."""
     here = tmp_path / "include"
@@ -238,6 +241,7 @@ def files(folder, kind):
 
 @pytest.mark.parametrize("kind", ["programs", "headers"])
 @pytest.mark.parametrize("content", [b"", b"broken", None], ids=["empty", "broken", "half"])
+@pytest.mark.long
 def test_a_broken_file_is_made_anew(folder, kind, content):
     first = compiled()
     (path,) = files(folder, kind)
@@ -251,6 +255,7 @@ def test_a_broken_file_is_made_anew(folder, kind, content):
     assert abs(path.stat().st_size - len(whole)) < 1000
 
 
+@pytest.mark.long
 def test_headers_of_other_flags_are_apart_and_the_oldest_go(folder, monkeypatch):
     monkeypatch.setattr(prelude, "KEPT", 2)
     for standard in ("c++17", "c++20", "gnu++17"):
@@ -270,6 +275,7 @@ def test_without_a_cache_it_compiles_all_the_same(folder, monkeypatch, runs, how
     assert len(runs) >= 4
 
 
+@pytest.mark.long
 def test_a_full_disk(monkeypatch, runs, folder):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
@@ -281,6 +287,7 @@ def test_a_full_disk(monkeypatch, runs, folder):
     assert 2 < len(runs) < 5  # one for the header in the cache's folder, one where an earlier test may have left it
 
 
+@pytest.mark.long
 def test_a_clang_that_cannot_write_leaves_nothing(folder):
     """It is killed when its file gets larger than a process may write."""
     shutil.rmtree(folder)
@@ -294,6 +301,7 @@ def test_a_clang_that_cannot_write_leaves_nothing(folder):
     assert list((folder / "headers").iterdir()) == []
 
 
+@pytest.mark.long
 def test_what_a_killed_process_left_of_a_header_is_removed_when_it_is_old(folder):
     for name in (".part-old", ".part-new"):
         (folder / "headers" / name).mkdir(parents=True)
@@ -303,6 +311,7 @@ def test_what_a_killed_process_left_of_a_header_is_removed_when_it_is_old(folder
     assert [path.name for path in (folder / "headers").glob(".part-*")] == [".part-new"]
 
 
+@pytest.mark.long
 def test_threads_and_processes_at_once(folder):
     shutil.rmtree(folder)
     code = (
@@ -329,6 +338,7 @@ def test_threads_and_processes_at_once(folder):
 # -- when clang ends
 
 
+@pytest.mark.long
 def test_a_clang_that_dies_is_a_compile_error(tmp_path, monkeypatch):
     path = program(tmp_path, f'case "$*" in *"-x ir"*) kill -SEGV $$;; esac\n{ITSELF}')
     monkeypatch.setenv("FOREBAY_CLANG", str(path))
@@ -341,6 +351,7 @@ def test_a_clang_that_dies_is_a_compile_error(tmp_path, monkeypatch):
         compiled(source=KERNEL + "\n", by=by)
 
 
+@pytest.mark.long
 def test_nothing_is_left_in_the_temporary_folder(tmp_path):
     code = (
         "import os, tempfile\n"

@@ -38,6 +38,7 @@ def test_what_is_opencl_c(device, source):
 
 @pytest.mark.needs("a compiler of HIP C++")
 @pytest.mark.executes
+@pytest.mark.long
 def test_instances_and_variables_by_their_names_in_the_source(device, queue):
     source = """
     namespace deep { __device__ int count = 3; }

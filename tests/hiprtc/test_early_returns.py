@@ -306,6 +306,7 @@ def test_launched_often(device, queue, program):
     assert o.get(queue=queue).tolist() == expected("two_barriers", x, blocks, count, by).tolist()
 
 
+@pytest.mark.long
 # Not made smaller when it fails: that compiles for longer than a test may take, and then nobody sees the program.
 @settings(max_examples=10, phases=set(Phase) - {Phase.shrink})
 @given(diverging.programs(), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
@@ -378,6 +379,7 @@ def compiled_by_clang(source, options=(), **how):
 
 @pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("options", [(), ("-O0",), ("-O3",)], ids=str)
+@pytest.mark.long
 def test_found(options):
     """Only kernels in which threads may part are changed, also if nothing is optimized."""
     assert let_threads_return(compiled_by_clang(UNCHANGED, options).code) == compiled_by_clang(UNCHANGED, options).code

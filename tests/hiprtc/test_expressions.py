@@ -144,6 +144,7 @@ def test_the_smallest_integer_is_not_divided_by_minus_one(name, op):
     assert evaluated(("binary", op, ("variable", variable), minus_one), {variable: -7}) == (name, 7 if op == "/" else 0)
 
 
+@pytest.mark.long
 @pytest.mark.needs("a compiler of its own")
 @pytest.mark.executes(run=False)  # what differs each time is an error of hypothesis
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))

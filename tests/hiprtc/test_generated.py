@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.executes(reads="differences how"), pytest.mark.needs("
 KERNELS = 8
 
 
+@pytest.mark.long
 def test_the_same_as_on_the_host(queue):
     if find_clang()[0] is None:
         pytest.skip("no clang")
@@ -18,6 +19,7 @@ def test_the_same_as_on_the_host(queue):
     assert [how for _, how in generated.differences(kernels, queue)] == []
 
 
+@pytest.mark.long
 def test_a_difference_is_found(queue, monkeypatch):
     """One that the device is given on purpose."""
     kernel = generated.generated(3)

@@ -101,6 +101,7 @@ extern "C" __global__ void held(int* x) { x[0] = max(x[0], sizeof(int)); }
 
 @pytest.mark.executes
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
+@pytest.mark.long
 def test_code_of_the_host_that_does_not_compile_is_left_out(compiled):
     source = HOST.replace("    std::thread thread;\n", "")
     program = compiled(source)

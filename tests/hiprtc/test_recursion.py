@@ -37,6 +37,7 @@ __device__ unsigned down(unsigned x, int n) {
 
 
 @pytest.mark.parametrize("options", [(), ("-g", "-O0")])
+@pytest.mark.long
 def test_functions_that_call_themselves_and_each_other(compiled, options):
     source = (
         FUNCTIONS
@@ -52,6 +53,7 @@ def test_functions_that_call_themselves_and_each_other(compiled, options):
 # NVIDIA's compiler loses both after a recursion in which the work-items of a warp part: CUDA 13.0 on an H100, CuPy too.
 @pytest.mark.needs("SPIR-V")
 @pytest.mark.parametrize("threads", [64, 40])
+@pytest.mark.long
 def test_beside_barriers_and_warps(compiled, threads):
     source = (
         FUNCTIONS
@@ -138,6 +140,7 @@ with fb.Device() as device:
 """
 
 
+@pytest.mark.long
 def test_too_deep_is_printed(device):
     if device.info.kind != "cpu":
         pytest.skip("GPUs have a stack")

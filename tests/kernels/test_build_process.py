@@ -70,6 +70,7 @@ def test_a_program_in_the_cache_starts_no_process(device, queue, process, monkey
     assert len(process()) == 1
 
 
+@pytest.mark.long
 def test_a_compiler_that_ends_its_process_is_an_error(device, queue, process):
     for _ in range(2):
         with pytest.raises(fb.BuildError, match=r"ended its process: (SIG|exit status)") as caught:
@@ -155,6 +156,7 @@ def test_what_ends_the_process_over_sycl(device, queue, process):
 
 @pytest.mark.executes
 @pytest.mark.usefixtures("_only_on_the_cpu_runtime")
+@pytest.mark.long
 def test_what_ends_the_process_is_built_without_vectors(device, queue, process, monkeypatch):
     ended = []
     without_vectors = programs.without_vectors
@@ -325,6 +327,7 @@ def test_ctrl_c_while_it_builds(device, process, monkeypatch):
     assert process() != [pid]
 
 
+@pytest.mark.long
 def test_it_goes_with_its_parent(device, tmp_path):
     code = (
         "import os, sys, forebay as fb\n"

@@ -54,6 +54,7 @@ def test_the_result_is_new_or_given_or_on_its_way_to_the_host(device, queue):
 
 @pytest.mark.executes
 @pytest.mark.needs("doubles")
+@pytest.mark.long
 def test_map_start_post_and_what_is_accumulated(device, queue):
     x = np.linspace(0, 2, 50000, dtype="f4")
     there = device.array(x)

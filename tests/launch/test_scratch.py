@@ -460,6 +460,7 @@ def test_nothing_is_measured_of_no_elements(device, queue, use, out):
     assert reductions(queue, lambda: queue.launch(use, 1, 1, device.empty(0, "i4"), 0, out)) == 0
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(st.data())
 def test_sizes_are_what_python_would_compute(data):

@@ -77,6 +77,7 @@ def simulate(device, program, *, remember):
 
 
 @pytest.mark.executes(run=False)
+@pytest.mark.long
 def test_skipping_what_is_unchanged_changes_nothing(device):
     with device.program(SOURCE) as program:
         scratch(program["accelerate"])

@@ -89,6 +89,7 @@ def resident():
         return int(file.read().split()[1]) * 4096
 
 
+@pytest.mark.long
 def test_many_fills_leave_nothing_behind(of_addresses):
     queue, buffer = of_addresses.queue(), of_addresses.empty(64, "i4")
     for turn in range(110_000):

@@ -112,6 +112,7 @@ def test_every_case_gives_rows_of_forebay_at_every_point(device, name, really):
         assert OURS & {row.layer for row in rows if row.point == point}
 
 
+@pytest.mark.long
 def test_the_start_of_processes(device, monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")  # with all each process takes seconds beside others
     bench = Bench(device, quick=True, rounds=2, calls=2)
@@ -124,6 +125,7 @@ def test_the_start_of_processes(device, monkeypatch):
     }
 
 
+@pytest.mark.long
 def test_what_is_measured_leaves_nothing_behind(device):
     bench = Bench(device, quick=True, rounds=2, calls=2, only=["C", "forebay", "forebay bound"])
     names = ("launch", "events", "chains", "idle", "busy", "finish", "graph", "pool")
@@ -284,6 +286,7 @@ def test_a_machine_that_is_slower_in_all_is_no_change_where_there_is_a_floor(ste
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"about": {"format": 99}}', "[1]"])
+@pytest.mark.long
 def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
     path = tmp_path / "wrong.json"
     path.write_text(text)
@@ -293,6 +296,7 @@ def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
 
 
 @pytest.mark.needs("no chosen device")
+@pytest.mark.long
 def test_pictures(result, tmp_path):
     pytest.importorskip("matplotlib")
     drawn = run("plot", result, "--folder", tmp_path / "pictures").split()
@@ -306,6 +310,7 @@ def test_pictures(result, tmp_path):
 
 
 @pytest.mark.needs("no chosen device")
+@pytest.mark.long
 def test_the_installed_command_is_the_same():
     text = output_of("-m", "forebay", "bench", "--help")
     assert "compare" in text

@@ -1,5 +1,6 @@
 """Clocks against dictionaries: a clock names what it was told, and may forget only what is done."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def agree(model, real):
             assert real.covers(clock, other) == covered
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.lists(steps, max_size=40))
 def test_clocks_name_what_they_were_told(program):

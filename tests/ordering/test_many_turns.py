@@ -92,6 +92,7 @@ WAYS = [name for name in vars(Program) if not name.startswith("_") and name not 
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.long
 def test_nothing_is_kept_of_each_turn(device, make_queue, kernels, way):
     program = Program(device, make_queue, kernels)
     assert growth(getattr(program, way), program.is_done) < LITTLE

@@ -37,6 +37,7 @@ def reports(monkeypatch):
 
 
 @pytest.mark.needs("the default device")
+@pytest.mark.long
 def test_it_compares_and_counts():
     options = {VARIABLE: DEVICES[0], "FORCE_COLOR": "1"}  # as on a terminal
     done = python("-m", "tests.campaign", "--programs", 20, "--seed", 40, "--processes", 2, **options)
@@ -49,6 +50,7 @@ def test_it_compares_and_counts():
 
 
 @pytest.mark.needs("no validation layer")
+@pytest.mark.long
 def test_programs_with_calls_that_fail_end_no_process_and_leave_nothing():
     done = python("-m", "tests.campaign", "--failures", "--programs", 50, **{VARIABLE: DEVICES[0]})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -131,6 +131,7 @@ def result_of(child):
     return found["seen"], found["calls"]
 
 
+@pytest.mark.long
 def test_a_warm_start_is_like_a_cold_one(start, name, folder):
     cold, calls = result_of(start())
     assert calls["hit"] == 0
@@ -155,6 +156,7 @@ def test_a_warm_start_is_like_a_cold_one(start, name, folder):
     assert result_of(start()) == (cold, {"hit": calls["miss"], "miss": 0, "put": 0})
 
 
+@pytest.mark.long
 def test_two_processes_that_start_cold_at_once(start):
     both = [start("wait"), start("wait")]
     for child in both:

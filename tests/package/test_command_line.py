@@ -45,6 +45,7 @@ def test_the_list_says_when_the_environment_names_no_device(words):
     assert "what there is" not in answer["problem"]
 
 
+@pytest.mark.long
 def test_the_default_of_the_list_is_what_the_environment_names():
     every = json.loads(output_of("-m", "forebay", "devices", "--json"))["devices"]
     name = [device["name"] for device in every if device["usable"]][-1]
@@ -110,6 +111,7 @@ def test_it_finds_the_drivers_that_the_environment_of_the_tests_names(tmp_path, 
 
 
 @pytest.mark.needs("the default device")
+@pytest.mark.long
 def test_an_ascii_terminal_is_good_enough():
     assert "device: " in output_of("-m", "forebay", "default", PYTHONIOENCODING="ascii")
     assert "opencl:" in output_of("-m", "forebay", "devices", PYTHONIOENCODING="ascii")
@@ -166,6 +168,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path):
 
 
 @pytest.mark.needs("the default device")
+@pytest.mark.long
 def test_what_there_is_of_hip():
     table = output_of("-m", "forebay", "hip")
     every = output_of("-m", "forebay", "hip", "--all")

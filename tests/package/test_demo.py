@@ -17,6 +17,7 @@ REAL = pytest.mark.needs("real hardware")
 
 @pytest.mark.executes(reads="done")
 @pytest.mark.parametrize(("tiles", "queues"), [(2, 2), pytest.param(3, 2, marks=REAL), pytest.param(1, 1, marks=REAL)])
+@pytest.mark.long
 def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
     image = pytest.importorskip("matplotlib.image")
     arguments = "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues

@@ -45,6 +45,7 @@ def temperatures(tmp_path_factory):
 
 
 @pytest.mark.parametrize("bands", [5, 48])
+@pytest.mark.long
 def test_heat_is_the_same_to_the_last_bit_on_any_number_of_queues(tmp_path, temperatures, bands):
     draws = importlib.util.find_spec("matplotlib") is not None
     picture = ("--output", tmp_path / "heat.png") if draws else ()
@@ -57,6 +58,7 @@ def test_heat_is_the_same_to_the_last_bit_on_any_number_of_queues(tmp_path, temp
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.long
 def test_heat_is_the_same_to_the_last_bit_in_any_number_of_processes(tmp_path, temperatures, ranks):
     pytest.importorskip("mpi4py")
     mpiexec = shutil.which("mpiexec", path=sysconfig.get_path("scripts")) or shutil.which("mpiexec")
@@ -78,6 +80,7 @@ def test_heat_refuses_more_bands_than_rows():
     assert "8 rows are too few for 5 bands" in done.stderr
 
 
+@pytest.mark.long
 def test_bodies_attract_each_other_in_steps(tmp_path):
     pytest.importorskip("matplotlib")
     output = checked("-m", "examples.nbody", "--groups", 4, "--steps", 60, "--output", tmp_path / "nbody.png")
@@ -91,6 +94,7 @@ def test_small_products_on_many_queues(queues):
     assert "0 waits between queues" in output
 
 
+@pytest.mark.long
 def test_requests_are_answered_on_one_queue_and_on_many(tmp_path):
     draws = importlib.util.find_spec("matplotlib") is not None
     picture = ("--output", tmp_path / "inference.png") if draws else ()
@@ -100,12 +104,14 @@ def test_requests_are_answered_on_one_queue_and_on_many(tmp_path):
         picture_at(tmp_path / "inference.png")
 
 
+@pytest.mark.long
 def test_a_network_learns_the_same_in_steps_and_without():
     output = checked("-m", "examples.training", "--steps", 600)
     assert "OK: the same both ways" in output
     assert float(output.split(" is off by ")[1].split()[0]) < 0.2
 
 
+@pytest.mark.long
 def test_a_trace_shows_what_overlaps(tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("skimage")
@@ -138,6 +144,7 @@ JACOBI = ("-m", "examples.jacobi", "--size", 50, 22, "--steps", 300, "--every", 
 
 
 @pytest.mark.parametrize("grid", [(1, 1), (2, 3)])
+@pytest.mark.long
 def test_jacobis_method_is_the_same_in_any_number_of_blocks(tmp_path, grid):
     draws = importlib.util.find_spec("matplotlib") is not None
     picture = ("--output", tmp_path / "jacobi.png") if draws else ()
@@ -147,6 +154,7 @@ def test_jacobis_method_is_the_same_in_any_number_of_blocks(tmp_path, grid):
         picture_at(tmp_path / "jacobi.png")
 
 
+@pytest.mark.long
 def test_jacobis_method_ends_at_the_solution():
     output = checked("-m", "examples.jacobi", "--size", 20, 20, "--steps", 3000, "--every", 250)
     assert int(output.split(" steps of ")[0].split()[-1]) < 3000
@@ -168,6 +176,7 @@ def test_jacobis_method_refuses_more_blocks_than_points():
 
 
 @pytest.mark.parametrize("block", [4096, 1000])
+@pytest.mark.long
 def test_high_tones_are_taken_out_of_music(tmp_path, block):
     wavfile = pytest.importorskip("scipy.io.wavfile")
     if importlib.util.find_spec("pygame") is None:
@@ -181,6 +190,7 @@ def test_high_tones_are_taken_out_of_music(tmp_path, block):
     picture_at(tmp_path / "tones.png")
 
 
+@pytest.mark.long
 def test_what_is_no_music_is_refused(tmp_path):
     pytest.importorskip("scipy")
     (tmp_path / "text.wav").write_text("not a sound")

@@ -130,6 +130,7 @@ def test_values_that_a_makefile_asks_for(folder):
 
 @pytest.mark.needs("SPIR-V")
 @pytest.mark.needs("no validation layer")
+@pytest.mark.long
 def test_declarations_of_another_file_in_their_order(tmp_path, device, monkeypatch):
     """What a kernel needs of a header that its build includes, and what that needs itself, goes before it."""
     if find_clang()[0] is None:
@@ -147,6 +148,7 @@ def test_strings(folder):
 
 @pytest.mark.needs("SPIR-V")
 @pytest.mark.needs("no validation layer")  # its Devices live as long as the process
+@pytest.mark.long
 def test_table(folder, device, monkeypatch):
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])

@@ -61,6 +61,7 @@ def run(folder, programs, *options):
     return done, {path.rpartition("/")[2]: found for path, *found in rows}
 
 
+@pytest.mark.long
 def test_what_becomes_of_programs(tmp_path):
     done, rows = run(tmp_path, PROGRAMS)
     computes = not on_null_hardware(DEVICES[0])
@@ -80,6 +81,7 @@ def test_what_becomes_of_programs(tmp_path):
     assert done.returncode == 1
 
 
+@pytest.mark.long
 def test_all_that_is_in_scope_works(tmp_path):
     done, rows = run(tmp_path, {"works.py": WORKS, "needs.py": NEEDS}, "--device", DEVICES[-1], "--device", DEVICES[0])
     assert rows["works.py"] == ["ran ok", "ran ok"]

@@ -103,6 +103,7 @@ def modules(folder):
     return {path.relative_to(folder): path.stat().st_mtime_ns for path in folder.rglob("*.so")}
 
 
+@pytest.mark.long
 def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert wheel.name.startswith("forebay-0.1.0-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
@@ -126,6 +127,7 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert compiled == {"forebay/core/cython_shared", "forebay/sync/small", "forebay/queues/drivers/opencl/large"}
 
 
+@pytest.mark.long
 def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
     output_of("-c", BUILD_SDIST, cwd=checkout)
     (path,) = (checkout / "dist").glob("*.tar.gz")
@@ -163,6 +165,7 @@ def version_of(checkout, folder):
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.long
 def test_the_version_is_that_of_the_last_tag(checkout, tmp_path):
     copy = tmp_path / "checkout"
     shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns("build", "dist"))
@@ -192,6 +195,7 @@ def test_modules_that_are_gone_do_not_stay_in_the_next_wheel(checkout, wheel):
     assert "forebay/queues/stale.py" not in zipfile.ZipFile(wheel).namelist()
 
 
+@pytest.mark.long
 def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(checkout):
     build = ("setup.py", "--quiet", "build_ext", "--inplace")
     output_of(*build, cwd=checkout)
@@ -211,6 +215,7 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
     assert modules(checkout / "queues") | modules(checkout / "sync") == third
 
 
+@pytest.mark.long
 def test_a_build_says_what_it_compiles(checkout):
     build = ("setup.py", "--quiet", "build_ext", "--inplace")
     names = {"forebay.core.cython_shared", "forebay.sync.small", "forebay.queues.drivers.opencl.large"}
@@ -247,6 +252,7 @@ def test_precompiled_headers_change_no_module(checkout):
     assert not [path for path in (checkout / "build").rglob("*") if "headers" in path.name or path.suffix == ".gch"]
 
 
+@pytest.mark.long
 def test_a_wrong_source_ends_the_build_with_its_error(checkout):
     wrong = checkout / "queues/wrong.pyx"
     wrong.write_text("def wrong() ->:\n")
@@ -256,6 +262,7 @@ def test_a_wrong_source_ends_the_build_with_its_error(checkout):
     assert "queues/wrong.pyx:1:" in done.stderr
 
 
+@pytest.mark.long
 def test_what_only_the_tests_use_is_compiled_when_that_is_asked_for(checkout, wheel, tmp_path):
     build = ("setup.py", "--quiet", "build_ext", "--inplace")
     output_of(*build, cwd=checkout)
@@ -276,6 +283,7 @@ def test_what_only_the_tests_use_is_compiled_when_that_is_asked_for(checkout, wh
     assert "--tests needs --inplace" in done.stderr
 
 
+@pytest.mark.long
 def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
     view = checkout / "build/view/forebay"
@@ -289,6 +297,7 @@ def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     assert not [*checkout.glob("queues/**/*.pyi")]
 
 
+@pytest.mark.long
 def test_without_symbolic_links_the_view_is_a_copy(checkout):
     forbid = "def symlink_to(*_, **__): raise OSError\nimport pathlib; pathlib.Path.symlink_to = symlink_to\n"
     output_of("-c", f"{forbid}import runpy; runpy.run_path('setup.py')['make_view']()", cwd=checkout)

@@ -20,6 +20,7 @@ ANEW = "the picture is not that of the code any more: python -m docs.pictures dr
 
 
 @pytest.mark.parametrize("drawn", [rooms, launch])
+@pytest.mark.long
 def test_the_picture_is_the_one_that_is_drawn_from_the_code(drawn):
     path = ROOT / "docs" / "pictures" / f"{drawn.__name__.rpartition('.')[2]}.svg"
     assert path.read_text(encoding="utf-8") == drawn.draw(), ANEW

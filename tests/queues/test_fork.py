@@ -328,6 +328,7 @@ works()
     )
 
 
+@pytest.mark.long
 def test_many_children(device):
     plays(
         device,

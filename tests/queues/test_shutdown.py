@@ -218,6 +218,7 @@ def ends_well(device, code, returncode=0, **environment):
         for name in ENDINGS
     ],
 )
+@pytest.mark.long
 def test_it_ends(device, ending):
     assert ends_well(device, ENDINGS[ending]) == ""
 
@@ -265,6 +266,7 @@ THREADS = {
 
 
 @pytest.mark.parametrize("what", THREADS)
+@pytest.mark.long
 def test_threads_that_still_work(device, what):
     code = f"""
 import itertools

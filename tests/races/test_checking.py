@@ -468,6 +468,7 @@ def test_an_event_that_was_waited_for_says_nothing_of_later_commands(device, que
 # -- what is remembered
 
 
+@pytest.mark.long
 def test_what_is_remembered_is_bounded(device, kernels, queues):
     from forebay.races.checker import statistics
 
@@ -522,6 +523,7 @@ def run(*arguments):
 
 
 @pytest.mark.needs("no chosen device")
+@pytest.mark.long
 def test_forebay_check():
     found = check()
     assert found.returncode == 1

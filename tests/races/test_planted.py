@@ -219,6 +219,7 @@ MARKS = {
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=MARKS.get(way, []), id=way.__name__) for way in WAYS])
+@pytest.mark.long
 def test_each_pair_is_found_and_its_line_repairs_it(device, kernels, found, way):
     for pair in PAIRS:
         accesses = play(device, kernels, way, pair, lambda names: None)
@@ -246,6 +247,7 @@ def test_each_race_is_told_once_for_each_pair_of_lines(device, kernels, found):
     assert len(found()) <= 1
 
 
+@pytest.mark.long
 def test_what_orders_is_silent(device, kernels, found):
     def by_queue(a, b, c, null, first, second, repair):
         first(a)

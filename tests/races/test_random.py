@@ -76,12 +76,14 @@ def played(player_class, program_steps):
         return device.races, device.possible_races, raced
 
 
+@pytest.mark.long
 @settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_programs_without_races_are_silent(program_steps):
     assert played(Player, program_steps) == ((), (), False)
 
 
+@pytest.mark.long
 @settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_a_wait_that_is_missing_is_told(program_steps):

@@ -50,6 +50,7 @@ def run(path, *arguments, **environment):
     return python("-m", "forebay", "selftest", *arguments, "-o", path, FOREBAY_DEVICE=DEVICES[0], **environment)
 
 
+@pytest.mark.long
 def test_everything_is_right(path):
     """And the file names no folder and no host."""
     done = run(path, "--rounds", 2, FOREBAY_LOG="", OCL_CACHE_FOLDER=Path.home() / "somewhere")
@@ -84,6 +85,7 @@ def test_null_hardware_is_judged_by_its_calls_and_that_is_said(path):
 
 @pytest.mark.needs("real hardware")
 @pytest.mark.parametrize(("words", "said"), [("toaster", "'toaster' is not known"), ("cpu:99", "no device matches")])
+@pytest.mark.long
 def test_a_device_that_is_not_there(path, words, said):
     path.write_text("of before")
     done = run(path, words)
@@ -112,6 +114,7 @@ def test_an_option_that_makes_no_sense(path, option):
     assert not path.exists()
 
 
+@pytest.mark.long
 def test_in_this_process(path):
     done = run(path, "--rounds", 1, "--in-process")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -141,6 +144,7 @@ def test_ctrl_c_leaves_a_file_and_no_process(path):
 # -- what a driver may do to the process
 
 
+@pytest.mark.long
 def test_a_process_that_ends_is_told_and_another_goes_on(inside):
     inside(f"""
 import os, forebay.selftest.litmus as litmus
@@ -205,6 +209,7 @@ def test_no_process_can_be_started(monkeypatch, path):
 
 
 @pytest.mark.needs("OpenCL", "real hardware")
+@pytest.mark.long
 def test_one_lost_wait_in_a_hundred_makes_it_fail(inside, path, capsys):
     inside("""
 from forebay.selftest import work

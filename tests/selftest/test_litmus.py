@@ -127,6 +127,7 @@ class TestLostWaits:
                 break
         assert left == set()
 
+    @pytest.mark.long
     def test_none(self, watched):
         assert list(problems(rounds=1)) == []
 
@@ -171,6 +172,7 @@ def test_a_race_on_purpose_is_seen(bench):
 
 @pytest.mark.threads
 @pytest.mark.needs("real hardware", "the default device")
+@pytest.mark.long
 def test_a_run_tells_everything(device, really):
     told = list(work.work(Request(device.name, 1, 300, 300, calls_only=not really)))
     kinds = [type(message) for message in told]

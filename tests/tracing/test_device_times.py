@@ -364,6 +364,7 @@ def test_the_argument_is_a_bool(path, value):
 
 
 @pytest.mark.needs("no validation layer")
+@pytest.mark.long
 def test_the_command(path):
     source = """
 import forebay as fb

@@ -64,6 +64,7 @@ def test_it_counts_what_the_queues_counted(path, ring):
 
 @pytest.mark.executes(run=False)
 @pytest.mark.needs("no chosen device", "no validation layer")
+@pytest.mark.long
 def test_it_counts_the_launches_and_waits_of_the_demo(path, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("skimage")
@@ -93,6 +94,7 @@ def test_it_notices_an_arrow_with_one_end(path, ring, end):
         assert trace.query(PROBLEMS) == [("flow_end_without_start", len(lost))]
 
 
+@pytest.mark.long
 def test_it_refuses_what_is_no_trace(path):
     with pytest.raises(ValueError, match=r"Unknown trace type"):
         TraceProcessor(b"no trace at all " * 100)

@@ -88,6 +88,7 @@ queue.launch(program["one"], 1, 64, buffer)
 
 
 @ONCE
+@pytest.mark.long
 def test_each_process_of_a_program_writes_a_file(path):
     inner = START + "queue.launch(program['one'], 1, 64, buffer)"
     source = START + f"import subprocess\nsubprocess.run([*{command()[0]!r}, '-c', {inner!r}], check=True)"

@@ -431,6 +431,7 @@ def test_a_wait_for_the_wrong_thing_is_the_same_error(path, queue):
 
 
 @pytest.mark.needs("no validation layer", "the default device")
+@pytest.mark.long
 def test_the_newest_calls_are_kept_when_there_are_more_than_fit(device, queue, program, buffer):
     capacity, more = 1 << 20, 1000
     go = program["fill"].bind(queue, 1, 1, buffer, 1)

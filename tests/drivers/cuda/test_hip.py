@@ -39,6 +39,7 @@ def refused(compiles):
     return log
 
 
+@pytest.mark.long
 def test_mathematics_of_integers_and_of_two_types(compiles, refused):
     source = """
     template <class T, class U> struct same { enum { value = 0 }; };
@@ -143,6 +144,7 @@ def test_a_programs_own_operator_goes_first(compiles):
 
 
 @pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.long
 def test_headers_of_hip(compiles, header):
     compiles(f"#include <hip/{header}.h>\n__global__ void k(int* x) {{ *x = 1; }}")
 
@@ -158,6 +160,7 @@ def test_half_precision_and_complex_numbers(compiles):
     assert [each.type_name for each in program.kernels[0].parameters] == ["half*", "struct*", "float2*", "half"]
 
 
+@pytest.mark.long
 def test_the_library_of_c_plus_plus(compiles):
     """Also where a program names it without including it, as hipcc lets it."""
     program = compiles("""
@@ -168,6 +171,7 @@ def test_the_library_of_c_plus_plus(compiles):
     assert [each.name for each in program.kernels] == ["k<int>"]
 
 
+@pytest.mark.long
 def test_cub_and_cooperative_groups(compiles):
     compiles("""
     #include <hipcub/hipcub.hpp>
@@ -181,6 +185,7 @@ def test_cub_and_cooperative_groups(compiles):
     }""")
 
 
+@pytest.mark.long
 def test_headers_that_cuda_has_too_are_cudas(compiles):
     """CUB includes those of Thrust, of its own version. Complex numbers are ours: Thrust's need a host in some."""
     compiles("""
@@ -329,6 +334,7 @@ def test_every_header_says_what_it_is_for():
         assert re.search(r"^#pragma once$", path.read_text(), re.MULTILINE), path
 
 
+@pytest.mark.long
 def test_textures_are_those_of_software(compiles):
     """`forebay.hip` makes the objects, so kernels read them as on every device; CUDA's own are the hardware's."""
     program = compiles("""
@@ -349,6 +355,7 @@ def test_textures_are_those_of_software(compiles):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_random_numbers(compiles):
     """hipRAND's are forebay's own, the same numbers on every device."""
     program = compiles("""
@@ -364,6 +371,7 @@ def test_random_numbers(compiles):
     assert program.variables == ()
 
 
+@pytest.mark.long
 def test_functions_of_std_that_are_global_too(compiles):
     """``using namespace std`` makes two of one function: CUDA's library has its own."""
     compiles("""
@@ -373,6 +381,7 @@ def test_functions_of_std_that_are_global_too(compiles):
     __global__ void k(double* x) { x[0] = sqrt(x[1]) + std::pow(x[2], 2.0) + max(x[3], x[4]) + abs(x[5]); }""")
 
 
+@pytest.mark.long
 def test_names_that_hip_has_and_cuda_has_not(compiles):
     program = compiles("""
     #include <hip/hip_fp8.h>
@@ -395,6 +404,7 @@ def test_names_that_hip_has_and_cuda_has_not(compiles):
     "auto group = cooperative_groups::this_thread_block(); group.sync(); x[0] = group.size();",
     "hipFloatComplex z = make_hipFloatComplex(x[0], x[1]); x[0] = hipCabsf(z);",
 ])  # fmt: skip
+@pytest.mark.long
 def test_headers_that_are_read_when_a_program_needs_them(compiles, statement):
     """As with clang, where they are included already; reading all of CUDA's would take every program a second."""
     compiles(f"__global__ void k(float* x) {{ {statement} }}")

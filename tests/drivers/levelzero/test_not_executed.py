@@ -43,6 +43,7 @@ def test_not_marked():
 
 @pytest.mark.parametrize("expected", ["[0]", "[1]"])
 @pytest.mark.parametrize("verbosity", ["-q", "-vv"])
+@pytest.mark.long
 def test_a_test_that_is_not_executed_makes_no_complete_difference(tmp_path, expected, verbosity):
     if why_not():
         pytest.skip(f"Intel's Level Zero driver cannot be had here: {why_not()}")

@@ -61,6 +61,7 @@ kernel void g(void) { }
     }
 
 
+@pytest.mark.long
 def test_options_reach_the_compiler(tmp_path):
     folder = tmp_path / "with a blank"
     folder.mkdir()
@@ -122,6 +123,7 @@ def test_a_compiler_from_before_the_device():
     assert "intel-ocloc" in message
 
 
+@pytest.mark.long
 def test_threads_may_compile_at_the_same_time():
     code = (
         COMPILE

@@ -178,6 +178,7 @@ def test_correct_use_passes_though_the_layer_calls_it_invalid(validated):
     ],
     ids=lambda value: re.sub(r"\W+", " ", value)[:30].strip(),
 )
+@pytest.mark.long
 def test_a_mistake_fails_its_test_and_no_other(validated, mistake, words):
     status, said = validated(
         f"""

@@ -251,6 +251,7 @@ def test_in_a_captured_graph(array, get, streams):
     ok(hip.hipGraphExecDestroy(executable))
 
 
+@pytest.mark.long
 def test_many(array, get):
     """Ten thousand made, used now and then, and destroyed: memory stays as it is."""
     out = ints(N)

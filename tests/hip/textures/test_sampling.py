@@ -133,6 +133,7 @@ def typed(kernels):
 
 @pytest.mark.parametrize("channels", [1, 2, 4])
 @pytest.mark.parametrize("dtype", [*NAMES, "f2"])
+@pytest.mark.long
 def test_types(typed, dtype, channels):
     values = volume(2, dtype, channels)
     array, coordinates = array_like(values), places((8, 2), False)

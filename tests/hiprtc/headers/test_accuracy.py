@@ -182,6 +182,7 @@ def check(name, got, expected, bound, *given):
 
 
 @pytest.mark.parametrize(("word", "suffix", "code"), [("float", "f", "f4"), ("double", "", "f8")])
+@pytest.mark.long
 def test_of_one(compiled, device, word, suffix, code):
     dtype = np.dtype(code)
     rows = "".join(f"out[{row} * n + i] = {name}{suffix}(x[{row} * n + i]);\n" for row, name in enumerate(UNARY))

@@ -37,6 +37,7 @@ def source(type_, suffix, calls):
 
 
 @pytest.mark.parametrize(("type_", "suffix", "dtype", "units"), [("float", "f", "f4", 16), ("double", "", "f8", 16)])
+@pytest.mark.long
 def test_values(compiled, device, type_, suffix, dtype, units):
     """Where a function goes through 0 the error is one of its amplitude; it grows with the x of sines and cosines."""
     x = VALUES.astype(dtype)

@@ -184,6 +184,7 @@ def test_each_program_has_a_heap(compiled, device, queue):
     assert abs(first - second) > HEAP
 
 
+@pytest.mark.long
 def test_programs_that_end_with_blocks_allocated(compiled, device):
     """Their heaps go with them: 400 MiB in all."""
     with open("/proc/self/statm") as file:

@@ -174,6 +174,7 @@ def test_a_kernel_that_gets_no_warps_is_refused(device, queue):
 
 
 @pytest.mark.parametrize("option", ["-O0", "-O3"])
+@pytest.mark.long
 def test_warps_with_options(device, queue, option):
     with device.program(LOOP, (option,)) as program:
         out = device.zeros((2, 32), "u4")

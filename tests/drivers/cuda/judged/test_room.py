@@ -196,6 +196,7 @@ def test_queues_that_have_more_than_is_left_for_them_leave_the_others_little_unt
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_no_channel_gets_more_than_it_takes_while_the_interpreter_is_locked(device, kernels):
     """The driver would block then, and maybe until another thread of Python goes on. The stand-in counts that as a
     wrong call. However many streams there are, with two Devices, and whoever borrows.
