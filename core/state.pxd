@@ -140,7 +140,7 @@ cdef cppclass QueueState:
     deque[uint64_t] holds  # epochs of its gates and host functions, the oldest first, until they are known to be done
     uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
     uint64_t lent  # how many of these are lent; it is changed, as `room` is, under the registry's lock
-    uint32_t host_waits  # waits of the host that end when the queue is empty; the registry's lock guards it, and the next
+    uint32_t host_waits  # waits of the host that end when it is empty; the registry's lock guards it, and the next
     uint64_t takes_until  # the epoch from which on a command waits for these waits
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint listed
