@@ -133,11 +133,15 @@ def test_it_ends(device, ways, way, wait):
 
 
 @pytest.mark.needs("queues of any length")
-def test_a_queue_that_nobody_waits_for_takes_any_number(device):
-    queue = device.queue()
+@pytest.mark.parametrize("waits", ["itself", "the null queue", "another after it"])
+def test_a_queue_takes_any_number_but_while_somebody_waits(device, waits):
+    """For it, or for a queue that was ordered after it."""
+    queue, other = device.queue(), device.queue(blocking=False)
     room = room_of(queue)
     gate = queue._gate()
-    waiting = [begin_to_wait(queue) for _ in range(2)]
+    other.wait(queue)
+    waited = {"itself": queue, "the null queue": device.null_queue, "another after it": other}[waits]
+    waiting = [begin_to_wait(waited) for _ in range(2)]
     assert room_of(queue) == (0 if device.driver.waits_until_empty else room)
     gate.open()
     for thread in waiting:
