@@ -134,11 +134,11 @@ def test_it_ends(device, ways, way, wait):
 
 @pytest.mark.needs("queues of any length")
 @pytest.mark.parametrize("waits", ["itself", "the null queue", "another after it"])
-def test_a_queue_takes_any_number_but_while_somebody_waits(device, waits):
+def test_a_queue_takes_any_number_but_while_somebody_waits(device, hold, waits):
     """For it, or for a queue that was ordered after it."""
     queue, other = device.queue(), device.queue(blocking=False)
     room = room_of(queue)
-    gate = queue._gate()
+    gate = hold(queue)
     other.wait(queue)
     waited = {"itself": queue, "the null queue": device.null_queue, "another after it": other}[waits]
     waiting = [begin_to_wait(waited) for _ in range(2)]
@@ -150,10 +150,10 @@ def test_a_queue_takes_any_number_but_while_somebody_waits(device, waits):
 
 
 @pytest.mark.executes(run=False)
-def test_who_is_to_open_a_gate_does_not_wait(device, work):
+def test_who_is_to_open_a_gate_does_not_wait(device, work, hold):
     queue, x = device.queue(blocking=False), device.zeros(SIZE, "f4")
     device.finish()
-    gate = queue._gate()
+    gate = hold(queue)
     queue.launch(work, 4, 64, x)
     waiting = begin_to_wait(queue)
     for _ in range(FAR):
