@@ -5,6 +5,7 @@ lock that is held then; or a wait of the host would not end as long as another t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
+from posix.unistd cimport usleep
 
 from forebay.core.clock cimport ClockEntry, list_entries
 from forebay.core.driver cimport FOR_HOST, Status, Waits
@@ -253,13 +254,15 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     Or it would keep other threads' waits from ending (`waits_until_empty`). Then nobody waits who need not: not where a
     host function may want what this thread does next, nor where others submit too.
     """
-    if has_room(queue, more) or is_host_thread:
+    if is_host_thread:
         return False
-    if queue.host_waits != 0:
+    if queue.host_waits != 0:  # also when all is known to be done: who waits must get to see the queue empty
         return (
             submitted_epoch(queue.epochs) >= queue.takes_until and closed_gates(queue.device) == 0
             and not queue.adopted
         )
+    if has_room(queue, more):
+        return False
     return host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
 
 
@@ -279,7 +282,7 @@ cdef void begin_wait(DeviceState* device, const Marker* marker, vector[QueueStat
     cdef vector[ClockEntry] entries
     cdef QueueState* queue
     cdef size_t i
-    if not device.waits_until_empty:
+    if not device.waits_until_empty or marker.adopted:
         return
     list_entries(marker.clock, entries)
     entries.push_back(ClockEntry(marker.queue, marker.epoch))
@@ -358,6 +361,8 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
             collect_room(queue.device.room)
             collected = True
             continue
+        if marker.event == NULL:
+            usleep(10)  # the queue is empty, and the waits for it are about to end
         status = await_event(queue.device, marker)
         release_marker(marker)
         if status != 0:
