@@ -1,6 +1,6 @@
 """Waits of the host for a queue that another thread goes on filling: they end, and nobody waits for them for ever.
 
-Intel's CPU runtime waits until such a queue is empty. There the thread that fills it waits, too, if it is far ahead.
+Intel's CPU runtime waits until such a queue is empty. On OpenCL a thread that fills it waits, too, if it is far ahead.
 """
 
 import threading
