@@ -362,9 +362,6 @@ class DriverDevice(ABC):
     asks_of_copy: int = 0
     """How often a finish right after a copy asks whether that is done before it waits (`copies_have_events` in
     driver.pxd)."""
-    waits_until_empty: bool = False
-    """Whether a wait for a queue ends only when that has nothing to do any more: it is also for what other threads
-    submit after it began."""
     copies_between_kinds: bool = True
     """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
     unrolls_recursion: bool = False

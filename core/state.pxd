@@ -140,8 +140,6 @@ cdef cppclass QueueState:
     deque[uint64_t] holds  # epochs of its gates and host functions, the oldest first, until they are known to be done
     uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
     uint64_t lent  # how many of these are lent; it is changed, as `room` is, under the registry's lock
-    uint32_t host_waits  # waits of the host that end when it is empty; the registry's lock guards it, and the next
-    uint64_t takes_until  # the epoch from which on a command waits for these waits
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint listed
     bint settled  # in the list, where every later command of the null queue will find it
@@ -186,8 +184,7 @@ cdef cppclass DeviceState:
     uint64_t keeps_gil_below  # each queue's room, as long as nothing is lent to it; guarded by the registry's lock
     Room* room  # NULL where the driver's queues share none
     uint32_t calls  # of the driver, at most, that each command is
-    uint32_t asks_of_copy  # see core/driver.py, as for the next
-    bint waits_until_empty
+    uint32_t asks_of_copy  # see core/driver.py
     bint lost  # the device: whatever is asked of it is an error
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
@@ -276,13 +273,11 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
         queue.step.submit(queue)
 
 
-cdef inline uint64_t room_of(const QueueState* queue) noexcept nogil:
-    """Return how many commands the queue takes before anybody looks whether it takes more. The registry is locked."""
-    if queue.host_waits != 0:
-        return 0
-    if queue.device.calls > 1:  # what is lent is not used: it was counted as single calls
-        return max(queue.device.keeps_gil_below // queue.device.calls, <uint64_t> 1)
-    return queue.device.keeps_gil_below + queue.lent
+cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
+    """Return how many commands a queue to which `lent` are lent takes."""
+    if device.calls > 1:  # what is lent is not used: it was counted as single calls
+        return max(device.keeps_gil_below // device.calls, <uint64_t> 1)
+    return device.keeps_gil_below + lent
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)

@@ -28,7 +28,6 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.room = NULL
     device.calls = 1
     device.asks_of_copy = 0
-    device.waits_until_empty = False
     device.lost = False
     device.null_queue = NULL
     device.listed.store(NULL)
@@ -155,10 +154,9 @@ cdef QueueState* new_queue_state(
     queue.listed = queue.settled = False
     queue.next_listed = NULL
     queue.last_plan = NULL
-    queue.lent = queue.takes_until = 0
-    queue.host_waits = 0
+    queue.lent = 0
     device.registry_lock.lock()
-    queue.room = room_of(queue)
+    queue.room = room_with(device, 0)
     device.queues.insert(
         device.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
     if adopted:

@@ -6,16 +6,17 @@ No lock is held while the host waits, because a host function that the queue wai
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status
+from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
+from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
     BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
     release_queue_state, retain_queue_state
 )
 from forebay.sync.ordering cimport Order, begin_command, submit_waits
 from forebay.sync.points cimport ask_queue, carry_pending, take_marker
-from forebay.sync.room cimport await_event, await_events
+from forebay.sync.room cimport await_event
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
@@ -216,15 +217,29 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     return status
 
 
+cdef void count_synchronize(DeviceState* device) noexcept nogil:
+    device.registry_lock.lock()
+    device.host_syncs += 1
+    device.registry_lock.unlock()
+
+
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
     """Block until all markers are reached: one host synchronize, or none when it is known. They are for the host, and
     belong to this device.
     """
-    cdef Status status = await_events(device, markers)
+    cdef vector[void*] events
+    cdef Status status = 0
     cdef size_t i
-    if status == 0:
-        for i in range(markers.size()):
-            note_done(markers[i])
+    for i in range(markers.size()):
+        if markers[i].event != NULL and markers[i].epoch > completed_epoch(markers[i].queue):
+            events.push_back(markers[i].event)
+    if not events.empty():
+        count_synchronize(device)
+        status = device.driver.wait_events(
+            device.context, Waits(<unsigned int> events.size(), events.data()), interrupted)
+        if status == 0:
+            for i in range(markers.size()):
+                note_done(markers[i])
     write_printed(device)
     return status
 
@@ -249,7 +264,9 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     cdef vector[QueueState*] queues
     cdef QueueState* only
     cdef vector[Marker*] markers
+    cdef vector[void*] events
     cdef Marker* marker
+    cdef Waits waits
     cdef Status status = 0
     cdef size_t i
     busy_queues(device, owner, queues)
@@ -265,8 +282,13 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
             queues[i].lock.unlock()
             if status == 0:
                 markers.push_back(marker)
-    if status == 0:
-        status = await_events(device, markers)
+                if marker.event != NULL:
+                    events.push_back(marker.event)
+    if status == 0 and not events.empty():
+        waits.count = <unsigned int> events.size()
+        waits.events = events.data()
+        count_synchronize(device)
+        status = device.driver.wait_events(device.context, waits, interrupted)
         if status != 0 and status != INTERRUPTED and finish_each(queues):
             status = INTERRUPTED  # before the failure, which the next finish reports again
     for i in range(markers.size()):

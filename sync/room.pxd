@@ -1,7 +1,6 @@
 """Room in queues that may be full."""
 
 from libc.stdint cimport uint32_t, uint64_t
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.marker cimport Marker
@@ -23,4 +22,3 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the 
 cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held
-cdef Status await_events(DeviceState* device, vector[Marker*]& markers) noexcept nogil  # likewise

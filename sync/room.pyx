@@ -1,20 +1,15 @@
-"""Full queues, for which commands wait: a driver's call may block as long as a host function runs, which may want the
-lock that is held then; or a wait of the host would not end as long as another thread submits.
-"""
+"""Full queues: a driver's call may block as long as a host function runs, which may want the lock that is held then."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
-from posix.unistd cimport usleep
 
-from forebay.core.clock cimport ClockEntry, list_entries
 from forebay.core.driver cimport FOR_HOST, Status, Waits
 from forebay.core.epochs cimport Lock, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    DeviceState, QueueState, Room, closed_gates, find_queue, release_queue_state, retain_queue_state, room_of, states,
-    states_lock
+    DeviceState, QueueState, Room, closed_gates, release_queue_state, retain_queue_state, room_with, states, states_lock
 )
 from forebay.sync.points cimport ask_queue, mark_the_way, take_marker
 
@@ -30,7 +25,6 @@ cdef extern from *:
 cdef enum:
     COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
-    TAKEN_BESIDE_WAITS = 1000  # commands, while a wait would end only when the queue is empty
 
 
 cdef atomic[int32_t] host_functions
@@ -66,7 +60,7 @@ cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
     device.registry_lock.lock()
     device.keeps_gil_below = most
     for i in range(device.queues.size()):
-        device.queues[i].queue.room = room_of(device.queues[i].queue)
+        device.queues[i].queue.room = room_with(device, device.queues[i].queue.lent)
     device.registry_lock.unlock()
 
 
@@ -137,7 +131,7 @@ cdef void lend_what_is_used(DeviceState* device, uint64_t most) noexcept nogil:
 cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil:
     queue.device.registry_lock.lock()
     queue.lent = lent
-    queue.room = room_of(queue)
+    queue.room = room_with(queue.device, lent)
     queue.device.registry_lock.unlock()
 
 
@@ -244,101 +238,32 @@ cdef Status look_for_room(QueueState* queue) noexcept nogil:
 
 
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
-    """Return whether one more command has to wait. The queue is locked.
+    """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
-    The driver's call for it may block until a host function returns. That may be one of any device, because one thread
-    runs them all. One that is submitted later holds up nothing that this queue waits for. The host thread never waits
-    for room, because what it waits for could be the function that it is in. Nor does anybody while a gate of the device
-    is closed: it could be this thread that opens it.
-
-    Or it would keep other threads' waits from ending (`waits_until_empty`). Then nobody waits who need not: not where a
-    host function may want what this thread does next, nor where others submit too.
+    That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
+    this queue waits for. The host thread never waits for room, because what it waits for could be the function that it
+    is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
     """
-    if is_host_thread:
-        return False
-    if queue.host_waits != 0:  # also when all is known to be done: who waits must get to see the queue empty
-        return (
-            submitted_epoch(queue.epochs) >= queue.takes_until and closed_gates(queue.device) == 0
-            and not queue.adopted
-        )
     if has_room(queue, more):
         return False
-    return host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
-
-
-cdef void count_wait(QueueState* queue, int by) noexcept nogil:
-    queue.device.registry_lock.lock()
-    if queue.host_waits == 0:
-        queue.takes_until = submitted_epoch(queue.epochs) + TAKEN_BESIDE_WAITS
-    queue.host_waits += by
-    queue.room = room_of(queue)
-    queue.device.registry_lock.unlock()
-
-
-cdef void begin_wait(DeviceState* device, const Marker* marker, vector[QueueState*]& queues) noexcept nogil:
-    """Where a wait ends only when the queue is empty: let the marker's queue, and those that it was ordered after, take
-    few commands more until `end_wait`. Another thread could fill them for ever. Appends them, each retained.
-    """
-    cdef vector[ClockEntry] entries
-    cdef QueueState* queue
-    cdef size_t i
-    if not device.waits_until_empty or marker.adopted:
-        return
-    list_entries(marker.clock, entries)
-    entries.push_back(ClockEntry(marker.queue, marker.epoch))
-    for i in range(entries.size()):
-        if entries[i].epoch > completed_epoch(entries[i].queue):
-            queue = find_queue(device, entries[i].queue.queue_id)
-            if queue != NULL:
-                count_wait(queue, 1)
-                queues.push_back(queue)
-
-
-cdef void end_wait(vector[QueueState*]& queues) noexcept nogil:
-    cdef size_t i
-    for i in range(queues.size()):
-        count_wait(queues[i], -1)
-        release_queue_state(queues[i])
+    return (
+        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
+        and not is_host_thread
+    )
 
 
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
     """Block until the marker is reached."""
     cdef Waits waits
     cdef Status status
-    cdef vector[QueueState*] queues
     cdef void* event = marker.event
     if event == NULL:
         return 0
     waits.count = 1
     waits.events = &event
-    begin_wait(device, marker, queues)
     status = marker.driver.wait_events(device.context, waits, interrupted)
-    end_wait(queues)
     if status == 0:
         note_done(marker)
-    return status
-
-
-cdef Status await_events(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
-    """Block until all markers are reached: one host synchronize, or none when it is known. They are for the host, or of
-    this device's queues, and belong to it. Nothing is noted.
-    """
-    cdef vector[void*] events
-    cdef vector[QueueState*] queues
-    cdef Status status
-    cdef size_t i
-    for i in range(markers.size()):
-        if markers[i].event != NULL and markers[i].epoch > completed_epoch(markers[i].queue):
-            events.push_back(markers[i].event)
-            begin_wait(device, markers[i], queues)
-    if events.empty():
-        return 0
-    device.registry_lock.lock()
-    device.host_syncs += 1
-    device.registry_lock.unlock()
-    status = device.driver.wait_events(
-        device.context, Waits(<unsigned int> events.size(), events.data()), interrupted)
-    end_wait(queues)
     return status
 
 
@@ -361,8 +286,6 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
             collect_room(queue.device.room)
             collected = True
             continue
-        if marker.event == NULL:
-            usleep(10)  # the queue is empty, and the waits for it are about to end
         status = await_event(queue.device, marker)
         release_marker(marker)
         if status != 0:

@@ -26,8 +26,6 @@ NEEDS = {
     "SYCL": lambda info: info.backend == "sycl",
     # pyopencl makes the queues of OpenCL, and the tests cannot make that fail
     "queues made by forebay": lambda info: info.backend != "opencl",
-    # A GPU's driver takes some hundreds of commands, and whoever submits more waits.
-    "queues of any length": lambda info: info.kind == "cpu",
     # CUDA has no kernel objects: forebay keeps the arguments itself until a launch.
     "arguments set by calls": lambda info: info.backend != "cuda",
     # On CUDA a graph without host functions is one graph of the driver's, branches included.

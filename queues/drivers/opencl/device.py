@@ -83,8 +83,6 @@ class OpenCLDevice(DriverDevice):
         self.unrolls_recursion = is_cpu
         self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        # Its clWaitForEvents waits for all tasks of the event's queue, not of other queues (2026.2.0).
-        self.waits_until_empty = info.platform == INTEL_CPU
         self.priorities: tuple[int, ...] = (
             tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
         )
