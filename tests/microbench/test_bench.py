@@ -286,7 +286,6 @@ def test_a_machine_that_is_slower_in_all_is_no_change_where_there_is_a_floor(ste
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"about": {"format": 99}}', "[1]"])
-@pytest.mark.long
 def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
     path = tmp_path / "wrong.json"
     path.write_text(text)
