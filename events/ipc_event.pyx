@@ -80,8 +80,6 @@ cdef int wait_for_shared(object queue, QueueState* state, object capture, IpcEve
     cdef Status status
     cdef Waits waits, shared
     check_device(queue, state, capture, event, "wait")
-    if is_checked(state):
-        wait_for_point(queue, state, event.seen)
     if event.query():
         return 0
     shared.count = 1
@@ -99,6 +97,8 @@ cdef int wait_for_shared(object queue, QueueState* state, object capture, IpcEve
             end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "wait")
+    if is_checked(state):
+        wait_for_point(queue, state, event.seen)
     return 0
 
 

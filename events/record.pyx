@@ -87,9 +87,10 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
+    wait_for(queue, state, event.marker)
     if is_checked(state):
         wait_for_point(queue, state, event.seen)
-    return wait_for(queue, state, event.marker)
+    return 0
 
 
 cdef int wait_for_queue(
@@ -108,13 +109,14 @@ cdef int wait_for_queue(
         capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-    if is_checked(state) and is_checked(producer_state):
-        come_after_queue(queue, state, producer, producer_state)
     status = record_keeping_gil(
         producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
     if status != 0:
         producer._raise(status, "wait")
-    return wait_and_release(queue, state, marker)
+    wait_and_release(queue, state, marker)
+    if is_checked(state) and is_checked(producer_state):
+        come_after_queue(queue, state, producer, producer_state)
+    return 0
 
 
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:

@@ -26,7 +26,8 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.abandoned cimport collect_abandoned
 from forebay.lifetimes.collection cimport collect_device
-from forebay.races.checker cimport host_function, is_checked, other_command
+from forebay.races.checker cimport host_function, is_checked, other_command, withdraw
+from forebay.races.engine cimport Announcement
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_parted_command, waits_of
 from forebay.sync.points cimport note_hold
 from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function, room_of_host_function
@@ -281,8 +282,9 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     cdef Order order
     cdef Status status
     cdef Call* call
+    cdef Announcement announced
     if is_checked(state):
-        function = host_function(queue, state, function)
+        function = host_function(queue, state, function, announced)
     call = new_call(queue, state, function)
     with nogil:
         status = begin_command(state, &order)
@@ -295,6 +297,7 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
                 end_parted_command(state, &order, status)
     settle_call(queue, function, call, status == 0)
     if status != 0:
+        withdraw(announced)
         queue._raise(status, "host function")
     return 0
 

@@ -39,7 +39,7 @@ from forebay.core.errors import (
 )
 from forebay.core.kinds import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
-from forebay.races.launches import announce_move
+from forebay.races.launches import AnnouncedMove
 from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe
 
 if TYPE_CHECKING:
@@ -214,10 +214,9 @@ cdef class Queue:
         if is_checked(self.state):
             come_after_unseen(self, self.state)
 
-    def _announce_move(self, to: StridedView, source: StridedView) -> None:
-        """Say what memory this thread's next launch copies, byte by byte."""
-        if is_checked(self.state):
-            announce_move(to, source)
+    def _announced_move(self, kernel: Kernel, to: StridedView, source: StridedView) -> AnnouncedMove:
+        """Say what memory the launch of this kernel in a `with` block copies, byte by byte."""
+        return AnnouncedMove(kernel, to, source)
 
     @property
     def closed(self) -> bool:

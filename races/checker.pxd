@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.state cimport ALLOWING, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
 from forebay.core.uses cimport Uses
-from forebay.races.engine cimport Moment, Use
+from forebay.races.engine cimport Announcement, Moment, Past, Use
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
@@ -31,12 +31,11 @@ cdef int tell_of_nodes(
 ) except -1
 
 # Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
-cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1
-# Whoever has told a command calls its function again, which then goes on: so that its body is there once, and is
-# compiled as if nothing was checked. No Python code runs between the two.
-cdef void go_on() noexcept
-cdef bint goes_on() noexcept
-cdef void withdraw(vector[Use]& uses) noexcept  # it was not submitted after all
+# It may run Python code: what the command uses is checked again after it.
+cdef int command(object queue, QueueState* state, Announcement& uses) except -1
+cdef void withdraw(Announcement& uses) noexcept  # it was not submitted after all
+# Before what the queue comes after for a command alone, such as `come_after_past`: `withdraw` takes that back, too
+cdef int begin_announcement(object queue, QueueState* state, Announcement& uses) except -1
 cdef int on_host(DeviceState* device, vector[Use]& uses) except -1  # what the host does at once
 cdef int made(Uses* uses, uint64_t nbytes) except -1
 
@@ -54,8 +53,12 @@ cdef int come_after_unseen(object queue, QueueState* state) except -1
 cdef int finished(object queue, QueueState* state) except -1
 cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
 cdef int finished_device(DeviceState* device) except -1
-cdef void waited_for_uses(Uses* uses, bint writers_only) noexcept
-cdef int come_after_uses(object queue, QueueState* state, Uses* uses, bint writers_only) except -1
-cdef object host_function(object queue, QueueState* state, object function)
+# What the uses of memory come after, and these, or the writes among them. To be taken before the uses are looked for that
+# are waited for, and joined when the wait was made: other threads may submit more meanwhile.
+cdef Past past_of_uses(Uses* uses, bint writers_only) noexcept
+cdef void waited_for_past(const Past& past) noexcept
+cdef int come_after_past(object queue, QueueState* state, const Past& past) except -1
+# Returns what calls the function; `command` need not be called for it
+cdef object host_function(object queue, QueueState* state, object function, Announcement& announced)
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1
 cdef void end_check(DeviceState* state, bint raises) noexcept

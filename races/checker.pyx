@@ -22,7 +22,9 @@ from libcpp.vector cimport vector
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.races.engine cimport Conflict, Context, Engine, Memory, Moment, Queue, Use, is_certain, may_miss
+from forebay.races.engine cimport (
+    Announcement, Before, Conflict, Context, Engine, Memory, Moment, Past, Queue, Use, is_certain, may_miss
+)
 from forebay.races.lines cimport known_lines, line_of_program
 
 from forebay.core.errors import RaceError
@@ -160,7 +162,7 @@ def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
     uses_watcher = watcher
 
 
-cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1:
+cdef int command(object queue, QueueState* state, Announcement& uses) except -1:
     cdef size_t i
     if uses_watcher is not None and state.barred & BY_WATCH:
         uses_watcher(queue, {<uintptr_t> uses[i].memory for i in range(uses.size())})
@@ -169,12 +171,17 @@ cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1:
     return 0
 
 
-cdef int check_command(object queue, QueueState* state, vector[Use]& uses) except -1:
+cdef int begin_announcement(object queue, QueueState* state, Announcement& uses) except -1:
+    engine.save(dereference(queue_of(queue, state)), uses.before)
+    return 0
+
+
+cdef int check_command(object queue, QueueState* state, Announcement& uses) except -1:
     cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
     cdef Queue* own = queue_of(queue, state)
     cdef bint raises = engine.contexts[own.context].raising != 0
-    begin_order(queue, state, &own)
+    begin_order(queue, state, &own, &uses.before)
     engine.find_conflicts(own, uses, found)
     if found.empty():
         engine.note(dereference(own), uses, line)
@@ -185,44 +192,23 @@ cdef int check_command(object queue, QueueState* state, vector[Use]& uses) excep
         return 0
     error = tell(found, queue, line)
     if error is not None:
+        engine.withdraw(uses)
         raise RaceError(str(error), error)
     engine.note(dereference(queue_of(queue, state)), uses, line)
     return 0
 
 
-cdef void begin_elsewhere(Queue* own) noexcept:
-    """Begin a command of another thread while a host function runs."""
+cdef int begin_order(object queue, QueueState* state, Queue** own, Before* before=NULL) except -1:
     cdef const Moment* running = engine.running
-    engine.running = NULL
-    engine.begin(dereference(own))
-    engine.running = running
-
-
-cdef int begin_order(object queue, QueueState* state, Queue** own) except -1:
     own[0] = queue_of(queue, state)
-    if engine.running != NULL and not on_host_thread():
-        begin_elsewhere(own[0])
-    else:
-        engine.begin(dereference(own[0]))
+    if running != NULL and not on_host_thread():
+        engine.running = NULL  # a host function runs meanwhile
+    engine.begin(dereference(own[0]), before)
+    engine.running = running
     return 0
 
 
-cdef bint going_on = False
-
-
-cdef void go_on() noexcept:
-    global going_on
-    going_on = True
-
-
-cdef bint goes_on() noexcept:
-    global going_on
-    went = going_on
-    going_on = False
-    return went
-
-
-cdef void withdraw(vector[Use]& uses) noexcept:
+cdef void withdraw(Announcement& uses) noexcept:
     engine.withdraw(uses)
 
 
@@ -359,14 +345,17 @@ cdef int finished_device(DeviceState* device) except -1:
     return 0
 
 
-cdef void waited_for_uses(Uses* uses, bint writers_only) noexcept:
-    """The host has waited for all uses of a piece of memory that were submitted, or for the writes among them."""
-    engine.wait_on_host(engine.past_of(uses, writers_only))
+cdef Past past_of_uses(Uses* uses, bint writers_only) noexcept:
+    return engine.past_of(uses, writers_only)
 
 
-cdef int come_after_uses(object queue, QueueState* state, Uses* uses, bint writers_only) except -1:
+cdef void waited_for_past(const Past& past) noexcept:
+    engine.wait_on_host(past)
+
+
+cdef int come_after_past(object queue, QueueState* state, const Past& past) except -1:
     cdef Queue* own = queue_of(queue, state)
-    engine.come_after(dereference(own), engine.joined(own.past, engine.past_of(uses, writers_only)))
+    engine.come_after(dereference(own), engine.joined(own.past, past))
     return 0
 
 
@@ -392,18 +381,19 @@ cdef class CheckedFunction:
         return getattr(self.function, "__qualname__", type(self.function).__qualname__)
 
 
-cdef object host_function(object queue, QueueState* state, object function):
+cdef object host_function(object queue, QueueState* state, object function, Announcement& announced):
     """Return what calls the function: what it submits comes after what its queue was given before.
 
     What it tells other threads nobody sees. So what precedes it is never raced with for certain.
     """
     cdef CheckedFunction made
     cdef Queue* own = NULL
-    begin_order(queue, state, &own)
     made = CheckedFunction.__new__(CheckedFunction)
     made.function = function
+    begin_order(queue, state, &own, &announced.before)
     made.moment = engine.moment_of(dereference(own), 0)
     engine.told = engine.joined(engine.told, made.moment)
+    engine.saved(dereference(own), announced.before)
     return made
 
 

@@ -52,6 +52,20 @@ struct Use {
     Past past;
 };
 
+// The order of a queue before a command began: what the command changes of it, to be restored if it is refused.
+struct Before {
+    uint64_t queue = 0;  // 0: nothing has begun
+    Past past, past_after, told, told_after;
+    uint64_t null_seen = 0, commands = 0, commands_after = 0;
+    bool listed = false;
+    std::vector<uint64_t> unlisted;  // queues that it took off the null queue's list
+};
+
+// What a command says before it is submitted: its uses, and what `withdraw` needs.
+struct Announcement : std::vector<Use> {
+    Before before;
+};
+
 struct Conflict {
     Use first, second;
     bool certain;
@@ -217,14 +231,53 @@ class Engine {
         list(queue);
     }
 
+    void save(const Queue& queue, Before& before) const {
+        if (before.queue) return;
+        before.queue = queue.id;
+        before.past = queue.past;
+        before.told = told;
+        before.null_seen = queue.null_seen;
+        before.commands = queue.commands;
+        before.listed = queue.listed;
+    }
+
+    void saved(const Queue& queue, Before& before) const {
+        before.past_after = queue.past;
+        before.commands_after = queue.commands;
+        before.told_after = told;
+    }
+
+    // Nothing, where another command of the queue came after this one: that one stands.
+    void restore(const Before& before) {
+        auto place = queues.find(before.queue);
+        if (place == queues.end()) return;
+        Queue& queue = place->second;
+        if (queue.past != before.past_after || queue.commands != before.commands_after) return;
+        queue.past = before.past;
+        queue.null_seen = before.null_seen;
+        queue.commands = before.commands;
+        if (told == before.told_after) told = before.told;
+        auto& listed = contexts[queue.context].listed;
+        if (queue.listed && !before.listed) {
+            listed.erase(std::remove(listed.begin(), listed.end(), &queue), listed.end());
+            queue.listed = false;
+        }
+        for (uint64_t each : before.unlisted) {
+            auto other = queues.find(each);
+            if (other != queues.end()) list(other->second);
+        }
+    }
+
     // What every command does first, records among them: the rules of the null queue.
-    void begin(Queue& queue) {
+    void begin(Queue& queue, Before* before = nullptr) {
         Context& context = contexts[queue.context];
+        if (before) save(queue, *before);
         if (running) come_after(queue, joined(queue.past, *running));
         if (queue.null) {
             for (Queue* other : context.listed) {
                 come_after(queue, joined(queue.past, moment_of(*other)));
                 other->listed = false;
+                if (before) before->unlisted.push_back(other->id);
             }
             context.listed.clear();
         } else if (queue.blocking) {
@@ -235,6 +288,7 @@ class Engine {
             list(queue);
         }
         if (queue.null) queue.commands++;
+        if (before) saved(queue, *before);
     }
 
     void wait_on_host(uint64_t queue, uint64_t epoch) {
@@ -393,8 +447,9 @@ class Engine {
         forgotten += many;
     }
 
-    // The command was not submitted after all. What it stood for is there again.
-    void withdraw(const std::vector<Use>& uses) {
+    // The command was not submitted after all. What it stood for is there again, and its queue is ordered as before.
+    void withdraw(const Announcement& uses) {
+        restore(uses.before);
         for (auto& use : uses) {
             auto place = memories.find(use.memory);
             if (place == memories.end()) continue;

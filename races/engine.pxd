@@ -47,6 +47,12 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
     cbool may_miss(const Use& first, const Use& second)
     cbool is_certain(const Use& first, const Use& second)
 
+    cdef cppclass Before:
+        pass
+
+    cdef cppclass Announcement(vector[Use]):
+        Before before
+
     cdef cppclass Conflict:
         Use first
         Use second
@@ -103,7 +109,10 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         void come_after(Queue& queue, const Moment& moment)
         void come_after(Queue& queue, Past past)
         void come_after_all(Queue& queue)
+        void save(const Queue& queue, Before& before)
+        void saved(const Queue& queue, Before& before)
         void begin(Queue& queue)
+        void begin(Queue& queue, Before* before)
         void wait(Queue& queue, const Moment& moment)
         void wait_on_host(const Moment& moment)
         void wait_on_host(const Past& past)
@@ -112,7 +121,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         void leave(void* context)
         void find_conflicts(Queue* queue, vector[Use]& uses, vector[Conflict]& found)
         void note(Queue& queue, vector[Use]& uses, uint32_t line)
-        void withdraw(const vector[Use]& uses)
+        void withdraw(const Announcement& uses)
         Memory& memory_of(void* key)
         Past past_of(void* key, cbool writers_only)
         void forget_waited()

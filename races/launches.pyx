@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
-cdef dict announced = {}  # by thread: the uses of its next launch, which forebay itself makes
+cdef dict announced = {}  # by thread: the AnnouncedMoves that are open, the innermost last
 
 
 cdef inline uint64_t mix(uint64_t found, uint64_t value) noexcept nogil:
@@ -158,7 +158,7 @@ cdef int add_launch(
     cdef Py_ssize_t i
     cdef Use use
     cdef bytes seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
-    if announced and take_announced(uses):
+    if announced and take_announced(kernel, uses):
         return 0
     for i in range(kernel.count):
         if kernel.layout[i].kind != POINTER or type(<object> arguments[i]) is not Buffer:
@@ -252,26 +252,44 @@ cdef int add_view(object view, bint writes, list rows) except -1:
     return 0
 
 
-def announce_move(to: StridedView, source: StridedView) -> None:
-    """Say what the next launch of this thread does: it copies strided memory, and uses no byte between."""
-    cdef list rows = []
-    add_view(to, True, rows)
-    if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
-        add_view(source, False, rows)
-    announced[threading.get_ident()] = rows
+cdef class AnnouncedMove:
+    """Says what this thread's launch of a kernel in the block does: it copies strided memory, and uses no byte between.
+
+    Launches that other code makes in the block, such as a destructor, have announcements of their own or none.
+    """
+
+    cdef Kernel kernel
+    cdef list rows
+    cdef bint taken
+
+    def __init__(self, Kernel kernel not None, to: StridedView, source: StridedView) -> None:
+        self.kernel = kernel
+        self.rows = []
+        add_view(to, True, self.rows)
+        if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
+            add_view(source, False, self.rows)
+
+    def __enter__(self) -> None:
+        announced.setdefault(threading.get_ident(), []).append(self)
+
+    def __exit__(self, *exc_info: object) -> None:
+        opened = announced[threading.get_ident()]
+        opened.remove(self)
+        if not opened:
+            del announced[threading.get_ident()]
 
 
-def withdraw_move() -> None:
-    """Forget what was announced, if the launch did not take it."""
-    announced.pop(threading.get_ident(), None)
-
-
-cdef bint take_announced(vector[Use]& uses) except -1:
+cdef bint take_announced(Kernel kernel, vector[Use]& uses) except -1:
+    cdef AnnouncedMove move
     cdef Use use
-    rows = announced.pop(threading.get_ident(), None)
-    if rows is None:
+    opened = announced.get(threading.get_ident())
+    if opened is None:
         return False
-    for memory, low, end, pitch, width, writes, doubtful in rows:
+    move = opened[-1]
+    if move.kernel is not kernel or move.taken:
+        return False
+    move.taken = True
+    for memory, low, end, pitch, width, writes, doubtful in move.rows:
         flags = (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0)
         use = use_of(
             (<Buffer> memory).allocation.uses, low, end - low, flags, named("copy", "to" if writes else "from"))

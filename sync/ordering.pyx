@@ -18,7 +18,7 @@ from forebay.core.state cimport (
     retain_queue_state, retire_marker, submit_collected
 )
 from forebay.sync.points cimport (
-    add_pending, drop_pending, is_idle, keep_marker, mark_before_hold, take_marker, take_point
+    add_pending, drop_pending, forget_hold, is_idle, keep_marker, mark_before_hold, take_marker, take_point
 )
 from forebay.sync.room cimport look_for_room, make_room, may_stay_full
 
@@ -344,6 +344,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     list empty.
     """
     put_back(order)
+    forget_hold(queue)
     queue.lock.unlock()
     end_order(order)
 
@@ -388,16 +389,19 @@ cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Status gather_ahead(QueueState* queue) noexcept nogil:
-    """Gather the waits of the queue's next command, for that command to carry."""
+    """Gather the waits of the queue's next command, for that command to carry. They count as a command of their own:
+    that one may be refused, and the queue is not empty before what it has joined is done.
+    """
     cdef Order order
     cdef Status status = begin_at_once(queue, &order)
-    cdef size_t i
     if status != 0:
         return status
-    for i in range(order.markers.size()):
-        add_pending(queue, retain_marker(order.markers[i]))
-    join_gathered(queue, &order)
-    conclude(queue, &order)
+    if order.markers.empty():
+        conclude(queue, &order)
+        return 0
+    leave_waits(queue, &order)
+    queue.lock.unlock()
+    end_order(&order)
     return 0
 
 

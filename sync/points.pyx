@@ -273,6 +273,12 @@ cdef Status note_hold(QueueState* queue) noexcept nogil:
     return status
 
 
+cdef void forget_hold(QueueState* queue) noexcept nogil:
+    """Take back what `note_hold` has noted of a command that was refused. The queue is locked."""
+    while not queue.holds.empty() and queue.holds.back() > submitted_epoch(queue.epochs):
+        queue.holds.pop_back()
+
+
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil:
     """Return a new reference to the earliest marker that shows that the queue has reached this epoch; NULL if it is
     known to have. The queue is locked.

@@ -23,6 +23,7 @@ from forebay.queues.graphs.prepared cimport Prepared
 from forebay.queues.graphs.replay cimport NO_LAUNCH, Replay, add_plan, has_room, note_works
 from forebay.queues.graphs.submission cimport RECORDED
 from forebay.queues.graphs.work cimport KernelWork, PyTupleObject, Work, packed_bytes
+from forebay.queues.memory.buffer cimport Buffer
 
 cdef enum:
     MOST_SPARES = 3  # replays of an executable beside the one that is launched next
@@ -193,12 +194,32 @@ cdef inline bint same_memory(PyObject* work, PyObject* other):
         <PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
 
 
+cdef list hold_buffers(object works):
+    """Return the memory of all Buffers that the works use, so that it outlives a close in the middle of a call: any code
+    may run there, or another thread.
+
+    Raises
+    ------
+    ClosedError
+        When one is closed.
+    """
+    cdef list held = []
+    cdef Buffer buffer
+    for work in works:
+        for buffer in (<Work> work).buffers:
+            if buffer.allocation.closed:
+                raise buffer._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
+            held.append(buffer.allocation.memory)
+    return held
+
+
 cdef bint apply(
     Replay replay, vector[size_t]& changed, vector[PyObject*]& works, vector[PyObject*]& others
 ) except -1:
     """Let the replay do the others at these nodes. It has no works then, until the caller says which. Returns False,
     and never uses it again, when the driver cannot.
     """
+    _held = hold_buffers([<object> others[i] for i in range(others.size())])
     cdef vector[vector[Change]] changes
     cdef Prepared prepared = replay.prepared
     cdef Status status = 0

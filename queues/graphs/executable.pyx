@@ -20,7 +20,9 @@ from forebay.core.driver cimport NO_PLAN, Status
 from forebay.core.epochs cimport Lock, completed_epoch, submitted_epoch
 from forebay.core.state cimport QueueState, closed_gates
 from forebay.lifetimes.collection cimport collect_device
-from forebay.queues.graphs.changes cimport change_in_place, is_time_for_one_by_one, replay_for, spares_of
+from forebay.queues.graphs.changes cimport (
+    change_in_place, hold_buffers, is_time_for_one_by_one, replay_for, spares_of
+)
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, room_of_launch, submit_replay
@@ -30,9 +32,10 @@ from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    come_after_uses, command, drop_point, host_function, is_checked, note_point, wait_for_point, withdraw
+    begin_announcement, come_after_past, command, drop_point, host_function, is_checked, note_point, past_of_uses,
+    wait_for_point, withdraw
 )
-from forebay.races.engine cimport Use
+from forebay.races.engine cimport Announcement, Use
 from forebay.races.graphs cimport check_nodes
 from forebay.sync.ordering cimport is_ready_to_launch, wait_for_point as order_after_point
 from forebay.sync.room cimport make_room
@@ -202,7 +205,7 @@ cdef class ExecutableGraph:
         cdef uint64_t closings = null_queue.state.device.closings.load()
         ordered = self.ordered
         self._check_open()  # or there are no nodes any more
-        self.check_buffers(sizes.works)
+        _held = hold_buffers(sizes.works)
         lifetimes = None
         if any([type(work) is MemoryWork for work in sizes.works]):
             lifetimes = Lifetimes(ordered, sizes.works, self.auto_free)
@@ -266,16 +269,9 @@ cdef class ExecutableGraph:
     cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
         cdef uint64_t closings = replay.prepared.state.closings.load(memory_order_relaxed)
         if closings != replay.closings:
-            self.check_buffers(works)
+            hold_buffers(works)
             if replay.works is works:
                 replay.closings = closings
-        return 0
-
-    cdef int check_buffers(self, tuple works) except -1:
-        for work in works:
-            for buffer in (<Work> work).buffers:
-                if (<Buffer> buffer).allocation.closed:
-                    raise (<Buffer> buffer)._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
         return 0
 
     def _check_open(self) -> None:
@@ -340,17 +336,18 @@ cdef class ExecutableGraph:
 
     cdef int launch_checked(self, Queue on) except -1:
         """Launch on a queue that is checked for races."""
-        cdef vector[Use] uses
+        cdef Announcement uses
         cdef vector[size_t] owners
         works = self.current()
+        begin_announcement(on, on.state, uses)
         wait_for_point(on, on.state, self.seen)  # the launch before
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
-                come_after_uses(on, on.state, (<MemoryWork> work).buffer.allocation.uses, False)
-        add_nodes(works, self.ordered, uses, owners)
-        command(on, on.state, uses)
+                come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.uses, False))
         try:
+            add_nodes(works, self.ordered, uses, owners)
+            command(on, on.state, uses)
             self.launch_now(on)
         except BaseException:
             withdraw(uses)
@@ -412,7 +409,7 @@ cdef class ExecutableGraph:
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
         works = self.current()
-        self.check_buffers(works)
+        hold_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
         return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
@@ -424,6 +421,7 @@ cdef class ExecutableGraph:
         cdef vector[Call*] calls
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
+        cdef Announcement told
         cdef size_t i, called = 0
         cdef bint begun = False
         cdef Status status = 1  # a failure, until the launch is tried
@@ -434,7 +432,7 @@ cdef class ExecutableGraph:
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
         if is_checked(queue.state):
-            functions = [host_function(queue, queue.state, function) for function in replay.prepared.functions]
+            functions = [host_function(queue, queue.state, function, told) for function in replay.prepared.functions]
         else:
             functions = replay.prepared.functions
         guards, lifetimes = replay.prepared.guards, replay.lifetimes
@@ -464,6 +462,8 @@ cdef class ExecutableGraph:
                 end = Point(self.last_queue, self.last_epoch)
                 self.lock.unlock()
         finally:
+            if status != 0:
+                withdraw(told)
             for i in range(calls.size()):
                 settle_call(queue, functions[i], calls[i], i < called)
             if lifetimes is not None:

@@ -21,7 +21,7 @@ from forebay.queues.launch.arguments cimport (
 )
 from forebay.queues.launch.bound cimport BoundLaunch
 from forebay.queues.launch.by_value cimport spilled_bytes
-from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.launch.grid cimport has_geometry, plain_extents, read_geometry
 from forebay.queues.launch.scratch cimport check_count, read_leaves, sizes_of
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer, add_use
@@ -217,6 +217,9 @@ cdef KernelWork kernel_work(
     work.scratch = kernel.scratch_sizes
     work.has_scratch = bool(work.scratch)
     packed = resize_packed(&work.packed, kernel.packed_size)
+    if not has_geometry(kernel, grid, block):
+        grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
+    work.geometry = read_geometry(kernel, grid, block)[0]
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -224,7 +227,6 @@ cdef KernelWork kernel_work(
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: a graph takes no arrays of the host nor memory of other packages; "
                 "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
-        work.geometry = read_geometry(kernel, grid, block)[0]
         work.by_value = spilled_bytes(kernel, packed) if views.unusual & HAS_BYTES else None
     finally:
         release_views(&views)

@@ -484,8 +484,9 @@ cdef int pack_arguments(
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    if type(value) not in numbers:
-        views.unusual |= RAN_PYTHON  # it may have closed a Buffer that is packed already
+    cdef char code = kernel.layout[i].code
+    if type(value) not in numbers or not (range_of(code).mask or code == c"f" or code == c"d"):
+        views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
     try:
         pack_argument(kernel, i, value, slot, views)
     except BaseException:

@@ -24,3 +24,4 @@ cdef class BoundLaunch:
     cdef readonly tuple arguments
     cdef list by_value  # copies of bytes by value, for graphs
     cdef object plan_owner
+    cdef int check_arguments(self) except -1

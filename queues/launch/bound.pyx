@@ -24,7 +24,7 @@ from forebay.queues.launch.arguments cimport (
 from forebay.queues.launch.by_value cimport (
     apply_uploads, end_uploads, make_room, needs_uploads, spilled_bytes, upload_again, upload_spills, use_spills
 )
-from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.launch.grid cimport plain_extents, read_geometry
 from forebay.queues.launch.launch cimport (
     NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_gathered, note_writes,
     raise_launch_error, refuse_kernel, tell_step
@@ -32,7 +32,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport command, is_told, withdraw
-from forebay.races.engine cimport Use
+from forebay.races.engine cimport Announcement
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
 
@@ -114,6 +114,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         raise NotSupportedError(
             f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
     bound.closings = state.device.closings.load()
+    grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed, &views)
@@ -215,8 +216,9 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture
-        if capture is None or not capture.launch_bound(bound):
-            return launch_bound_uncommon(bound, NO_PLAN)  # it has ended meanwhile
+        if capture is None or not capture.launch_bound(bound):  # it has ended meanwhile
+            bound.check_arguments()
+            return launch_bound_uncommon(bound, NO_PLAN)
         return 1
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, failed_at)
@@ -226,13 +228,14 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
 
 cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
     """Launch on a queue that may be checked for races."""
-    cdef vector[Use] uses
+    cdef Announcement uses
     if not is_told(bound.state):
         return launch_bound_uncommon(bound, status)
     add_launch(
         bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
     command(bound.queue, bound.state, uses)
     try:
+        bound.check_arguments()  # the check may have run any code
         return launch_bound_uncommon(bound, status)
     except BaseException:
         withdraw(uses)
@@ -245,7 +248,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     if state.device.closings.load(memory_order_relaxed) != bound.closings:
-        bound._check_arguments()
+        bound.check_arguments()
     if state.lock.try_lock():
         if is_ready_to_launch(state):
             status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
@@ -262,8 +265,7 @@ cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t 
     """Call a bound launch whose kernel follows pointers, or may write to bytes by value, which are uploaded before."""
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    if bound.state.device.closings.load(memory_order_relaxed) != bound.closings:
-        bound._check_arguments()
+    bound.check_arguments()
     launch_bound_checked(bound, NO_PLAN)
     return None
 
@@ -306,16 +308,23 @@ cdef class BoundLaunch:
     def __call__(self) -> None:
         self.vectorcall(self, NULL, 0, NULL)
 
-    def _check_arguments(self) -> None:
-        """Check that the buffers are still open. Called when the device's count of closings has changed."""
-        cdef uint64_t closings = self.state.device.closings.load()
-        for index, argument in enumerate(self.arguments):
-            if type(argument) is Buffer and (<Buffer> argument).allocation.closed:
+    cdef int check_arguments(self) except -1:
+        """Check that the buffers are still open, if any were closed since the last look. It runs no Python code, so that
+        they are open when it returns.
+        """
+        cdef Py_ssize_t index
+        cdef PyObject* argument
+        if self.state.device.closings.load(memory_order_relaxed) == self.closings:
+            return 0
+        for index in range(self.kernel.count):
+            argument = (<PyTupleObject*> self.arguments).ob_item[index]
+            if type(<object> argument) is Buffer and (<Buffer> argument).allocation.closed:
                 parameter = self.kernel.parameters[index]
                 raise ClosedError(
                     f"kernel {self.kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): "
                     "this Buffer is closed")
-        self.closings = closings
+        self.closings = self.state.device.closings.load()
+        return 0
 
     def __repr__(self) -> str:
         return f"<forebay.BoundLaunch of {self.kernel.name!r} on {self.queue}>"

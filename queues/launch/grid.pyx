@@ -86,13 +86,26 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
     return 0
 
 
-cdef bint is_plain(object value):
-    """Return whether it is an int or a tuple of ints, so that the same object always means the same sizes."""
-    return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
+cdef object plain_extents(Kernel kernel, str what, object value):
+    """Return grid or block as an int or a tuple of ints, which always mean the same sizes. This may run Python code."""
+    cdef size_t sizes[3]
+    cdef int count
+    if type(value) is int:
+        return value
+    if type(value) is tuple:
+        for each in <tuple> value:
+            if type(each) is not int:
+                break
+        else:
+            return value
+    count = extents(kernel, what, value, sizes)
+    return tuple([sizes[i] for i in range(count)])
 
 
 cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
-    """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel."""
+    """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel. It runs
+    no Python code, not even the garbage collector's: only `plain_extents` does.
+    """
     cdef Geometry geometry
     cdef size_t groups[3]
     cdef size_t shape[3]
@@ -117,7 +130,7 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
         geometry.groups[i] = <uint32_t> groups[i]
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
     # The kernel keeps the objects; otherwise new objects could get their addresses.
-    kernel.last_grid = grid if is_plain(grid) else None
-    kernel.last_block = block if is_plain(block) else None
+    kernel.last_grid = grid
+    kernel.last_block = block
     kernel.geometry = geometry
     return 0

@@ -1,7 +1,8 @@
 """The launch path, from Python arguments to the driver call, top to bottom.
 
-Everything is checked and packed before the lock is taken. Under the lock, the changed arguments are set, the driver is
-called, and the epoch advances. When nothing must be gathered and the driver cannot block, `launch_ready` does all that
+Grid, block and arguments are read before the lock is taken, and what may run Python code comes before the last check of
+them: a Buffer that is closed in between must not be launched on. Under the lock, the changed arguments are set, the
+driver is called, and the epoch advances. When nothing must be gathered and the driver cannot block, `launch_ready` does all that
 and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. Otherwise `launch_gathered`
 does it without the GIL. Once the plan exists, neither allocates anything or makes an event.
 """
@@ -21,7 +22,7 @@ from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments
 from forebay.queues.launch.by_value cimport upload_spills, use_spills
-from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.launch.grid cimport has_geometry
 from forebay.queues.memory.buffer cimport Buffer, note_launch_write
 from forebay.sync.ordering cimport count_command, is_ready_to_launch
 
@@ -103,6 +104,10 @@ cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* argum
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
+cdef int launch_elsewhere(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1
 cdef int capture_launch(
     object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
 ) except -1
@@ -162,14 +167,14 @@ cdef inline int launch_packed(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Basis* basis, bint follows
 ) except -1:
-    """Launch with packed arguments, and release their views. Returns 1 when `basis` does not hold any more: then
-    nothing was submitted. It is NULL for launches that need none.
+    """Launch with packed arguments and the kernel's geometry, which is that of grid and block unless something is
+    unusual. Releases the views. Returns 1 when `basis` does not hold any more: then nothing was submitted. It is NULL
+    for launches that need none.
     """
-    cdef const Geometry* geometry
+    cdef const Geometry* geometry = &kernel.geometry
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
     if not views.unusual:
-        geometry = read_geometry(kernel, grid, block)
         if state.lock.try_lock():
             if basis != NULL and not still_holds(basis, state.device.unseen_writes.load()):
                 state.lock.unlock()
@@ -193,5 +198,7 @@ cdef inline int launch(
     cdef Views views
     if kernel.state != state.device:
         refuse_kernel(queue, kernel)
-    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
+    if not has_geometry(kernel, grid, block):
+        return launch_elsewhere(queue, state, kernel, grid, block, arguments, count)
+    pack_arguments(kernel, arguments, count, packed, &views)  # if it runs Python code, it says so
     return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views, NULL, False)

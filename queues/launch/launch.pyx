@@ -16,8 +16,9 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
-from forebay.races.checker cimport command, go_on, goes_on, is_told, on_host, withdraw
-from forebay.races.engine cimport Use
+from forebay.queues.launch.grid cimport plain_extents, read_geometry
+from forebay.races.checker cimport command, is_told, on_host, withdraw
+from forebay.races.engine cimport Announcement, Use
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
 from forebay.sync.points cimport drop_pending, waits_of_pending
@@ -35,6 +36,16 @@ cdef int refuse_kernel(object queue, Kernel kernel) except -1:
     if kernel.closed:
         raise ClosedError(f"kernel {kernel.name!r} is closed")
     raise InvalidArgumentError(f"kernel {kernel.name!r} belongs to {kernel.device.name}, {queue!r} does not")
+
+
+cdef int launch_elsewhere(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1:
+    """Launch with another grid or block than the last time."""
+    grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
+    read_geometry(kernel, grid, block)
+    return launch(queue, state, kernel, grid, block, arguments, count)
 
 
 cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at):
@@ -223,8 +234,8 @@ cdef Status launch_at_once(
     QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments, char* packed,
     uint32_t* failed_at
 ) except? -1:
-    """Launch with bytes by value as the common launch does: no Python code has run since the arguments were packed, and
-    the GIL is kept. Returns NO_PLAN in any other case.
+    """Launch with bytes by value as the common launch does: no Python code has run since the arguments were checked,
+    and the GIL is kept. Returns NO_PLAN in any other case.
     """
     cdef const Geometry* geometry = read_geometry(kernel, grid, block)
     cdef Status status = NO_PLAN
@@ -241,9 +252,9 @@ cdef int launch_uncommon(
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     try:
-        if is_told(state) and not goes_on():  # first, because a grid may run any code, another thread's too
+        if is_told(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
             return launch_checked(
-                queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
+                queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
         if views.unusual == HAS_BYTES and basis == NULL:
             status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
             if status == 0:
@@ -256,22 +267,21 @@ cdef int launch_uncommon(
 
 cdef int launch_checked(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
-    """Launch on a queue that is checked for races. A launch with arrays comes here again, with Buffers."""
-    cdef vector[Use] uses, read
+    """Launch on a queue that is checked for races."""
+    cdef Announcement uses
+    cdef vector[Use] read
     cdef int out_of_date
     check_elements(kernel, packed)
-    if not views.unusual & HAS_ARRAYS:
-        if views.unusual & HAS_BYTES:
-            add_by_value(kernel, arguments, read)
-            on_host(state.device, read)
-        add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
-        command(queue, state, uses)
+    if unusual & HAS_BYTES:
+        add_by_value(kernel, arguments, read)
+        on_host(state.device, read)
+    add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
+    command(queue, state, uses)
     try:
-        go_on()
-        out_of_date = launch_uncommon(
-            queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
+        out_of_date = launch_otherwise(
+            queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
     except BaseException:
         withdraw(uses)
         raise

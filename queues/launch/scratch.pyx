@@ -22,12 +22,13 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views, the_null
 )
-from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.launch.grid cimport plain_extents, read_geometry
 from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers, warn_of_grid
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.races.checker cimport come_after_uses, is_checked
+from forebay.races.checker cimport come_after_past, is_checked, past_of_uses
+from forebay.races.engine cimport Past
 from forebay.sync.ordering cimport wait_for_point
 
 import numpy as np
@@ -84,10 +85,11 @@ cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, co
     return True
 
 
-cdef Snapshot find_snapshot(QueueState* state, uint64_t kernel_id):
+cdef Snapshot find_snapshot(QueueState* state, uint64_t kernel_id, Views* views):
     cdef Plan* plan
     cdef Snapshot found = None
     while not state.lock.try_lock():
+        views.unusual |= RAN_PYTHON  # other threads run
         with nogil:  # unlock before taking the GIL again: waiting for it with the lock held would block everybody
             state.lock.lock()
             state.lock.unlock()
@@ -139,7 +141,9 @@ cdef int launch_with_scratch(
             all_arguments[i] = arguments[given]
             given += 1
     packed = <char*> alloca(kernel.packed_size)
+    grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     while stale:  # again when another thread has written to what a size is computed from
+        read_geometry(kernel, grid, block)
         pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
         try:
             check_elements(kernel, packed)
@@ -156,7 +160,7 @@ cdef int launch_with_scratch(
             return launch_packed(
                 queue, state, kernel, grid, block, all_arguments, packed, &views, NULL, kernel.follows)
         try:
-            snapshot = find_snapshot(state, kernel.id)
+            snapshot = find_snapshot(state, kernel.id, &views)
             if snapshot is None or not holds(snapshot, kernel, all_arguments, packed):
                 queue._check_open()
                 snapshot = take_snapshot(queue, state, kernel, all_arguments, packed, snapshot)
@@ -333,10 +337,11 @@ cdef void count_reductions(QueueState* state, uint64_t count):
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
     """Order the queue after all known writes to the allocation."""
     cdef vector[Point] writers
+    cdef Past past
     cdef Status status = 0
     cdef size_t i
     if is_checked(state):
-        come_after_uses(queue, state, allocation.uses, True)
+        past = past_of_uses(allocation.uses, True)
     writers_of(allocation.uses, writers)
     with nogil:
         for i in range(writers.size()):
@@ -345,6 +350,8 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
         release_points(writers)
     if status != 0:
         queue._raise(status, "wait")
+    if is_checked(state):
+        come_after_past(queue, state, past)
     return 0
 
 
@@ -442,6 +449,7 @@ cdef int launch_guarded(
         fill_guards(queue, guards)
         warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
         behind = guard_buffers(queue, state, kernel, arguments)
+        views.unusual |= RAN_PYTHON  # as in `launch_with_guards`
     except BaseException:
         release_views(views)
         raise

@@ -30,9 +30,9 @@ from forebay.queues.memory.allocation cimport (
 )
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    command, go_on, goes_on, is_checked, is_told, named, note_point, on_host, use_of, withdraw
+    command, is_checked, is_told, named, note_point, on_host, use_of, withdraw
 )
-from forebay.races.engine cimport WRITES, Use
+from forebay.races.engine cimport WRITES, Announcement, Use
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
@@ -62,8 +62,12 @@ cdef struct End:
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
-    if is_told(state) and not goes_on():
+    if is_told(state):
         return copy_checked(queue, state, dst, src)
+    return copy_unchecked(queue, state, dst, src)
+
+
+cdef inline int copy_unchecked(object queue, QueueState* state, object dst, object src) except -1:
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
         copy_strided(queue, dst, src)
@@ -82,7 +86,8 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
 
 cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
     """Copy on a queue that is checked for races. Strided memory is copied by a launch, which is checked itself."""
-    cdef vector[Use] uses, read
+    cdef Announcement uses
+    cdef vector[Use] read
     if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
         if isinstance(src, Buffer):
             if (<Buffer> src).allocation.state == state.device:
@@ -97,8 +102,7 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
     if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
         command(queue, state, uses)
     try:
-        go_on()
-        return copy(queue, state, dst, src)
+        return copy_unchecked(queue, state, dst, src)
     except BaseException:
         withdraw(uses)
         raise
@@ -217,11 +221,15 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
-    cdef vector[Use] uses
+    cdef Announcement uses
     if is_checked(state):
         add_use(src, False, "copy", uses)
         command(queue, state, uses)
-    submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
+    try:
+        submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
+    except BaseException:
+        withdraw(uses)
+        raise
     if marker != NULL:
         set_marker(event, marker, False, queue)
         if is_checked(state):

@@ -8,8 +8,8 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.races.checker cimport command, go_on, goes_on, is_told, withdraw
-from forebay.races.engine cimport Use
+from forebay.races.checker cimport command, is_told, withdraw
+from forebay.races.engine cimport Announcement
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 import numpy as np
@@ -32,11 +32,17 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
 
 
 cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
+    if is_told(state):
+        return fill_checked(queue, state, buffer, first, size)
+    return fill_unchecked(queue, state, buffer, first, size)
+
+
+cdef int fill_unchecked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1:
     cdef Order order
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
-    if is_told(state) and not goes_on():
-        return fill_checked(queue, state, buffer, first, size)
     if buffer.nbytes == 0:
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
@@ -83,12 +89,11 @@ cdef int fill_checked(
     object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
 ) except -1:
     """Fill on a queue that is checked for races."""
-    cdef vector[Use] uses
+    cdef Announcement uses
     add_use(buffer, True, "fill", uses)
     command(queue, state, uses)
     try:
-        go_on()
-        return fill_bytes(queue, state, buffer, first, size)
+        return fill_unchecked(queue, state, buffer, first, size)
     except BaseException:
         withdraw(uses)
         raise

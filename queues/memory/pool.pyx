@@ -34,9 +34,9 @@ from forebay.queues.memory.slabs cimport (
     points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
     take_own
 )
-from forebay.races.checker cimport command, is_checked, is_told, made, named, use_of
+from forebay.races.checker cimport command, is_checked, is_told, made, named, use_of, withdraw
 from forebay.races.lines cimport line_of_program
-from forebay.races.engine cimport WRITES, Use
+from forebay.races.engine cimport WRITES, Announcement
 from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
 from forebay.sync.points cimport carry_pending
 
@@ -602,7 +602,7 @@ cdef int submit_free(object queue, QueueState* state) except -1:
 
 cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
-    cdef vector[Use] uses
+    cdef Announcement uses
     if is_checked(state):
         made(buffer.allocation.uses, buffer.nbytes)
         buffer.allocation.made_at = line_of_program()
@@ -610,11 +610,32 @@ cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     return command(queue, state, uses)
 
 
-cdef int check_free(object queue, QueueState* state, Allocation allocation) except -1:
-    """Tell the checker of races that memory goes back, after all that a queue comes after."""
-    cdef vector[Use] uses
-    uses.push_back(use_of(allocation.uses, 0, allocation.memory.native.nbytes, WRITES, named("free", "")))
-    return command(queue, state, uses)
+cdef int free_checked(object queue, QueueState* state, Allocation allocation, object native) except -1:
+    """Free on a queue that is checked for races: memory goes back after all that the queue comes after."""
+    cdef Announcement uses
+    uses.push_back(use_of(allocation.uses, 0, native.nbytes, WRITES, named("free", "")))
+    command(queue, state, uses)
+    try:
+        return free_unchecked(queue, state, allocation, native)
+    except BaseException:
+        withdraw(uses)
+        raise
+
+
+cdef int free_unchecked(object queue, QueueState* state, Allocation allocation, object native) except -1:
+    if type(native) is not Lease:
+        native.check_live()
+        submit_free(queue, state)
+        native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
+        return 0
+    submit_free(queue, state)
+    if allocation.closed:
+        raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
+    # The block goes back to its pool at once, or when a call that uses it now has submitted.
+    (<Lease> native).free_on(state)
+    allocation.memory.freed = True
+    allocation.close()
+    return 0
 
 
 cdef int free(object queue, QueueState* state, object buf) except -1:
@@ -629,20 +650,6 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-    if type(native) is not Lease:
-        native.check_live()
     if is_told(state):
-        check_free(queue, state, allocation)
-    if type(native) is not Lease:
-        submit_free(queue, state)
-        native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
-        return 0
-    submit_free(queue, state)
-    if allocation.closed:
-        raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-    # The block goes back to its pool at once, or when a call that uses it now has submitted.
-    (<Lease> native).free_on(state)
-    allocation.memory.freed = True
-    native = None
-    allocation.close()
-    return 0
+        return free_checked(queue, state, allocation, native)
+    return free_unchecked(queue, state, allocation, native)

@@ -18,7 +18,8 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Point, Uses, points_of, release_points, writers_of
 from forebay.events.event cimport reach
 from forebay.queues.memory.allocation cimport Allocation
-from forebay.races.checker cimport come_after_uses, is_checked, waited_for_uses
+from forebay.races.checker cimport come_after_past, is_checked, past_of_uses, waited_for_past
+from forebay.races.engine cimport Past
 from forebay.sync.ordering cimport wait_for_point
 from forebay.sync.points cimport take_point
 
@@ -117,14 +118,16 @@ cdef int wait_for_points(Allocation allocation, vector[Point]& points, QueueStat
 cdef int wait_for_uses(Allocation allocation) except -1:
     """Block until everything submitted by now that uses the memory is done, and nothing that comes later."""
     cdef vector[Point] points
+    cdef Past past
     refuse_on_host_thread("A wait for the uses of a Buffer")
     if captures_under_way():
         refuse_unsafe("waiting for the uses of a Buffer")
+    if allocation.state.checked:
+        past = past_of_uses(allocation.uses, False)
     with nogil:
         users_to_wait_for(allocation.state, allocation.uses, points)
     wait_for_points(allocation, points, NULL)
-    if allocation.state.checked:
-        waited_for_uses(allocation.uses, False)
+    waited_for_past(past)
     return 0
 
 
@@ -134,11 +137,13 @@ cdef int wait_for_writers(Allocation allocation, QueueState* reader) except -1:
     Refused, where there is something to wait for, on the host thread and beside captures.
     """
     cdef vector[Point] points
+    cdef Past past
+    if allocation.state.checked:
+        past = past_of_uses(allocation.uses, True)
     with nogil:
         writers_to_wait_for(allocation.state, allocation.uses, points)
     wait_for_points(allocation, points, reader)
-    if allocation.state.checked:
-        waited_for_uses(allocation.uses, True)
+    waited_for_past(past)
     return 0
 
 
@@ -170,22 +175,30 @@ cdef int order_after(object queue, QueueState* state, vector[Point]& points) exc
 cdef int order_after_writers(object queue, QueueState* state, Allocation allocation) except -1:
     """Let the next command of a queue come after all writes that are submitted. Does not block."""
     cdef vector[Point] points
+    cdef Past past
     if allocation.state != state.device:
         return 0  # the command will be refused, or goes through the host
+    if is_checked(state):
+        past = past_of_uses(allocation.uses, True)
     with nogil:
         writers_to_wait_for(state.device, allocation.uses, points)
+    order_after(queue, state, points)
     if is_checked(state):
-        come_after_uses(queue, state, allocation.uses, True)
-    return order_after(queue, state, points)
+        come_after_past(queue, state, past)
+    return 0
 
 
 cdef int order_after_uses(object queue, QueueState* state, Allocation allocation) except -1:
     """Let the next command of a queue come after all uses that are submitted. Does not block."""
     cdef vector[Point] points
+    cdef Past past
     if allocation.state != state.device:
         return 0
+    if is_checked(state):
+        past = past_of_uses(allocation.uses, False)
     with nogil:
         users_to_wait_for(state.device, allocation.uses, points)
+    order_after(queue, state, points)
     if is_checked(state):
-        come_after_uses(queue, state, allocation.uses, False)
-    return order_after(queue, state, points)
+        come_after_past(queue, state, past)
+    return 0
