@@ -27,11 +27,11 @@ from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport copy, copy_to_staging
+from forebay.queues.memory.copies cimport copy, copy_checked, copy_to_staging
 from forebay.queues.memory.fills cimport fill, prefetch
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
-from forebay.races.checker cimport come_after_unseen, finished, is_checked, known_done
+from forebay.races.checker cimport come_after_unseen, finished, is_checked, is_told, known_done
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (
@@ -317,7 +317,10 @@ cdef class Queue:
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
         if self._capture is None or not self._capture.copy(self, dst, src):
-            copy(self, self.state, dst, src)
+            if is_told(self.state):
+                copy_checked(self, self.state, dst, src)
+            else:
+                copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged: Any, Buffer src) -> Event:
         """Copy to staging memory, and return an Event that is done when the bytes are there."""

@@ -6,6 +6,7 @@ from forebay.queues.memory.buffer cimport Buffer
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1
+cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1
 cdef int check_size(object dst, size_t to, object src, size_t source) except -1
 cdef int check_overlap(Buffer dst, Buffer src) except -1
 cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=*) except -1

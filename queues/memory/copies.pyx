@@ -30,7 +30,7 @@ from forebay.queues.memory.allocation cimport (
 )
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    command, is_checked, is_told, named, note_point, on_host, use_of, withdraw
+    command, is_checked, named, note_point, on_host, use_of, withdraw
 )
 from forebay.races.engine cimport WRITES, Announcement, Use
 from forebay.sync.ordering cimport (
@@ -61,13 +61,7 @@ cdef struct End:
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
-    """Implement `Queue.copy`."""
-    if is_told(state):
-        return copy_checked(queue, state, dst, src)
-    return copy_unchecked(queue, state, dst, src)
-
-
-cdef inline int copy_unchecked(object queue, QueueState* state, object dst, object src) except -1:
+    """Implement `Queue.copy` on a queue that is not checked for races."""
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
         copy_strided(queue, dst, src)
@@ -85,7 +79,7 @@ cdef inline int copy_unchecked(object queue, QueueState* state, object dst, obje
 
 
 cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
-    """Copy on a queue that is checked for races. Strided memory is copied by a launch, which is checked itself."""
+    """Implement `Queue.copy` on one that is. Strided memory is copied by a launch, which is checked itself."""
     cdef Announcement uses
     cdef vector[Use] read
     if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
@@ -102,7 +96,7 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
     if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
         command(queue, state, uses)
     try:
-        return copy_unchecked(queue, state, dst, src)
+        return copy(queue, state, dst, src)
     except BaseException:
         withdraw(uses)
         raise

@@ -8,7 +8,7 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.races.checker cimport command, is_told, withdraw
+from forebay.races.checker cimport command, withdraw
 from forebay.races.engine cimport Announcement
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
@@ -29,12 +29,6 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     if pattern is None:
         return fill_by_copies(queue, buffer, element)
     return fill_bytes(queue, state, buffer, pattern, len(pattern))
-
-
-cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
-    if is_told(state):
-        return fill_checked(queue, state, buffer, first, size)
-    return fill_unchecked(queue, state, buffer, first, size)
 
 
 cdef int fill_unchecked(

@@ -622,7 +622,7 @@ cdef int free_checked(object queue, QueueState* state, Allocation allocation, ob
         raise
 
 
-cdef int free_unchecked(object queue, QueueState* state, Allocation allocation, object native) except -1:
+cdef inline int free_unchecked(object queue, QueueState* state, Allocation allocation, object native) except -1:
     if type(native) is not Lease:
         native.check_live()
         submit_free(queue, state)
