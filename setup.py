@@ -85,6 +85,7 @@ INCLUDED = """
 #include <utility>
 #include <vector>
 """
+RESERVE = Path("core", "reserve.hpp")  # has the `operator new` of all modules
 MANY = 20  # modules, for which precompiling headers is worth its two seconds
 FOR_ANY_SYSTEM = {"sdist", "egg_info"}  # commands that compile nothing
 
@@ -372,6 +373,9 @@ class build_ext(setuptools_build_ext):
             if not self.debug:  # many Pythons were built with -g and pass it on, for ten times the size
                 extension.extra_compile_args.append("-g0")
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
+            extension.extra_link_args.append(
+                "-Wl,-Bsymbolic-functions"
+            )  # its own `operator new`, wherever it is loaded
         folders = (FACE, *map(Path, ROOMS), OBSERVERS, DRIVERS)
         sources = [path for folder in folders for path in folder.rglob("*.p[yx][xdi]")]
         self.newest_source = max(path.stat().st_mtime for path in sources)
@@ -383,6 +387,11 @@ class build_ext(setuptools_build_ext):
             self.translations = {extension.name: self.translate(extension, processes) for extension in self.extensions}
             Path(self.build_temp).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=self.build_temp) as folder:
+                source = Path(folder, "reserve.cpp")
+                source.write_text(f'#define FOREBAY_OPERATOR_NEW\n#include "{RESERVE.as_posix()}"\n')
+                allocation = self.compile_like(self.extensions[0], source, [], [])
+                for extension in self.extensions:
+                    extension.extra_objects = [str(allocation)]
                 self.precompile(Path(folder))
                 super().build_extensions()
 

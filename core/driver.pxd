@@ -20,6 +20,7 @@ cdef enum:
     WRONG_TYPE = -7
     INTERRUPTED = -8
     NOT_NOW = -9
+    NO_MEMORY = -10  # of the host
 
 # What a driver says of an event. DONE, or NOT_YET. Negative: its command failed with this error, and is over; that says
 # nothing of what came before it, because a command also fails when something that it waits for does. More than DONE:

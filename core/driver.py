@@ -7,7 +7,7 @@ folders against these classes; what a device need not have has a default.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,14 +17,26 @@ import numpy as np
 
 from forebay.core.errors import NotSupportedError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for a type checker each kind is the class itself
+    from forebay.queues.device import Device as AnyDevice
+    from forebay.queues.graphs.graph import Graph as AnyGraph
     from forebay.queues.kernels.signatures import CppCompiler
+    from forebay.queues.memory.buffer import Buffer as AnyBuffer
+    from forebay.queues.queue import Queue as AnyQueue
+else:
+    AnyDevice, AnyQueue, AnyBuffer, AnyGraph = (
+        ABCMeta(name, (), {}) for name in ("Device", "Queue", "Buffer", "Graph")
+    )
 
 __all__ = [
     "KINDS",
     "MOST_GROUPS",
     "Adopted",
     "AdoptedQueue",
+    "AnyBuffer",
+    "AnyDevice",
+    "AnyGraph",
+    "AnyQueue",
     "DeviceInfo",
     "DriverDevice",
     "DriverKernel",
@@ -33,10 +45,16 @@ __all__ = [
     "Limits",
     "Natives",
     "Parameter",
+    "be",
 ]
 
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
 MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
+
+
+def be(kind: Any, made: type) -> None:
+    """Say that a class is what a kind stands for: modules below it check by `isinstance`, and cannot import it."""
+    kind.register(made)
 
 
 # -- descriptions that a driver gives in forebay's words

@@ -17,7 +17,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport note_reached
-from forebay.core.driver cimport INTERRUPTED, Status
+from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, on_host_thread, raise_interrupt
@@ -48,11 +48,10 @@ from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 from forebay.sync.room cimport divide_room
 
-from forebay.core.driver import Adopted, DeviceInfo
+from forebay.core.driver import Adopted, AnyDevice, DeviceInfo, be
 from forebay.core.errors import (
     ArgumentTypeError, DeviceLostError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
-from forebay.core.kinds import AnyDevice, be
 from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, refuse_on_host_thread
 )
@@ -1128,6 +1127,8 @@ cdef class Device:
         """Raise the exception for a failed driver call, or what a signal handler raised during a wait."""
         if status == INTERRUPTED:
             raise_interrupt()
+        if status == NO_MEMORY:
+            raise OutOfMemoryError(f"the host has no memory left ({what}): nothing was submitted")
         call, code, name = self.driver.explain(status)
         message = f"{call} failed: {name} ({what})"
         if self.driver.is_out_of_memory(code):

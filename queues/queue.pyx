@@ -37,7 +37,7 @@ from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
 )
-from forebay.core.kinds import AnyQueue, be
+from forebay.core.driver import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
 from forebay.races.launches import AnnouncedMove
 from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
-from forebay.core.kinds import AnyQueue
+from forebay.core.driver import AnyQueue
 
 log: logging.Logger = logging.getLogger("forebay.races")
 

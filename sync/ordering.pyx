@@ -10,7 +10,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
-from forebay.core.driver cimport FOR_DEVICE, TIMED, Status, Waits
+from forebay.core.driver cimport FOR_DEVICE, NO_MEMORY, TIMED, Status, Waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
 from forebay.core.state cimport (
@@ -21,6 +21,9 @@ from forebay.sync.points cimport (
     add_pending, drop_pending, forget_hold, is_idle, keep_marker, mark_before_hold, take_marker, take_point
 )
 from forebay.sync.room cimport look_for_room, make_room, may_stay_full
+
+cdef extern from "core/reserve.hpp" namespace "forebay" nogil:
+    bint is_memory_short() noexcept
 
 
 cdef void init_order(Order* order) noexcept nogil:
@@ -268,7 +271,10 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
 
 cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
     cdef QueueState* null_queue = queue.device.null_queue
-    cdef Status status = gather(queue, order)
+    cdef Status status
+    if is_memory_short():  # nothing may run out of it from here on
+        return NO_MEMORY
+    status = gather(queue, order)
     while status == 0 and not settles_with_null(queue, order):
         abort_command(queue, order)
         null_queue.lock.lock()  # once we hold this, its command is submitted
@@ -481,7 +487,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
 
 cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
     """Add the edge if that blocks nobody and calls no driver. Return False where nothing was done."""
-    if not queue.lock.try_lock():
+    if is_memory_short() or not queue.lock.try_lock():
         return False
     if not gathers_nothing(queue) or marker.context != queue.device.context or may_be_held(queue, marker):
         queue.lock.unlock()
@@ -564,7 +570,7 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
 
 cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept:
     cdef Status status
-    if not use & TIMED and queue.lock.try_lock():
+    if not use & TIMED and not is_memory_short() and queue.lock.try_lock():
         if gathers_nothing(queue):
             status = take_marker(queue, use, marker)
             queue.lock.unlock()

@@ -43,7 +43,7 @@ from forebay.sync.room cimport make_room
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
-from forebay.core.kinds import AnyGraph
+from forebay.core.driver import AnyGraph
 from forebay.queues.graphs.lanes import BRANCHES, LANES, segments_of
 from forebay.queues.graphs.allocations.lifetimes import Lifetimes
 from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from forebay.core.driver import AnyGraph, be
 from forebay.core.errors import (
     ArgumentTypeError,
     CaptureError,
@@ -16,7 +17,6 @@ from forebay.core.errors import (
     InvalidArgumentError,
     NotSupportedError,
 )
-from forebay.core.kinds import AnyGraph, be
 from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved, ancestors
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.shape import serial_order

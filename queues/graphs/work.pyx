@@ -217,9 +217,6 @@ cdef KernelWork kernel_work(
     work.scratch = kernel.scratch_sizes
     work.has_scratch = bool(work.scratch)
     packed = resize_packed(&work.packed, kernel.packed_size)
-    if not has_geometry(kernel, grid, block):
-        grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
-    work.geometry = read_geometry(kernel, grid, block)[0]
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -227,6 +224,9 @@ cdef KernelWork kernel_work(
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: a graph takes no arrays of the host nor memory of other packages; "
                 "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
+        if not has_geometry(kernel, grid, block):
+            grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
+        work.geometry = read_geometry(kernel, grid, block)[0]
         work.by_value = spilled_bytes(kernel, packed) if views.unusual & HAS_BYTES else None
     finally:
         release_views(&views)

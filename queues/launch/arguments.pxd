@@ -30,5 +30,6 @@ cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1
 cdef void release_views(Views* views)
+cdef int refuse_count(Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1
 cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind)
 cdef int check_elements(Kernel kernel, const char* packed) except -1

@@ -13,7 +13,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Uses
 from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
+    HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, refuse_count, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
 from forebay.queues.launch.grid cimport plain_extents, read_geometry
@@ -43,6 +43,8 @@ cdef int launch_elsewhere(
     Py_ssize_t count
 ) except -1:
     """Launch with another grid or block than the last time."""
+    if count != kernel.count:
+        refuse_count(kernel, arguments, count)
     grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     read_geometry(kernel, grid, block)
     return launch(queue, state, kernel, grid, block, arguments, count)

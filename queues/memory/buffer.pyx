@@ -25,7 +25,7 @@ from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
-from forebay.core.kinds import AnyBuffer, AnyQueue, be
+from forebay.core.driver import AnyBuffer, AnyQueue, be
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape, shortened
 from forebay.queues.memory.strided import StridedView, part_of
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from forebay.core.driver import AnyDevice
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.core.kinds import AnyDevice
 from forebay.queues.memory.allocation import PinnedMemory
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from forebay.core.driver import AnyBuffer
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRangeError
-from forebay.core.kinds import AnyBuffer
 from forebay.queues.memory.shapes import check_copied
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import ArgumentTypeError, BuildError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.core.kinds import AnyBuffer, AnyDevice, AnyQueue
 from forebay.expressions.dialects import CPP, Dialect
 from forebay.expressions.parameters import KINDS, Parameter, check_name, check_text, read_parameters
 from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from forebay.core.driver import AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError
-from forebay.core.kinds import AnyDevice, AnyQueue
 from forebay.expressions.arguments import Expression, refuse
 from forebay.expressions.dialects import CPP, OPENCL_C, Dialect
 from forebay.expressions.parameters import check_text

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
-from forebay.core.kinds import AnyBuffer, AnyDevice, AnyQueue
 from forebay.expressions.arguments import Call, Expression, refuse
 from forebay.expressions.dialects import CPP, OPENCL_C, Dialect, code_of
 from forebay.expressions.parameters import KINDS, check_text

@@ -1,0 +1,81 @@
+// Memory of the host that is set aside, so that nothing runs out of it in the middle of a command.
+//
+// What the engine allocates under a lock, between taking something over and noting it, cannot fail: it would have to be
+// undone, which takes memory as well. So the modules' `operator new` takes a piece of the reserve when
+// malloc fails, and a command begins only when the reserve is whole.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace forebay {
+
+class Reserve {
+    static constexpr std::size_t SIZES[] = {256, 4 << 10, 64 << 10, 1 << 20};
+    static constexpr int COUNTS[] = {256, 64, 16, 2};
+    static constexpr int KINDS = 4, MOST = 256;
+
+    std::atomic<bool> broken{true};  // a piece was taken, or none were set aside yet
+    std::atomic_flag locked = ATOMIC_FLAG_INIT;
+    int counts[KINDS] = {};
+    void* pieces[KINDS][MOST] = {};
+
+    void lock() noexcept {
+        while (locked.test_and_set(std::memory_order_acquire)) {
+        }
+    }
+    void unlock() noexcept { locked.clear(std::memory_order_release); }
+
+    bool restock() noexcept {
+        bool whole = true;
+        lock();
+        for (int kind = 0; kind < KINDS; kind++) {
+            while (whole && counts[kind] < COUNTS[kind]) {
+                void* piece = std::malloc(SIZES[kind]);
+                whole = piece != nullptr;
+                if (whole) pieces[kind][counts[kind]++] = piece;
+            }
+        }
+        broken.store(!whole, std::memory_order_relaxed);
+        unlock();
+        return whole;
+    }
+
+  public:
+    // A piece of at least so many bytes, which `free` releases; NULL when there is none.
+    void* take(std::size_t nbytes) noexcept {
+        void* piece = nullptr;
+        lock();
+        for (int kind = 0; kind < KINDS && piece == nullptr; kind++)
+            if (nbytes <= SIZES[kind] && counts[kind] > 0) piece = pieces[kind][--counts[kind]];
+        broken.store(true, std::memory_order_relaxed);
+        unlock();
+        return piece;
+    }
+
+    bool is_short() noexcept { return broken.load(std::memory_order_relaxed) && !restock(); }
+};
+
+// One for all modules: an inline variable of default visibility is unique in the process (GCC, STB_GNU_UNIQUE). Other
+// compilers may give each module its own, of which only those that begin commands are restocked.
+__attribute__((visibility("default"))) inline Reserve reserve;
+
+// Whether the host is out of memory: then no command may begin. One load, as long as it never was.
+inline bool is_memory_short() noexcept { return reserve.is_short(); }
+
+}  // namespace forebay
+
+#ifdef FOREBAY_OPERATOR_NEW  // in the one object that setup.py links into each module
+
+void* operator new(std::size_t nbytes) {
+    if (void* memory = std::malloc(nbytes ? nbytes : 1)) return memory;
+    if (void* memory = forebay::reserve.take(nbytes)) return memory;
+    throw std::bad_alloc();
+}
+
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+#endif

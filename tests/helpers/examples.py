@@ -1,0 +1,19 @@
+"""Runs a check on generated examples: a thousand in `make test`, more in the long tests and by HYPOTHESIS_EXAMPLES."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+MANY = [pytest.param(1000, id="1000"), pytest.param(10_000, id="10000", marks=pytest.mark.long)]
+
+
+def on_examples(check, strategy, count):
+    """Call `check` with so many examples, and with smaller ones when one fails."""
+    settings(
+        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", count)),
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )(given(strategy)(check))()

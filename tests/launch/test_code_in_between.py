@@ -1,0 +1,267 @@
+"""Code that runs in the middle of a command: a grid's `__index__`, an argument's `__float__`, a destructor, a thread.
+
+It may close or free what the command uses, launch the same kernel, raise. Memory that it frees gets another owner at
+once, whose bytes must stay what they are. The command is refused with ClosedError, or does what it was asked for.
+"""
+
+import contextlib
+import gc
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import forebay as fb
+from tests.helpers.examples import MANY, on_examples
+from tests.helpers.observer import EXECUTES
+
+SOURCE = """
+kernel void put(global int *x, int value, float real, int2 pair)
+{
+    x[get_global_id(0)] = value + (int) real + pair.x - pair.y;
+}
+"""
+SIZE, GRID, BLOCK = 256, 4, 16
+UNTOUCHED, OWNED, VALUE = -1, -2, 7
+
+
+class Interrupted(Exception):  # noqa: N818 - what the code of a program raises
+    pass
+
+
+class Code:
+    """Stands for a number. Where it is asked for it, it runs the code, once."""
+
+    def __init__(self, number, run):
+        self.number, self.run = number, run
+
+    def asked(self):
+        run, self.run = self.run, lambda: None
+        run()
+        return self.number
+
+    def __index__(self):
+        return self.asked()
+
+    def __float__(self):
+        return float(self.asked())
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.asked(), dtype)
+
+
+class Tensor:
+    """Memory of the host in another package's hands, which runs the code when it is asked for."""
+
+    def __init__(self, array, run):
+        self.array, self.run = array, run
+
+    def __dlpack__(self, **wanted):
+        self.run()
+        return self.array.__dlpack__(**wanted)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Dies:
+    """Runs the code when the garbage collector finds it."""
+
+    def __init__(self, run):
+        self.me, self.run = self, run
+
+    def __del__(self):
+        with contextlib.suppress(Interrupted, fb.Error):
+            self.run()
+
+
+class Example:
+    """A command, the place where code runs in it, and what that does."""
+
+    def __init__(self, device, program, command, place, action, threshold, by_thread):
+        self.device, self.kernel = device, program["put"]
+        self.command, self.place, self.action = command, place, action
+        self.threshold, self.by_thread = threshold, by_thread
+        self.queue = device.queue(blocking=False)
+        self.acting = device.queue(blocking=False) if command == "capture" else self.queue
+        self.x = self.queue.alloc(SIZE, "i4")
+        self.queue.fill(self.x, UNTOUCHED)
+        if self.acting is not self.queue:
+            self.acting.wait(self.queue)
+        self.other = self.raised = None
+        self.ran = False
+
+    # -- what the code does
+
+    def act(self):
+        self.ran = True
+        if self.action == "close":
+            self.x.close()
+        elif self.action == "free":
+            self.acting.free(self.x)
+            self.other = self.acting.alloc(SIZE, "i4")
+            self.acting.fill(self.other, OWNED)
+        elif self.action == "launch":
+            self.acting.launch(self.kernel, 1, (2, 2), self.x, 0, 0.0, (0, 0))
+            if self.acting is not self.queue:
+                self.acting.finish()
+        elif self.action == "close queue":
+            self.queue.close()
+        elif self.action == "collect":
+            gc.collect()
+        else:
+            raise Interrupted
+
+    def run(self):
+        if self.ran:
+            return
+        if not self.by_thread:
+            self.act()
+            return
+        thread = threading.Thread(target=self.caught)
+        thread.start()
+        thread.join()
+
+    def caught(self):
+        with contextlib.suppress(Interrupted):
+            self.act()
+
+    # -- commands
+
+    def given(self, place, number):
+        return Code(number, self.run) if self.place == place else number
+
+    def arguments(self):
+        return self.x, self.given("value", VALUE), self.given("real", 0.5), self.given("pair", (3, 3))
+
+    def geometry(self):
+        if self.place == "grid in a tuple":
+            return (Code(GRID, self.run), 1), (BLOCK, 1)
+        return self.given("grid", GRID), self.given("block", BLOCK)
+
+    def launch(self):
+        self.queue.launch(self.kernel, *self.geometry(), *self.arguments())
+
+    def subscript(self):
+        self.kernel[(*self.geometry(), self.queue)](*self.arguments())
+
+    def launch_again(self):
+        self.queue.launch(self.kernel, GRID, BLOCK, self.x, VALUE, 0.5, (3, 3))
+        self.launch()
+
+    def bind(self):
+        self.kernel.bind(self.queue, *self.geometry(), *self.arguments())()
+
+    def bound(self):
+        bound = self.kernel.bind(self.queue, GRID, BLOCK, self.x, VALUE, 0.5, (3, 3))
+        self.device.empty(1).close()  # so that the call looks at its buffers
+        self.begin()
+        bound()
+
+    def capture(self):
+        with self.queue.capture(mode="relaxed") as graph:
+            self.launch()
+        graph.launch(self.queue)
+
+    def node(self):
+        graph = self.device.graph()
+        graph.add_kernel(self.kernel, *self.geometry(), *self.arguments())
+        graph.launch(self.queue)
+
+    def set_kernel(self):
+        graph = self.device.graph()
+        node = graph.add_kernel(self.kernel, GRID, BLOCK, self.x, 0, 0.5, (3, 3))
+        with graph.instantiate() as made:
+            made.launch(self.queue)
+            made.set_kernel(node, self.kernel, *self.geometry(), *self.arguments())
+            made.launch(self.queue)
+
+    def in_a_step(self):
+        step = self.queue.step()
+        for _ in range(2):
+            with step:
+                self.launch()
+
+    def fill(self):
+        self.queue.fill(self.x[: GRID * BLOCK], self.given("value", VALUE))
+
+    def copy(self):
+        source = np.full(GRID * BLOCK, VALUE, "i4")
+        if self.place == "source":
+            source = Tensor(source, self.run)
+        self.queue.copy(self.x[: GRID * BLOCK], source)
+
+    # -- judging it
+
+    def begin(self):
+        if self.place == "destructor":
+            Dies(self.run)
+            gc.set_threshold(self.threshold, 1, 1)
+            gc.enable()
+
+    def check(self):
+        gc.disable()
+        try:
+            if self.command != "bound":
+                self.begin()
+            getattr(self, self.command.replace(" ", "_"))()
+        except (fb.Error, Interrupted) as error:
+            self.raised = error
+        finally:
+            gc.disable()
+            gc.set_threshold(700, 10, 10)
+            ran, self.ran = self.ran, True  # what the collector finds later does nothing
+        self.judge(ran)
+
+    def judge(self, ran):
+        refused = isinstance(self.raised, fb.ClosedError)
+        assert self.raised is None or refused or isinstance(self.raised, Interrupted)
+        assert not isinstance(self.raised, Interrupted) or self.action == "raise"
+        if refused:
+            assert ran
+            assert self.action in ("close", "free", "close queue")
+        elif ran and self.place != "destructor":
+            assert self.action not in ("close", "free", "close queue")
+        queue = self.device.queue(blocking=False) if self.queue.closed else self.queue
+        self.device.finish()
+        if EXECUTES and self.other is not None:
+            assert (self.other.get(queue=queue) == OWNED).all()
+        elif EXECUTES and not self.x.closed and self.raised is None:
+            got = self.x.get(queue=queue)
+            assert (got[: GRID * BLOCK] == VALUE).all()
+            assert (got[GRID * BLOCK :] == UNTOUCHED).all()
+        self.queue.close()
+
+
+PLACES = ["grid", "block", "grid in a tuple", "value", "real", "pair", "destructor"]
+COMMANDS = {
+    **dict.fromkeys(
+        ["launch", "launch again", "subscript", "bind", "capture", "node", "set kernel", "in a step"], PLACES
+    ),
+    "bound": ["destructor"],
+    "fill": ["value", "destructor"],
+    "copy": ["source", "destructor"],
+}
+ACTIONS = ["close", "free", "launch", "close queue", "collect", "raise"]
+EXAMPLES = st.sampled_from(sorted(COMMANDS)).flatmap(
+    lambda command: st.tuples(
+        st.just(command),
+        st.sampled_from(COMMANDS[command]),
+        st.sampled_from(ACTIONS),
+        st.integers(1, 60),
+        st.booleans(),
+    )
+)
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["", "checked for races"])
+@pytest.mark.parametrize("count", MANY)
+def test_code_in_the_middle_of_a_command(count, checked):
+    """Whatever it does, no memory is used that has another owner."""
+    with fb.Device(private=True, check="races" if checked else None) as device:
+        program = device.program(SOURCE)
+        gc.collect()
+        gc.freeze()  # the collector runs often, and need not look at what was there before
+        on_examples(lambda example: Example(device, program, *example).check(), EXAMPLES, count)
+        gc.unfreeze()
