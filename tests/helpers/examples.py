@@ -8,10 +8,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 MANY = [pytest.param(1000, id="1000"), pytest.param(10_000, id="10000", marks=pytest.mark.long)]
 
 
+def many(count):
+    """How many a test that asks for so many is to have."""
+    return int(os.environ.get("HYPOTHESIS_EXAMPLES", count))
+
+
 def on_examples(check, strategy, count):
     """Call `check` with so many examples, and with smaller ones when one fails."""
     settings(
-        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", count)),
+        max_examples=many(count),
         database=None,
         deadline=None,
         phases=[Phase.generate, Phase.shrink],

@@ -1,0 +1,145 @@
+"""Commands that the driver refuses: the checker of races forgets what they said, of memory and of order."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from tests.helpers.observer import observe
+
+SIZE = 64
+GRID = SIZE // 16, 16
+
+
+class Commands:
+    """Each uses the memory `x` on a queue."""
+
+    def __init__(self, device, kernels):
+        self.kernel = kernels["scale"]
+        self.x, self.other = device.zeros(SIZE), device.zeros((SIZE, 2))
+        null = device.null_queue
+        self.made = null.alloc(SIZE)
+        with device.queue(blocking=False) as captured, captured.capture() as graph:
+            self.launch(captured)
+        self.graph = graph.instantiate()
+        device.null_queue.copy(self.x, self.other[:, 0])  # compiles what copies strided memory
+        device.finish()
+
+    def launch(self, queue):
+        queue.launch(self.kernel, *GRID, self.x, 2.0)
+
+    def bound(self, queue):
+        self.kernel.bind(queue, *GRID, self.x, 2.0)()
+
+    def fill(self, queue):
+        queue.fill(self.x, 3)
+
+    def copy(self, queue):
+        queue.copy(self.x, np.ones(SIZE, "f4"))
+
+    def strided(self, queue):
+        queue.copy(self.x, self.other[:, 0])
+
+    def replay(self, queue):
+        self.graph.launch(queue)
+
+    def step(self, queue):
+        with queue.step():
+            self.launch(queue)
+
+    def free(self, queue):
+        queue.free(self.made)
+
+
+@contextlib.contextmanager
+def refusing(device):
+    """The driver refuses everything in the block, in which something must be refused."""
+    with observe(device) as calls:
+        calls.driver.fail_at_random(1, 1)
+        try:
+            with pytest.raises(fb.Error):
+                yield
+        finally:
+            calls.forgive()
+
+
+@pytest.fixture
+def commands(device, kernels):
+    return Commands(device, kernels)
+
+
+@pytest.fixture
+def queues(device):
+    return [device.queue(blocking=False) for _ in range(2)]
+
+
+@pytest.mark.parametrize("command", ["launch", "bound", "fill", "copy", "strided", "replay", "step"])
+def test_a_refused_command_uses_nothing(device, commands, queues, found, command):
+    """Another queue's use does not race with it, and does with the same command when that is taken."""
+    q1, q2 = queues
+    getattr(commands, command)(q1)  # what it needs, it has
+    device.finish()
+    with refusing(device):
+        getattr(commands, command)(q1)
+    commands.launch(q2)
+    assert not found()
+    commands.launch(q1)
+    assert len(found()) == 1
+    device.finish()
+
+
+def test_a_refused_free_frees_nothing(device, commands, queues, found):
+    q1, q2 = (device.queue() for _ in range(2))
+    device.null_queue.launch(commands.kernel, *GRID, commands.x, 2.0)  # what the free has to come after
+    with refusing(device):
+        q1.free(commands.made)
+    q2.launch(commands.kernel, *GRID, commands.made, 2.0)
+    assert not found()
+    device.finish()
+
+
+def test_the_null_queue_orders_nothing_by_a_refused_command(device, commands, found):
+    """q2 does not come after q1 by a command of the null queue that there was not."""
+    q1, q2 = device.queue(), device.queue()
+    commands.launch(q1)
+    with refusing(device):
+        device.null_queue.fill(commands.other[:1], 1)
+    commands.launch(q2)
+    assert len(found()) == 1
+    device.finish()
+
+
+def test_a_refused_wait_orders_nothing(device, commands, queues, found):
+    q1, q2 = queues
+    commands.launch(q1)
+    with refusing(device):
+        q2.wait(q1)
+    commands.launch(q2)
+    assert len(found()) == 1
+    device.finish()
+
+
+def test_a_refused_host_function_has_told_nobody(device, commands, queues, found):
+    """Otherwise the race would be a possible one: the function could have told the thread of the program."""
+    q1, q2 = queues
+    commands.launch(q1)
+    with refusing(device):
+        q1.host(lambda: None)
+    commands.launch(q2)
+    assert [race.certain for race in found()] == [True]
+    device.finish()
+
+
+def test_a_copy_by_a_destructor_is_another_launch(device, commands, queues, found):
+    """What a strided copy says of itself is taken by its own launch, and not by one that other code makes meanwhile."""
+    q1, q2 = queues
+    y = device.zeros((SIZE, 2))
+    device.finish()
+    with refusing(device):
+        q1.copy(commands.x, commands.other[:, 0])
+    q1.copy(y[:, 1], commands.other[:, 1])
+    commands.launch(q1)
+    commands.launch(q2)
+    assert len(found()) == 1
+    device.finish()
