@@ -17,9 +17,14 @@ from tests.helpers.examples import MANY, on_examples
 from tests.helpers.observer import EXECUTES
 
 SOURCE = """
-kernel void put(global int *x, int value, float real, int2 pair)
+kernel void numbers(global int *x, int value, float real) { x[get_global_id(0)] = value + (int) real; }
+kernel void vector(global int *x, int value, float real, int2 pair)
 {
     x[get_global_id(0)] = value + (int) real + pair.x - pair.y;
+}
+kernel void bytes(global int *x, int value, float real, global const int *more)
+{
+    x[get_global_id(0)] = value + (int) real + more[0];
 }
 """
 SIZE, GRID, BLOCK = 256, 4, 16
@@ -79,8 +84,8 @@ class Dies:
 class Example:
     """A command, the place where code runs in it, and what that does."""
 
-    def __init__(self, device, program, command, place, action, threshold, by_thread):
-        self.device, self.kernel = device, program["put"]
+    def __init__(self, device, program, command, place, action, kernel, threshold, by_thread):
+        self.device, self.kernel = device, program["vector" if place == "pair" else kernel]
         self.command, self.place, self.action = command, place, action
         self.threshold, self.by_thread = threshold, by_thread
         self.queue = device.queue(blocking=False)
@@ -103,7 +108,7 @@ class Example:
             self.other = self.acting.alloc(SIZE, "i4")
             self.acting.fill(self.other, OWNED)
         elif self.action == "launch":
-            self.acting.launch(self.kernel, 1, (2, 2), self.x, 0, 0.0, (0, 0))
+            self.acting.launch(self.kernel, 1, (2, 2), self.x, *self.numbers())
             if self.acting is not self.queue:
                 self.acting.finish()
         elif self.action == "close queue":
@@ -132,8 +137,16 @@ class Example:
     def given(self, place, number):
         return Code(number, self.run) if self.place == place else number
 
+    def numbers(self):
+        """The other arguments, for which no code runs."""
+        last = {"numbers": (), "vector": ((3, 3),), "bytes": (bytes(16),)}
+        return VALUE, 0.5, *last[self.kernel.name]
+
     def arguments(self):
-        return self.x, self.given("value", VALUE), self.given("real", 0.5), self.given("pair", (3, 3))
+        value, real, *last = self.numbers()
+        if self.place == "pair":
+            last = [Code((3, 3), self.run)]
+        return self.x, self.given("value", value), self.given("real", real), *last
 
     def geometry(self):
         if self.place == "grid in a tuple":
@@ -147,14 +160,14 @@ class Example:
         self.kernel[(*self.geometry(), self.queue)](*self.arguments())
 
     def launch_again(self):
-        self.queue.launch(self.kernel, GRID, BLOCK, self.x, VALUE, 0.5, (3, 3))
+        self.queue.launch(self.kernel, GRID, BLOCK, self.x, *self.numbers())
         self.launch()
 
     def bind(self):
         self.kernel.bind(self.queue, *self.geometry(), *self.arguments())()
 
     def bound(self):
-        bound = self.kernel.bind(self.queue, GRID, BLOCK, self.x, VALUE, 0.5, (3, 3))
+        bound = self.kernel.bind(self.queue, GRID, BLOCK, self.x, *self.numbers())
         self.device.empty(1).close()  # so that the call looks at its buffers
         self.begin()
         bound()
@@ -171,7 +184,7 @@ class Example:
 
     def set_kernel(self):
         graph = self.device.graph()
-        node = graph.add_kernel(self.kernel, GRID, BLOCK, self.x, 0, 0.5, (3, 3))
+        node = graph.add_kernel(self.kernel, GRID, BLOCK, self.x, *self.numbers())
         with graph.instantiate() as made:
             made.launch(self.queue)
             made.set_kernel(node, self.kernel, *self.geometry(), *self.arguments())
@@ -249,6 +262,7 @@ EXAMPLES = st.sampled_from(sorted(COMMANDS)).flatmap(
         st.just(command),
         st.sampled_from(COMMANDS[command]),
         st.sampled_from(ACTIONS),
+        st.sampled_from(["numbers", "vector", "bytes"]),
         st.integers(1, 60),
         st.booleans(),
     )
