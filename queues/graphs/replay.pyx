@@ -10,7 +10,6 @@ import numpy as np
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -29,7 +28,7 @@ from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.launch.scratch cimport LARGE, new_guard
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport host_memory_of
+from forebay.queues.memory.copies cimport copy_bytes, host_memory_of
 from forebay.queues.queue cimport Queue
 
 from forebay.queues.memory.pinned import host_empty
@@ -173,7 +172,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
         slot[0] = pointer_to(memory)
         source = host_memory_of(staged)
-        memcpy(<void*> <uintptr_t> source.address, <const char*> given, len(given))
+        copy_bytes(<void*> <uintptr_t> source.address, <const char*> given, len(given))
         prepared.add_copy(&slot.memory, &source, len(given))
     for i in range(len(work.scratch)):
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)

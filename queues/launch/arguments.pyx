@@ -19,6 +19,7 @@ from forebay.core.driver cimport ELEMENT_AT, element_of
 from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter, check_types
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.copies cimport LARGE
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.kernels.parameters import UNTYPED
@@ -293,7 +294,7 @@ cdef inline void pack_bytes_at(
     PackedPointer* slot, const void* data, size_t nbytes, uint64_t kind, uint64_t stamp, Views* views
 ) noexcept:
     (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, stamp, data, nbytes, kind)
-    views.unusual |= HAS_BYTES
+    views.unusual |= HAS_BYTES if nbytes < LARGE else HAS_BYTES | HAS_MUCH
 
 
 cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:

@@ -126,6 +126,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
                 "packages; launch it, or bind Buffers (Device.array, Device.as_buffer)")
         held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item, written)
         owner.plan = create_plan(state, kernel)
+        bound.by_value = spilled_bytes(kernel, packed)
     except BaseException:
         release_views(&views)
         raise
@@ -135,7 +136,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
-    bound.by_value = spilled_bytes(kernel, packed)
     bound.plan = owner.plan
     bound.plan_owner = owner
     if views.unusual & HAS_BYTES:

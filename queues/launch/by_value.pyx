@@ -8,7 +8,7 @@ order. A command before the launch therefore writes it in place, even if earlier
 other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
@@ -24,7 +24,7 @@ from forebay.core.state cimport QueueState
 from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
-from forebay.queues.memory.copies cimport host_memory_of
+from forebay.queues.memory.copies cimport copy_bytes, host_memory_of
 from forebay.sync.ordering cimport Order, apply_command, count_command, end_command, end_order
 
 # Each upload has a slot of its own, because earlier ones may not have been read yet. An event for each costs more than
@@ -55,10 +55,13 @@ cdef list spilled_bytes(Kernel kernel, const char* packed):
     cdef const PackedBytes* given
     cdef Py_ssize_t i
     cdef list found = []
+    cdef bytes copied
     for i in range(kernel.count):
         given = <const PackedBytes*> (packed + kernel.layout[i].offset)
         if kernel.layout[i].kind == POINTER and given.allocation == SPILLED:
-            found.append((i, PyBytes_FromStringAndSize(<const char*> given.data, given.nbytes)))
+            copied = PyBytes_FromStringAndSize(NULL, given.nbytes)
+            copy_bytes(<void*> PyBytes_AS_STRING(copied), given.data, given.nbytes)
+            found.append((i, copied))
     return found
 
 

@@ -13,7 +13,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Uses
 from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, refuse_count, release_views
+    HAS_ARRAYS, HAS_BYTES, HAS_MUCH, RAN_PYTHON, argument_error, check_elements, refuse_count, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
 from forebay.queues.launch.grid cimport plain_extents, read_geometry
@@ -298,7 +298,7 @@ cdef int launch_otherwise(
 ) except -1:
     cdef Geometry geometry
     cdef vector[Uses*] written
-    cdef bint spilled = unusual & HAS_BYTES != 0
+    cdef bint spilled = unusual & HAS_BYTES != 0, keeps_gil
     cdef Collecting answer = NOT_COLLECTED
     cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
     if state.barred & BY_STEP and basis == NULL and not unusual:
@@ -324,7 +324,8 @@ cdef int launch_otherwise(
     answer = ask_step_again(state, kernel, &geometry, packed, answer)
     if answer == COLLECTED:
         return 0
-    if basis == NULL and status == NO_PLAN and unusual & RAN_PYTHON and state.lock.try_lock():
+    keeps_gil = unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON
+    if basis == NULL and status == NO_PLAN and keeps_gil and state.lock.try_lock():
         status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
         if status == 0:
             note_writes(kernel.written, arguments)

@@ -1,8 +1,29 @@
 """Copies between buffers, and between buffers and host memory."""
 
+from libc.string cimport memcpy
+
 from forebay.core.driver cimport Memory
 from forebay.core.state cimport QueueState
 from forebay.queues.memory.buffer cimport Buffer
+
+
+cdef enum:
+    # Bytes from which a copy is large. Other threads run while the host copies so many: memcpy takes some microseconds
+    # for them. And to ask how far a queue is can take a marker, which costs about as much as a smaller copy.
+    LARGE = 64 << 10
+
+
+cdef inline void copy_bytes(void* to, const void* source, size_t nbytes) noexcept:
+    """Copy memory of the host; without the GIL if it is large.
+
+    The caller holds both ends, so that they are neither freed nor moved. What else it knows another thread may have
+    changed afterwards.
+    """
+    if nbytes < LARGE:
+        memcpy(to, source, nbytes)
+    else:
+        with nogil:
+            memcpy(to, source, nbytes)
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1

@@ -14,7 +14,6 @@ from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 )
 from libc.stdint cimport uint64_t, uintptr_t
-from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
@@ -47,11 +46,8 @@ from forebay.queues.memory.strided import StridedView, copy_strided
 cdef object ndarray = np.ndarray
 cdef object strided_view = StridedView
 
-# To ask how far the queue is can take a marker, which costs about as much as a small copy. So it is asked for each
-# large piece of memory that is kept, and once for many small ones.
 cdef enum:
-    LARGE = 64 << 10
-    MANY = 16
+    MANY = 16  # small pieces of memory that are kept, for which it is asked once how far the queue is
 
 
 cdef struct End:
@@ -257,7 +253,9 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         else:
             staged = queue.device.driver.stage(view.len)
             staging = staging_end(staged)
-            memcpy(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
+            copy_bytes(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
+            if view.len >= LARGE:
+                check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
             submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
@@ -301,7 +299,7 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
         return 0
     markers.push_back(marker)
     reach(queue.device, state.device, markers, f"copy on {queue!r}")
-    memcpy(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
+    copy_bytes(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
     return 0
 
 

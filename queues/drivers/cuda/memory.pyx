@@ -75,8 +75,9 @@ cdef class CuMemory:
         if is_block(self.kind, self.nbytes):  # KINDS may be gone: the process may be ending
             give_back_block(self.context.context, self.nbytes, self.address)
         else:
-            cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
-            trim(self.context.context, KEPT)
+            with nogil:
+                cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
+                trim(self.context.context, KEPT)
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         if self.usm_type == "device":

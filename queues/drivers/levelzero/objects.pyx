@@ -134,7 +134,8 @@ cdef class ZeMemory:
 
     def __dealloc__(self):
         if self.address and not is_forked():
-            ze.MemFree(self.device.device.context.handle, <void*> self.address)
+            with nogil:
+                ze.MemFree(self.device.device.context.handle, <void*> self.address)
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         if self.usm_type == "device":

@@ -88,21 +88,24 @@ cdef class OwnMemory(UsmMemory):
 
     def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type) -> None:
         cdef void* queue = context.native.queue
+        cdef bint of_device = usm_type == "device", of_both = usm_type == "shared"
         self.context = context
         self.nbytes = nbytes
         self.usm_type = usm_type
-        if usm_type == "device":
-            self.address = <uintptr_t> sycl.malloc_device(nbytes, queue)
-        elif usm_type == "shared":
-            self.address = <uintptr_t> sycl.malloc_shared(nbytes, queue)
-        else:
-            self.address = <uintptr_t> sycl.malloc_host(nbytes, queue)
+        with nogil:
+            if of_device:
+                self.address = <uintptr_t> sycl.malloc_device(nbytes, queue)
+            elif of_both:
+                self.address = <uintptr_t> sycl.malloc_shared(nbytes, queue)
+            else:
+                self.address = <uintptr_t> sycl.malloc_host(nbytes, queue)
         if self.address == 0:
             raise OutOfMemoryError(f"DPCTLmalloc_{usm_type} returned no memory for {nbytes} bytes")
 
     def __dealloc__(self):
         if self.address and not is_forked():
-            sycl.free_with_context(<void*> self.address, self.context.native.context)
+            with nogil:
+                sycl.free_with_context(<void*> self.address, self.context.native.context)
 
 
 @cython.no_gc_clear
