@@ -534,7 +534,8 @@ class DriverDevice(ABC):
 
     def hand_over(self, thing: object, native: Any) -> None:
         """Let what a queue of this device, given as `create_queue` returned it, gets from now on come after what the
-        package that owns `thing` has submitted for it. Only for what `adopt_memory` took. Does not block.
+        package that owns `thing` has submitted for it. Only for what `adopt_memory` took. Does not block. Raises
+        `InvalidArgumentError` when that package refuses.
         """
         return
 

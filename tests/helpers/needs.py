@@ -22,6 +22,7 @@ def host_memory():
 
 NEEDS = {
     "OpenCL": lambda info: info.backend == "opencl",
+    "CUDA": lambda info: info.backend == "cuda",
     "Level Zero": lambda info: info.backend == "level_zero",
     "SYCL": lambda info: info.backend == "sycl",
     # pyopencl makes the queues of OpenCL, and the tests cannot make that fail

@@ -241,7 +241,8 @@ class CudaDevice(DriverDevice):
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
-        described = described_memory(thing)
+        with self.handle:
+            described = described_memory(thing)
         if described is None:
             return None
         address, shape, dtype = described
@@ -262,10 +263,16 @@ class CudaDevice(DriverDevice):
 
     def hand_over(self, thing: Any, native: int) -> None:
         """As `DriverDevice.hand_over`: by DLPack's handshake, or the stream that ``__cuda_array_interface__`` names."""
-        if hasattr(type(thing), "__dlpack__"):
-            thing.__dlpack__(stream=native)  # the capsule is dropped; the wait stays
-            return
-        stream = getattr(thing, INTERFACE).get("stream")
+        with self.handle:
+            if hasattr(type(thing), "__dlpack__"):
+                try:
+                    thing.__dlpack__(stream=native)  # the capsule is dropped; the wait stays
+                except BufferError as error:
+                    raise errors.InvalidArgumentError(
+                        f"as_buffer: this {type(thing).__name__} is not for {self.info.name}: {error}"
+                    ) from None
+                return
+            stream = getattr(thing, INTERFACE).get("stream")
         if stream is not None:
             self.handle.order(native, stream)
 

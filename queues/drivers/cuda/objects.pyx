@@ -89,6 +89,15 @@ cdef class ContextHandle:
         """The driver's handle of the context."""
         return <uintptr_t> self.context.handle
 
+    def __enter__(self) -> None:
+        """Make the context current in this thread until `__exit__`: other packages take the thread's current device for
+        the one that is meant when they hand over memory or streams.
+        """
+        check(enter(self.context), "making the context current")
+
+    def __exit__(self, *raised: object) -> None:
+        leave()
+
     @property
     def streams(self) -> int:
         """How many streams forebay has on the GPU, of all Devices."""

@@ -6,6 +6,7 @@ ones need a GPU.
 
 import ctypes
 import gc
+import os
 import weakref
 from unittest import mock
 
@@ -15,6 +16,7 @@ import pytest
 import forebay as fb
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
+from tests.helpers import foreign_packages
 from tests.ordering import program
 
 from . import standing_in
@@ -28,7 +30,8 @@ ON_CUDA = 2  # DLPack's kDLCUDA
 
 @pytest.fixture(scope="module")
 def device():
-    patches = standing_in.begin()
+    patches = [*standing_in.begin(), mock.patch.dict(os.environ, FOREBAY_STANDIN_DEVICES="2")]
+    patches[-1].start()
     with mock.patch.dict(DRIVERS, cuda=Cuda()), fb.Device("cuda", private=True) as device:
         yield device
     for patch in patches:
@@ -98,6 +101,11 @@ def test_a_queue_comes_after_the_stream_that_an_array_names(device, advance):
         assert not queue.query()
     queue.finish()
     device.finish()
+
+
+def test_the_gpus_context_is_current_while_another_package_hands_over(device):
+    with fb.Device("cuda:gpu:1", private=True) as other:
+        foreign_packages.take_over((device, other))
 
 
 def test_an_array_that_names_no_stream_waits_for_none(device, advance):
