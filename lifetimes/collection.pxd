@@ -8,7 +8,7 @@ from forebay.core.marker cimport Marker
 from forebay.core.state cimport DeviceState, QueueState
 
 
-cdef object take_spare(DeviceState* device, object size)  # memory that is done but must not be released now, or None
+cdef object take_spare(DeviceState* device, size_t nbytes)  # memory that is done but must not be released now, or None
 cdef void collect_queue(QueueState* queue)
 cdef void collect_reached(DeviceState* device, Marker* marker)
 cdef void collect_device(DeviceState* device)

@@ -76,13 +76,11 @@ cdef void drop(DeviceState* device, vector[Retired*]& done):
         release_idle_queues(device, SPARE_QUEUES)
 
 
-cdef object take_spare(DeviceState* device, object size):
+cdef object take_spare(DeviceState* device, size_t nbytes):
     cdef multimap[size_t, PyObject*].iterator found
     cdef PyObject* memory = NULL
-    cdef size_t nbytes
     if device.spare.empty():
         return None
-    nbytes = size
     device.registry_lock.lock()
     found = device.spare.lower_bound(nbytes)
     if found != device.spare.end() and dereference(found).first <= nbytes + nbytes // 8:

@@ -40,7 +40,7 @@ from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
+from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
 from forebay.races.checker cimport begin_check, end_check, finished_device, made
 from forebay.races.lines cimport line_of_program
@@ -672,7 +672,9 @@ cdef class Device:
     def _allocate(self, nbytes: int, usm_type: str) -> OwnedMemory:
         """Return memory that goes back to the driver when nothing can reach it any more."""
         collect_device(self.state)
-        memory = take_spare(self.state, nbytes) if usm_type == "device" else None
+        memory = None
+        if usm_type == "device" and nbytes < NO_MORE_THAN:
+            memory = take_spare(self.state, nbytes)
         if memory is None:
             try:
                 memory = self._ask_driver(nbytes, usm_type)

@@ -27,13 +27,14 @@ from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guar
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
+from forebay.queues.memory.pool cimport NO_MORE_THAN
 from forebay.races.checker cimport come_after_past, is_checked, past_of_uses
 from forebay.races.engine cimport Past
 from forebay.sync.ordering cimport wait_for_point
 
 import numpy as np
 
-from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, ScratchOverflowError
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ScratchOverflowError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.kernels.scratch_size import Argument
 from forebay.queues.launch.arrays import launch_with_arrays
@@ -242,8 +243,8 @@ cdef list sizes_of(Kernel kernel, tuple declared, dict known):
     cdef list sizes = []
     for index, size in declared:
         wanted = size.evaluate(known)
-        if wanted < 0:
-            raise InvalidArgumentError(
+        if not 0 <= wanted < NO_MORE_THAN:
+            raise (InvalidArgumentError if wanted < 0 else OutOfMemoryError)(
                 f"kernel {kernel.name!r}: scratch {kernel.parameters[index].name!r} of {wanted} bytes, from {size!r}")
         sizes.append(max(wanted, 1))
     return sizes

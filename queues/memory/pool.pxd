@@ -6,6 +6,15 @@ from forebay.core.state cimport DeviceState, QueueState
 from forebay.queues.memory.slabs cimport Block, Heap
 
 
+cdef extern from *:
+    """
+    static const size_t forebay_no_more_than = (size_t) 1 << 62;
+    """
+    # Bytes; no device has so many. Compare a size with it before it becomes C's: more than C holds is as any other size
+    # that is too large, and a little may be added to what is less.
+    const size_t NO_MORE_THAN "forebay_no_more_than"
+
+
 cdef class MemoryPool:
     cdef DeviceState* state  # retained
     cdef Heap* heap  # owned

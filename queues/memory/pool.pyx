@@ -59,7 +59,6 @@ cdef enum:
     MANY_KINDS = 256
 
 cdef uint64_t MOST = <uint64_t> -1
-cdef size_t NO_MORE_THAN = <size_t> 1 << 62  # bytes; no device has so many
 
 
 cdef void give_to_driver(OwnedMemory memory, vector[Point]& points):

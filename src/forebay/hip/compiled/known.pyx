@@ -138,18 +138,27 @@ def enter(known: Known) -> None:
     put(known.base, known)
 
 
-def take(uint64_t address) -> Any:
+cdef uint64_t place_of(object address) except? 0:
+    """Return an address as C's; for a number that is none 0, where no allocation is."""
+    try:
+        return address
+    except OverflowError:
+        return 0
+
+
+def take(address: int) -> Any:
     """Take the allocation that begins at this address out; None when none does."""
-    cdef Known known = known_at(at_base(by_base, address))
+    cdef uint64_t base = place_of(address)
+    cdef Known known = known_at(at_base(by_base, base))
     if known is not None:
-        remove(by_base, at_base(by_base, address))
+        remove(by_base, at_base(by_base, base))
         Py_DECREF(known)
     return known
 
 
-def peek(uint64_t address) -> Any:
+def peek(address: int) -> Any:
     """Return the allocation that begins at this address."""
-    return known_at(at_base(by_base, address))
+    return known_at(at_base(by_base, place_of(address)))
 
 
 cdef Known known_with(uint64_t address):
@@ -157,15 +166,16 @@ cdef Known known_with(uint64_t address):
     return None if known is None or address - known.base >= max(known.nbytes, <size_t> 1) else known
 
 
-def find(uint64_t address) -> Any:
+def find(address: int) -> Any:
     """Return the allocation that an address is in, and how far in; None for memory that is not from here."""
-    cdef Known known = known_with(address)
-    return None if known is None else (known, address - known.base)
+    cdef uint64_t place = place_of(address)
+    cdef Known known = known_with(place)
+    return None if known is None else (known, place - known.base)
 
 
-def overlaps(uint64_t address, size_t nbytes) -> bool:
+def overlaps(address: int, nbytes: int) -> bool:
     """Return whether any allocation has bytes in this range."""
-    cdef Known known = known_below(address + nbytes - 1) if nbytes else None
+    cdef Known known = known_below(place_of(address + nbytes - 1)) if nbytes else None
     return known is not None and known.base + known.nbytes > address
 
 

@@ -1,0 +1,79 @@
+"""Sizes and addresses that no device has: the same error for each, whatever the device is busy with."""
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from forebay import hip
+
+SIZES = [2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
+
+
+def with_scratch(device, queue, nbytes):
+    kernel = device.program("kernel void use(ulong n, global uchar *stack) { if (n == 0) stack[0] = 1; }")["use"]
+    kernel.scratch("stack", fb.Argument("n") * (nbytes // 2**32))
+    queue.launch(kernel, 1, 1, 2**32)
+
+
+def in_a_graph_with_scratch(device, queue, nbytes):
+    with queue.capture() as graph:
+        with_scratch(device, queue, nbytes)
+    graph.launch(queue)
+
+
+def in_a_capture(device, queue, nbytes):
+    with queue.capture():
+        queue.alloc(nbytes, "u1")
+
+
+ALLOCATIONS = {
+    "empty": lambda device, queue, nbytes: device.empty(nbytes, "u1"),
+    "empty of rows": lambda device, queue, nbytes: device.empty((nbytes, 3), "f8"),
+    "zeros": lambda device, queue, nbytes: device.zeros(nbytes, "u1"),
+    "alloc": lambda device, queue, nbytes: queue.alloc(nbytes, "u1"),
+    "host_empty": lambda device, queue, nbytes: fb.host_empty(nbytes, "u1", device),
+    "add_alloc": lambda device, queue, nbytes: device.graph().add_alloc(nbytes, "u1"),
+    "alloc in a capture": in_a_capture,
+    "scratch": with_scratch,
+    "scratch of a graph": in_a_graph_with_scratch,
+}
+
+
+@pytest.fixture(params=[False, True], ids=["", "debug"])
+def own(device, request):
+    with fb.Device(device.name, private=True, debug=request.param) as own:
+        yield own
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("allocate", ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_memory_runs_out(own, allocate, gated):
+    queue, gate = own.queue(blocking=False), own.queue(blocking=False)._gate()
+    if not gated:
+        gate.open()
+    with gate:
+        own.empty(1000).close()  # where nothing may be released now, it is to be handed out again
+        own.empty(10)
+        for nbytes in SIZES:
+            with pytest.raises(fb.OutOfMemoryError, match=r"\d{19} "):
+                allocate(own, queue, nbytes)
+    own.finish()
+
+
+@pytest.mark.parametrize("address", [-(2**70), -1, 2**64, 2**70])
+def test_addresses_of_hip_that_no_machine_has_are_invalid_values(address):
+    _, pointer = hip.hipMalloc(64)
+    host, kind = np.zeros(64, "u1"), hip.hipMemcpyKind.hipMemcpyDefault
+    answers = [
+        hip.hipFree(address),
+        hip.hipFreeAsync(address, 0),
+        hip.hipHostFree(address),
+        hip.hipMemcpy(address, host, 64, kind),
+        hip.hipMemcpy(pointer, address, 64, kind),
+        hip.hipMemcpyAsync(address, pointer, 64, kind, None),
+        hip.hipMemset(address, 0, 4),
+        hip.hipMemPtrGetInfo(address),
+        hip.hipPointerGetAttributes(hip.hipPointerAttribute_t(), address),
+    ]
+    hip.hipFree(pointer)
+    assert {answer[0] for answer in answers} == {hip.hipError_t.hipErrorInvalidValue}
