@@ -40,7 +40,9 @@ def kernels(device):
 
 @pytest.fixture
 def out(device):
-    return device.zeros(64, "i4")
+    out = device.zeros(64, "i4")
+    device.finish()
+    return out
 
 
 def total(queue, kernels, out, value, n):
@@ -86,7 +88,7 @@ def test_equal_bytes_are_not_uploaded_again(device, queue, kernels, out):
 @pytest.mark.executes
 def test_marks_in_turn(device, make_queue, kernels):
     """Bytes that cannot change are known by their mark, on each queue those that it had last; others are compared."""
-    queues, out = [make_queue(blocking=False) for _ in range(2)], device.zeros(1, "i4")
+    queues, out = [make_queue(blocking=False) for _ in range(2)], device.empty(1, "i4")
     ones, twos = (np.full(4, value, "i4").tobytes() for value in (1, 2))
     array = np.full(4, 3, "i4")
     marks = {1: fb.by_value(ones), 2: fb.by_value(twos), 3: fb.by_value(array), 4: fb.by_value(bytearray(ones))}

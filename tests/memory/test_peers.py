@@ -36,7 +36,7 @@ def linked(pair):
 
 def test_it_is_refused_unless_it_is_enabled(pair):
     one, other = pair
-    kernel, x = one.program(SOURCE)["add"], other.zeros(N, "i4")
+    kernel, x = one.program(SOURCE)["add"], other.empty(N, "i4")
     refused = pytest.raises(fb.InvalidArgumentError, match="this Buffer belongs to")
     with refused:
         one.null_queue.launch(kernel, N // 256, 256, x, 1)
@@ -164,7 +164,7 @@ def test_later_work_of_the_other_device_comes_after_a_copy(linked):
     with queue._gate():
         queue.copy(y, x)
         later.fill(x, 7)
-        free.fill(other.zeros(4, "i4"), 1)
+        free.fill(other.empty(4, "i4"), 1)
         free.finish()
         assert not later.query()
     later.finish()
@@ -179,7 +179,7 @@ def test_copies_through_the_host(pair, monkeypatch, nbytes, really):
     source = np.arange(nbytes // 4, dtype="i4")
     for first, second in ((one, other), (other, one)):
         x, queue = first.array(source), second.queue(blocking=False)
-        y = second.zeros(nbytes // 4, "i4")
+        y = second.empty(nbytes // 4, "i4")
         queue.copy(y, x)
         queue.finish()
         assert np.array_equal(y.get(), source) or not really

@@ -94,7 +94,7 @@ def test_two_integers_are_compared_and_nothing_is_gathered(device, kernels, buff
 
 def test_only_changed_arguments_are_set(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
-    other = device.zeros(64, "u4")
+    other = device.empty(64, "u4")
     launch(queue, kernels, buffer, 1)
     first = len(calls)
     launch(queue, kernels, buffer, 2)

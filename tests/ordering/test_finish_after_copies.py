@@ -12,7 +12,7 @@ SIZE = 64
 
 @pytest.fixture
 def buffer(device):
-    return device.zeros(SIZE, "u4")
+    return device.empty(SIZE, "u4")
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def host(device):
 @pytest.fixture
 def ends(device, buffer, host):
     """``ends(direction)``: the two ends of a copy."""
-    other = device.zeros(SIZE, "u4")
+    other = device.empty(SIZE, "u4")
     return {"up": (buffer, host), "down": (host, buffer), "across": (buffer, other)}.__getitem__
 
 

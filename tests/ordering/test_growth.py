@@ -129,7 +129,7 @@ def test_uses_that_are_done_are_forgotten(device, kernels, buffer, hold, way, bu
 
 
 def test_uses_of_many_queues_at_once_are_forgotten_when_they_are_done(device, made, kernels, buffer, hold):
-    holder, other = made.pop(), device.zeros(64, "u4")
+    holder, other = made.pop(), device.empty(64, "u4")
     gate = hold(holder)
     queues = behind(made, holder, other, kernels, 100)
     for queue in queues:
@@ -145,7 +145,7 @@ def test_uses_of_many_queues_at_once_are_forgotten_when_they_are_done(device, ma
 
 
 def test_arguments_that_were_replaced_are_not_held(device, kernels, buffer):
-    queue, others = device.queue(blocking=False), [device.zeros(64, "u4") for _ in range(100)]
+    queue, others = device.queue(blocking=False), [device.empty(64, "u4") for _ in range(100)]
     for other in others:
         queue.launch(kernels["advance"], 4, 16, buffer, 1)
         queue.launch(kernels["advance"], 4, 16, other, 1)

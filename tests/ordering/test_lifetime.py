@@ -203,7 +203,7 @@ def test_a_waiter_keeps_the_marker_that_its_event_no_longer_has(device, kernels,
     queue.record(event)
     del event
     assert len(calls.events_alive()) >= 2  # the gate and the marker, which nobody has given to the driver yet
-    buffer = device.array(np.zeros(64, "u4"))
+    buffer = device.empty(64, "u4")
     launch(other, kernels, buffer)
     assert not other.query()
     gate.open()
@@ -261,7 +261,7 @@ def test_queues_that_waited_for_each_other_do_not_keep_each_other(device, kernel
     for _ in range(3):
         a.wait(b)
         b.wait(a)
-        launch(a, kernels, device.zeros(64, "u4"))
+        launch(a, kernels, device.empty(64, "u4"))
     references = [weakref.ref(a), weakref.ref(b)]
     handles = {calls.handle_of(a), calls.handle_of(b)}
     del a, b

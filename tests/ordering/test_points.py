@@ -59,7 +59,7 @@ def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, ker
 
 def test_a_size_waits_for_the_last_of_several_writes_of_a_queue(device, kernels, calls, queues):
     writer, other, _ = queues
-    counts, out = device.zeros(64, "u4"), device.zeros(64, "u4")
+    counts, out = device.empty(64, "u4"), device.empty(64, "u4")
     kernel = device.program(
         "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
     )["use"]

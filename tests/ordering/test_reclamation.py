@@ -238,7 +238,7 @@ def test_queues_that_the_null_queue_never_asks_about_do_not_pile_up(device, call
 
 def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
     kernel = device.program("kernel void first(global uint* out, constant uint* many) { out[0] = many[0]; }")["first"]
-    out, many = device.zeros(1, "u4"), np.zeros(16 << 10, "u4")
+    out, many = device.empty(1, "u4"), np.zeros(16 << 10, "u4")
     queue.launch(kernel, 1, 1, out, fb.by_value(many))
     device.finish()
     tracemalloc.start()

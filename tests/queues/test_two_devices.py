@@ -110,7 +110,7 @@ def test_times_of_two_devices_are_not_compared(device, another, make_queue):
 
 
 def test_a_copy_to_another_device_is_submitted_there(device, another, queue, refuses_both):
-    here, there = device.zeros(3), another.zeros(3)
+    here, there = device.empty(3), another.empty(3)
     refuses_both(lambda: queue.copy(there, here), "another device", another.name)
 
 
@@ -189,7 +189,7 @@ def test_a_wait_for_another_device_is_submitted_once(device, another, queue, pro
 
 def test_waits_between_two_devices_in_both_directions(device, another, make_queue, program, fill_there):
     mine, theirs = [make_queue(blocking=False) for _ in range(3)], [another.queue(blocking=False) for _ in range(3)]
-    here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
+    here, there = device.empty(10, "i4"), another.empty(10, "i4")
     for round in range(20):
         for one, other in zip(mine, theirs, strict=True):
             one.launch(program["fill"], 1, 10, here, round)
