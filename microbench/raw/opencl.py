@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import warnings
 from typing import Any
 
 import pyopencl as cl
@@ -26,10 +25,9 @@ class Driver:
         self.device = device
         self.driver: Any = device.driver
         self._library = ctypes.CDLL(cl._cl.__file__)  # the loader that pyopencl, and so forebay, uses
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
-            no_cache: Any = False  # pyopencl takes False, and its stubs do not
-            self.program: Any = cl.Program(self.driver.context, kernels.opencl()).build(cache_dir=no_cache)
+        inner = cl._cl._Program(self.driver.context, kernels.opencl())
+        inner._build(b"", None)  # without pyopencl's warning of what the compiler says
+        self.program: Any = cl.Program(inner)
 
     def function(self, name: str) -> int:
         """The address of a function."""

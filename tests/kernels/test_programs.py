@@ -1,4 +1,6 @@
 import gc
+import secrets
+import warnings
 
 import pytest
 
@@ -178,3 +180,14 @@ def test_spirv_on_a_device_that_takes_none_is_refused(device, refuses):
 def test_a_program_is_made_by_a_device_only():
     with refused(fb.ArgumentTypeError, TypeError, "Device.program"):
         fb.Program()
+
+
+def test_a_build_leaves_the_filters_of_warnings_alone(device):
+    """What Python has shown once it does not show again, and nothing is shown of what a compiler says."""
+    source = f"kernel void one(global int *a) {{ int unused; a[0] = {secrets.randbits(30)}; }}"
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for _ in range(3):  # once for the compiler, and once for the cache
+            warnings.warn("mine", stacklevel=1)
+            device.program(source)
+    assert [str(each.message) for each in shown] == ["mine"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
 import struct
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -277,12 +276,15 @@ class Builder:
 
     def _log_of(self, program: cl.Program) -> str:
         """What the compiler said about a program that it built."""
+        return readable(self._said(program), self._source)
+
+    def _said(self, program: cl.Program) -> str:
+        """The driver's log."""
+        built: Any = program  # pyopencl's method has no types
         try:
-            built: Any = program  # pyopencl's method has no types
-            log = built.get_build_info(self._native, cl.program_build_info.LOG)
+            return str(built.get_build_info(self._native, cl.program_build_info.LOG))
         except cl.Error:
             return ""
-        return readable(str(log), self._source)
 
     def _declared_in_source(self) -> Declared:
         if isinstance(self._source, str):
@@ -344,14 +346,14 @@ class Builder:
 
         NVIDIA's compiler (driver 580) refuses a kernel without parameters when it is asked to report them.
         """
-        try:
+        with contextlib.suppress(cl.Error):
             return self._build(self._program(source), REPORT_PARAMETERS), True
-        except (cl.RuntimeError, cl.LogicError):
-            pass
+        program = None
         try:
-            return self._build(self._program(source)), False
-        except (cl.RuntimeError, cl.LogicError) as error:
-            log = compiler_log(str(error))
+            program = self._program(source)
+            return self._build(program), False
+        except cl.Error as error:
+            log = (self._said(program) if program else "").strip("\0 \n") or str(error)
             log = readable(log, source) or log
             raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
 
@@ -362,14 +364,12 @@ class Builder:
         return cl.Program(cl._cl._Program(self._context, source))
 
     def _build(self, program: cl.Program, *options: str) -> cl.Program:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # users need no warning for a log without errors
-            no_cache: Any = False  # pyopencl's stubs do not allow False
-            with turn(self._info.platform, self._source):
-                built: cl.Program = program.build(
-                    [*options, *self._options], devices=[self._native], cache_dir=no_cache
-                )
-            return built
+        # Not by its `build`, which warns of whatever a compiler says: only filters of the whole process keep that back.
+        inner: Any = program
+        words, _ = inner._process_build_options(self._context, [*options, *self._options])
+        with turn(self._info.platform, self._source):
+            inner._get_prg()._build(words, [self._native])
+        return program
 
     def _declared_elsewhere(self, program: cl.Program) -> Declared:
         """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
@@ -383,7 +383,7 @@ class Builder:
         macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
         try:
             reporting = self._build(self._program(f"{macros}{self._source!s}"), REPORT_PARAMETERS)
-        except (cl.RuntimeError, cl.LogicError):
+        except cl.Error:
             raise errors.NotSupportedError(
                 f"the driver of {self._info.name} does not report the parameters of this program's kernels"
                 + (f", some of which have none: give {', '.join(map(repr, without))} one" if without else "")
@@ -434,9 +434,3 @@ def names_in(program: cl.Program) -> list[str]:
         return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
     except cl.Error:  # Intel's CPU runtime fails for a program without kernels
         return []
-
-
-def compiler_log(message: str) -> str:
-    """The driver's own log. pyopencl's message wraps it in the call, the device and the options."""
-    log = re.sub(r"(?s)^.*?\nBuild on <[^\n]*>:\n", "", message)
-    return re.sub(r"(?s)\n\(options: .*$", "", log).strip("\0 \n")
