@@ -7,21 +7,25 @@ Whatever goes wrong with the cache, a program still gets its kernels, only later
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import logging
 import os
 import random
 import re
+import stat
 import struct
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from forebay.core.errors import InvalidArgumentError
 
-__all__ = ["BinaryCache", "CacheInfo", "folder_named", "key_of", "reads_files"]
+__all__ = [
+    "BinaryCache", "CacheInfo", "folder_named", "key_of", "open_file", "put_in_place", "reads_files", "without_waiting",
+]  # fmt: skip
 
 log: logging.Logger = logging.getLogger(__name__)
 LIMIT = 256 << 20
@@ -113,12 +117,12 @@ class BinaryCache:
         if path is None:
             return None
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 header = file.read(HEADER.size)
                 value = file.read()
                 used = os.fstat(file.fileno()).st_mtime
-        except OSError:
-            log.debug("not there: %s", path)
+        except OSError as error:
+            log.debug("not there: %s (%s)", path, error)
             return None
         if header != _header(key, value):
             log.debug("damaged: %s", path)
@@ -142,7 +146,7 @@ class BinaryCache:
         path = self._path(key)
         if path is None or HEADER.size + len(value) > self._limit:
             return
-        with contextlib.suppress(OSError):
+        try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The file gets its name only when it is complete, so that readers see the old file or the new one.
             number, part = tempfile.mkstemp(prefix=PART, dir=path.parent)
@@ -150,13 +154,15 @@ class BinaryCache:
                 with open(number, "wb") as file:
                     file.write(_header(key, value))
                     file.write(value)
-                os.replace(part, path)
+                put_in_place(part, path)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(part)
                 raise
             if _chance.random() * self._limit < PART_OF_LIMIT * (len(value) + BLOCK):
                 self._trim(path)
+        except OSError as error:
+            log.debug("not kept: %s (%s)", path, error)
 
     def info(self) -> CacheInfo:
         """Return the contents of the cache, from all processes."""
@@ -174,7 +180,7 @@ class BinaryCache:
         return self._folder and self._folder / key
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the cache's own files, including those being written."""
+        """Yield the cache's own files, including those being written, and whatever else has their names but folders."""
         try:
             paths = list(self._folder.iterdir()) if self._folder else []
         except OSError:
@@ -182,7 +188,9 @@ class BinaryCache:
         for path in paths:
             if KEY.fullmatch(path.name) or path.name.startswith(PART):
                 with contextlib.suppress(OSError):  # another process may have removed it
-                    yield path, path.stat()
+                    status = path.lstat()
+                    if not stat.S_ISDIR(status.st_mode):
+                        yield path, status
 
     def _trim(self, newest: Path) -> None:
         kept = 0
@@ -215,6 +223,39 @@ def folder_named(name: str, chosen: os.PathLike[str] | str | None = None) -> Pat
                 return None
         chosen = Path(root, name)
     return Path(chosen).absolute()
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file, as an `opener` of `open`; what would wait for another process, as a pipe, at once or not at all."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file of a cache to read it. Raises OSError for anything else that has its name."""
+    file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "this is no file", str(path))
+    return file
+
+
+def put_in_place(part: os.PathLike[str] | str, path: Path) -> None:
+    """Give a file that is complete its name in a cache, whatever has that name now.
+
+    An empty folder is replaced, too. One that is not empty is not the cache's: it stays, and is told of. Raises
+    OSError.
+    """
+    try:
+        os.replace(part, path)
+    except OSError:
+        if not path.is_dir():
+            raise
+        try:
+            os.rmdir(path)
+        except OSError:
+            log.warning("%s is a folder where forebay keeps a file: until it is removed, that is made each time", path)
+            raise
+        os.replace(part, path)
 
 
 def _header(key: str, value: bytes) -> bytes:

@@ -5,6 +5,8 @@ import shutil
 import stat
 import subprocess
 import threading
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -13,6 +15,7 @@ from forebay.hiprtc import compiler, prelude
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
+from tests.helpers.no_files import NO_FILES, folder_of_others
 from tests.helpers.processes import command
 
 clang, reason = find_clang()
@@ -255,6 +258,29 @@ def test_a_broken_file_is_made_anew(folder, kind, content):
     assert abs(path.stat().st_size - len(whole)) < 1000
 
 
+@pytest.mark.parametrize("kind", ["programs", pytest.param("headers", marks=pytest.mark.long)])
+@pytest.mark.parametrize("place", NO_FILES)
+def test_what_is_no_file_is_replaced_or_done_without(folder, kind, place):
+    first = compiled()
+    (path,) = files(folder, kind)
+    for each in [path, *files(folder, "programs")]:
+        each.unlink(missing_ok=True)
+    place(path)
+    assert compiled() == first
+    assert path in files(folder, kind) or place is folder_of_others
+
+
+@pytest.mark.long
+def test_a_broken_header_that_cannot_be_removed_is_done_without(folder, monkeypatch):
+    first = compiled()
+    (path,) = files(folder, "headers")
+    path.write_bytes(path.read_bytes()[:100_000])
+    for other in files(folder, "programs"):
+        other.unlink()
+    monkeypatch.setattr(Path, "unlink", mock.Mock(side_effect=PermissionError))
+    assert compiled() == first
+
+
 @pytest.mark.long
 def test_headers_of_other_flags_are_apart_and_the_oldest_go(folder, monkeypatch):
     monkeypatch.setattr(prelude, "KEPT", 2)
@@ -352,7 +378,9 @@ def test_a_clang_that_dies_is_a_compile_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_nothing_is_left_in_the_temporary_folder(tmp_path):
+@pytest.mark.parametrize("no_cache", [None, 1])
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, no_cache):
+    """Nor is Python left to remove it, of which it would warn."""
     code = (
         "import os, tempfile\n"
         "from forebay.hiprtc.clang import find_clang\nfrom forebay.hiprtc.compiler import compile_hip\n"
@@ -362,7 +390,9 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path):
         "    except Exception as error: print(error)\n"
     )
     (tmp_path / "tmp").mkdir()
-    arguments, env = command("-c", code, FOREBAY_CACHE=tmp_path / "c", TMPDIR=tmp_path / "tmp")
+    environment = {"FOREBAY_CACHE": tmp_path / "c", "FOREBAY_NO_CACHE": no_cache, "TMPDIR": tmp_path / "tmp"}
+    arguments, env = command("-W", "error", "-c", code, **environment)
     done = subprocess.run(arguments, env=env, capture_output=True, text=True, check=True)
     assert "nonsense" in done.stdout
+    assert done.stderr == ""
     assert list((tmp_path / "tmp").iterdir()) == []

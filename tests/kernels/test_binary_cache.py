@@ -11,6 +11,7 @@ import pytest
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.queues.kernels.cache import HEADER, BinaryCache, key_of, reads_files
+from tests.helpers.no_files import NO_FILES, folder_of_others
 from tests.helpers.processes import ROOT
 
 pytestmark = pytest.mark.needs("no chosen device")
@@ -150,12 +151,26 @@ def test_a_file_under_another_name_is_not_taken_for_it(cache, folder):
     assert cache.get(key_of("b")) is None
 
 
-def test_a_folder_in_place_of_a_file_does_no_harm(cache, folder):
-    (folder / KEY).mkdir(parents=True)
+@pytest.mark.parametrize("place", NO_FILES)
+def test_what_is_no_file_is_replaced(cache, folder, place, caplog):
+    folder.mkdir()
+    place(folder / KEY)
     assert cache.get(KEY) is None
     cache.put(KEY, b"x")
+    stays = place is folder_of_others
+    assert cache.get(KEY) == (None if stays else b"x")
+    assert cache.info()[1:3] == (0, 0) if stays else (1, HEADER.size + 1)
+    assert [record.levelname for record in caplog.records if str(folder / KEY) in record.message] == ["WARNING"] * stays
     cache.clear()
-    assert [path.name for path in folder.iterdir()] == [KEY]
+    assert [path.name for path in folder.iterdir()] == [KEY] * stays
+
+
+@pytest.mark.parametrize("place", NO_FILES)
+def test_what_is_no_file_goes_with_the_rest(cache, folder, place):
+    folder.mkdir()
+    place(folder / KEY)
+    cache.clear()
+    assert [path.name for path in folder.iterdir()] == [KEY] * (place.__name__.startswith("folder"))
 
 
 # Size

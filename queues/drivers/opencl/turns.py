@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from forebay.queues.kernels.cache import without_waiting
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -50,6 +52,6 @@ def open_slot(source: str | bytes) -> IO[bytes] | None:
     folder = Path(os.environ.get("POCL_CACHE_DIR") or os.path.join(home, "pocl", "kcache"))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return open(folder / f"forebay-{zlib.crc32(data) % SLOTS}.lock", "ab")
+        return open(folder / f"forebay-{zlib.crc32(data) % SLOTS}.lock", "ab", opener=without_waiting)
     except OSError:
         return None

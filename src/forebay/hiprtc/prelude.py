@@ -6,6 +6,7 @@ language has its own file of about 14 MB; the few that were used last are kept.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -14,10 +15,11 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from forebay.hiprtc.clang import FIXED, INCLUDE, Clang
-from forebay.queues.kernels.cache import HOUR, PART, folder_named, key_of
+from forebay.queues.kernels.cache import HOUR, PART, folder_named, key_of, open_file, put_in_place
 
 __all__ = ["HEADER", "content_key", "forget", "kept", "precompiled"]
 
@@ -26,7 +28,8 @@ SUFFIX = ".pch"
 KEPT = 6
 
 _lock = threading.Lock()
-_temporary: list[tempfile.TemporaryDirectory[str]] = []
+_temporary: list[Path] = []
+_broken: set[Path] = set()  # what cannot be removed
 
 
 def content_key() -> str:
@@ -56,9 +59,12 @@ def precompiled(clang: Clang, flags: tuple[str, ...]) -> Path | None:
     with _lock:
         for folder in _folders():
             path = folder / name
-            with contextlib.suppress(OSError):
-                if path.stat().st_size:
-                    os.utime(path)
+            if path in _broken:
+                continue
+            with contextlib.suppress(OSError), open_file(path) as file:
+                if os.fstat(file.fileno()).st_size:
+                    with contextlib.suppress(OSError):
+                        os.utime(path)
                     return path
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,18 +81,29 @@ def kept() -> list[Path]:
 
 
 def forget(path: Path) -> None:
-    """Remove a precompiled header."""
-    with contextlib.suppress(OSError):
-        path.unlink()
+    """Remove a precompiled header, or have nobody in this process get it any more."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        _broken.add(path)
 
 
-def _folders() -> list[Path]:
-    """The cache's, and one that this process removes, for when there is no cache or it cannot be written."""
+def _folders() -> Iterator[Path]:
+    """Yield the cache's, and one that this process removes, for when there is no cache or it cannot be written."""
     cached = folder_named("headers")
+    if cached is not None:
+        yield cached
     if not _temporary:
         with contextlib.suppress(OSError):
-            _temporary.append(tempfile.TemporaryDirectory(prefix="forebay-"))
-    return [*([cached] if cached else []), *(Path(each.name) for each in _temporary)]
+            _temporary.append(Path(tempfile.mkdtemp(prefix="forebay-")))
+            atexit.register(_remove, _temporary[0], os.getpid())
+    yield from _temporary
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Remove the folder of this process; not in one that was forked from it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make(clang: Clang, flags: tuple[str, ...], path: Path) -> None:
@@ -105,7 +122,7 @@ def _make(clang: Clang, flags: tuple[str, ...], path: Path) -> None:
             str(INCLUDE / HEADER),
         )
         subprocess.run(made, capture_output=True, check=True, stdin=subprocess.DEVNULL)
-        os.replace(part, path)
+        put_in_place(part, path)
 
 
 def _trim(folder: Path) -> None:
