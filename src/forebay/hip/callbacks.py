@@ -85,7 +85,7 @@ def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tu
 
 
 @api()
-def hipStreamAddCallback(stream: Any, callback: Any, userData: Any = None, flags: int = 0) -> None:
+def hipStreamAddCallback(stream: Any, callback: Any, userData: object = None, flags: int = 0) -> None:
     """Call ``callback(stream, hipSuccess, userData)`` when the stream gets there; ``(hipError_t,)``. Does not block.
 
     Parameters
@@ -107,7 +107,7 @@ def hipStreamAddCallback(stream: Any, callback: Any, userData: Any = None, flags
 
 
 @api()
-def hipLaunchHostFunc(stream: Any, fn: Any, userData: Any = None) -> None:
+def hipLaunchHostFunc(stream: Any, fn: Any, userData: object = None) -> None:
     """Call ``fn(userData)`` when the stream gets there; ``(hipError_t,)``. Does not block. See `hipStreamAddCallback`.
 
     `fn` is a callable, a ctypes function pointer or the address of a C function; `userData` as there.

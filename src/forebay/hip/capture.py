@@ -49,7 +49,7 @@ def _mode(mode: Any) -> str:
 
 
 @api()
-def hipStreamBeginCapture(stream: Any, mode: Any = hipStreamCaptureMode.hipStreamCaptureModeGlobal) -> None:
+def hipStreamBeginCapture(stream: Any, mode: int = hipStreamCaptureMode.hipStreamCaptureModeGlobal) -> None:
     """Let what the stream is given become a graph, until `hipStreamEndCapture`; ``(hipError_t,)``.
 
     Parameters
@@ -107,7 +107,7 @@ def hipStreamGetCaptureInfo(stream: Any) -> tuple[hipStreamCaptureStatus, int]:
 
 @api(outputs=4)
 def hipStreamGetCaptureInfo_v2(
-    stream: Any, dependencies_out: list[Any] | None = None
+    stream: Any, dependencies_out: Any = None
 ) -> tuple[hipStreamCaptureStatus, int, ihipGraph | None, int]:
     """Return ``(hipError_t, hipStreamCaptureStatus, id, graph, count)``.
 
@@ -132,7 +132,7 @@ def hipStreamGetCaptureInfo_v2(
 
 
 @api(outputs=1)
-def hipThreadExchangeStreamCaptureMode(mode: Any = KEEP) -> hipStreamCaptureMode:
+def hipThreadExchangeStreamCaptureMode(mode: object = KEEP) -> hipStreamCaptureMode:
     """Set how careful this thread has to be while streams are captured; ``(hipError_t, mode)`` before.
 
     Parameters

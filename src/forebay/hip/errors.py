@@ -210,14 +210,17 @@ calls.connect(SUCCESS, (hipError_t.hipErrorNotReady,), _ordinary_failed)
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:
     """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
 
-    A failed call returns None for each output. A Python exception that stands for no code is raised.
+    A failed call returns None for each output. A Python exception that stands for no code is raised. The function gets
+    None for every null pointer, see `NullsAsNone`.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Result]:
+        definition = calls.NullsAsNone(function)
+
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Result:
             try:
-                result = function(*args, **kwargs)
+                result = definition(*args, **kwargs)
             except Exception as error:
                 return failed(error, outputs)
             note_returned(0)
@@ -280,7 +283,7 @@ def _code(code: Any) -> hipError_t | None:
         return None
 
 
-def hipGetErrorName(hip_error: Any) -> Result:
+def hipGetErrorName(hip_error: int) -> Result:
     """Return ``(hipSuccess, name)``, the name as a `CString`.
 
     `hip_error` is a `hipError_t` or its number, of which the name is hipErrorUnknown if there is no such code.
@@ -289,7 +292,7 @@ def hipGetErrorName(hip_error: Any) -> Result:
     return (hipError_t.hipSuccess, CString(b"hipErrorUnknown" if code is None else code.name.encode()))
 
 
-def hipGetErrorString(hipError: Any) -> Result:
+def hipGetErrorString(hipError: int) -> Result:
     """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with this call.
 
     `hipError` is a `hipError_t` or its number.
@@ -299,7 +302,7 @@ def hipGetErrorString(hipError: Any) -> Result:
     return (hipError_t.hipSuccess, CString(text.encode()))
 
 
-def hipDrvGetErrorName(hipError: Any) -> Result:
+def hipDrvGetErrorName(hipError: int) -> Result:
     """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is not an error code.
 
     `hipError` is a `hipError_t` or its number.
@@ -307,7 +310,7 @@ def hipDrvGetErrorName(hipError: Any) -> Result:
     return hipGetErrorName(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)
 
 
-def hipDrvGetErrorString(hipError: Any) -> Result:
+def hipDrvGetErrorString(hipError: int) -> Result:
     """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is not an error code.
 
     `hipError` is a `hipError_t` or its number.

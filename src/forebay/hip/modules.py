@@ -372,8 +372,8 @@ def _values(function: Function) -> list[Parameter]:
 
 def _words(of: Any, count: int) -> Any:
     """The addresses in one of HIP's arrays of ``void *``."""
-    if isinstance(of, ctypes.Array):
-        return [word or 0 for word in of]
+    if isinstance(of, (ctypes.Array, list)):
+        return [address_of(word)[0] for word in of]
     address, _ = address_of(of)
     if address == 0:
         raise HipError(hipError_t.hipErrorInvalidValue, "the arguments are at a null pointer")
@@ -412,8 +412,9 @@ def read_params(function: Function, params: Any) -> tuple[Any, ...]:
 
 def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
     """Return the values that ``extra`` stands for, other than as a tuple."""
-    if isinstance(extra, list):
-        return tuple(extra)
+    values = _values(function)
+    if isinstance(extra, list) and (len(extra) != 5 or not isinstance(extra[0], int) or len(values) == 5):
+        return tuple(extra)  # else these may be the five words
     words = _words(extra, 5)
     if (
         len(words) < 5
@@ -423,7 +424,7 @@ def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
         raise HipError(hipError_t.hipErrorInvalidValue, "extra is neither a tuple of values nor HIP's five words")
     size = ctypes.c_size_t.from_address(words[3]).value
     offset, found = 0, []
-    for parameter in _values(function):
+    for parameter in values:
         alignment = parameter.nbytes & -parameter.nbytes  # the largest power of two that divides it
         if parameter.code == "V" and parameter.dtype is None:
             alignment = min(alignment, 8)  # of a structure nobody tells

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.hip.compiled.handles import Address
+from forebay.hip.compiled.handles import Address, is_null
 from forebay.hip.compiled.known import Located
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def address_of(thing: Any) -> tuple[int, Any]:
 
 
 def handle_number(thing: Any, what: str) -> int:
-    """Return the number of a stream, an event, a module and so on; 0 for None.
+    """Return the number of a stream, an event, a module and so on; 0 for a null pointer, see `is_null`.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def handle_number(thing: Any, what: str) -> int:
     """
     if isinstance(thing, (Address, Number)):
         return thing.address
-    if thing is None:
+    if is_null(thing):
         return 0
     if isinstance(thing, (int, np.integer)):
         return int(thing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import re
 import threading
@@ -84,11 +85,18 @@ class hiprtcProgram:
 # -- arguments
 
 
+def _memory(thing: Any) -> memoryview:
+    """Return the memory of an object; TypeError for a pointer, which does not tell how much there is."""
+    if isinstance(thing, (ctypes.c_void_p, ctypes._Pointer)):
+        raise TypeError
+    return memoryview(thing)
+
+
 def _text(value: Any) -> str:
     """Return a C string as str."""
     if isinstance(value, str):
         return value
-    return bytes(memoryview(value)).split(b"\0")[0].decode(errors="replace")
+    return bytes(_memory(value)).split(b"\0")[0].decode(errors="replace")
 
 
 def _strings(count: int, values: Sequence[Any] | None) -> list[str]:
@@ -105,7 +113,7 @@ def _usable(prog: Any) -> bool:
 def write(target: Any, data: bytes) -> bool:
     """Write to host memory of at least that size; return whether that was possible."""
     try:
-        view = memoryview(target).cast("B")
+        view = _memory(target).cast("B")
     except (TypeError, BufferError, ValueError):
         return False
     if view.readonly or view.nbytes < len(data):
@@ -157,10 +165,10 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for a null pointer, ``HIPRTC_ERROR_INVALID_PROGRAM`` for
         anything but a program, or a destroyed one.
     """
-    if prog is None:
+    if not prog:
         return (INVALID_INPUT,)
     if not _usable(prog):
         return (INVALID_PROGRAM,)

@@ -92,7 +92,7 @@ def hiprtcLinkCreate(
 
 def hiprtcLinkAddData(
     hiprtc_link_state: Any,
-    input_type: Any,
+    input_type: int,
     image: Any,
     image_size: int,
     name: Any = None,
@@ -133,7 +133,7 @@ def hiprtcLinkAddData(
 
 def hiprtcLinkAddFile(
     hiprtc_link_state: Any,
-    input_type: Any,
+    input_type: int,
     file_path: Any,
     num_options: int = 0,
     options_ptr: Any = None,

@@ -137,7 +137,7 @@ ATTRIBUTES: dict[hipPointer_attribute, tuple[Any, Callable[[Allocation, hipPoint
 
 
 @api()
-def hipPointerGetAttribute(data: Any, attribute: Any, ptr: Any) -> None:
+def hipPointerGetAttribute(data: Any, attribute: int, ptr: Any) -> None:
     """Write one attribute of a pointer to `data`, as C does; ``(hipError_t,)``.
 
     `ptr` points anywhere into an allocation.
@@ -162,7 +162,7 @@ def hipPointerGetAttribute(data: Any, attribute: Any, ptr: Any) -> None:
 
 
 @api()
-def hipPointerSetAttribute(value: Any, attribute: Any, ptr: Any) -> None:
+def hipPointerSetAttribute(value: Any, attribute: int, ptr: Any) -> None:
     """Accept HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS, which makes no difference; ``(hipError_t,)``.
 
     `attribute` is a hipPointer_attribute, and `ptr` points anywhere into an allocation.

@@ -146,7 +146,7 @@ def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
 
 
 @api()
-def hipMemAdvise(dev_ptr: Any, count: int, advice: Any, device: int) -> None:
+def hipMemAdvise(dev_ptr: Any, count: int, advice: int, device: int) -> None:
     """Remember how managed memory is used, a hipMemoryAdvise; ``(hipError_t,)``. It counts for the whole allocation.
 
     `count` bytes from `dev_ptr` on, and `device` a number or hipCpuDeviceId.
@@ -158,7 +158,7 @@ def hipMemAdvise(dev_ptr: Any, count: int, advice: Any, device: int) -> None:
 
 
 @api()
-def hipMemAdvise_v2(dev_ptr: Any, count: int, advice: Any, location: Any) -> None:
+def hipMemAdvise_v2(dev_ptr: Any, count: int, advice: int, location: Any) -> None:
     """Do what `hipMemAdvise` does, for a hipMemLocation.
 
     `dev_ptr`, `count` and `advice` as there; `location` is that structure. Returns ``(hipError_t,)``.
@@ -183,7 +183,7 @@ def _words(hints: Hints, attribute: hipMemRangeAttribute, count: int) -> list[in
 
 
 @api()
-def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: Any, dev_ptr: Any, count: int) -> None:
+def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: int, dev_ptr: Any, count: int) -> None:
     """Write what was said of managed memory to `data`; ``(hipError_t,)``.
 
     It is of `count` bytes from `dev_ptr` on, in one allocation of `hipMallocManaged`. Does not block.

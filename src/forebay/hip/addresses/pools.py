@@ -91,12 +91,12 @@ def hipDeviceGetMemPool(device: int) -> ihipMemPoolHandle_t:
 
 
 @api(outputs=1)
-def _get(mem_pool: Any, attr: Any) -> int:
+def _get(mem_pool: Any, attr: int) -> int:
     return int(getattr(_pool_of(mem_pool), _attribute(attr)[0]))
 
 
 @api()
-def _get_into(mem_pool: Any, attr: Any, value: Any) -> None:
+def _get_into(mem_pool: Any, attr: int, value: Any) -> None:
     name, c_type, _ = _attribute(attr)
     if value is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "hipMemPoolGetAttribute: nowhere to write the value")
@@ -107,7 +107,7 @@ def _get_into(mem_pool: Any, attr: Any, value: Any) -> None:
 _NOWHERE = object()
 
 
-def hipMemPoolGetAttribute(mem_pool: Any, attr: Any, value: Any = _NOWHERE) -> Result:
+def hipMemPoolGetAttribute(mem_pool: Any, attr: int, value: Any = _NOWHERE) -> Result:
     """Read an attribute of a memory pool.
 
     Parameters
@@ -127,7 +127,7 @@ def hipMemPoolGetAttribute(mem_pool: Any, attr: Any, value: Any = _NOWHERE) -> R
 
 
 @api()
-def hipMemPoolSetAttribute(mem_pool: Any, attr: Any, value: Any) -> None:
+def hipMemPoolSetAttribute(mem_pool: Any, attr: int, value: Any) -> None:
     """Change an attribute of a memory pool; ``(hipError_t,)``.
 
     `mem_pool` is the pool, and `attr` a hipMemPoolAttr.

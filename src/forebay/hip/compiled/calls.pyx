@@ -7,6 +7,8 @@ a tuple first: it does the ordinary call, and leaves any other one to the defini
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
+from forebay.hip.compiled.handles cimport is_null
+
 import inspect
 from typing import TYPE_CHECKING
 
@@ -82,6 +84,35 @@ cdef object answer(bint ready):
         return succeed()
     returned = not_ready[0]
     return not_ready
+
+
+cdef class NullsAsNone:
+    """A function that gets None for every null pointer, however the program spells it, see `is_null`.
+
+    Its parameters of type Any are pointers, handles and structures. Numbers are int, and what is passed on as it is
+    is object.
+    """
+
+    cdef object function
+    cdef tuple names
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        given = function.__code__.co_varnames[:function.__code__.co_argcount]
+        self.names = tuple([name if function.__annotations__.get(name) == "Any" else None for name in given])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        cdef Py_ssize_t i
+        cdef list changed = None
+        for i in range(min(len(args), len(self.names))):
+            if self.names[i] is not None and args[i] is not None and is_null(args[i]):
+                if changed is None:
+                    changed = list(args)
+                changed[i] = None
+        for name, value in kwargs.items():
+            if name in self.names and is_null(value):
+                kwargs[name] = None
+        return self.function(*(args if changed is None else changed), **kwargs)
 
 
 cdef class Front:

@@ -36,3 +36,4 @@ cdef inline Queue queue_of(object stream):
 
 cdef object find_queue(object stream)
 cdef object find_buffer(object pointer)
+cpdef bint is_null(object thing) except -1

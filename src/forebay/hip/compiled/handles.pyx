@@ -1,13 +1,17 @@
 """The objects that stand for pointers and streams in `forebay.hip`, and the queue of a stream."""
 
 from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_CheckExact
 from libc.stdint cimport uint64_t
 
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 from forebay.queues.thread_queues cimport changes
 
+import ctypes
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
 
@@ -32,6 +36,8 @@ cdef extern from *:
 stream_class = None
 pointer_class = None
 null_queue = None
+cdef tuple numbers = (int, np.integer)
+cdef tuple ctypes_pointers = (ctypes.c_void_p, ctypes._Pointer)
 cdef object look_for_queue = None
 cdef object look_for_buffer = None
 
@@ -122,3 +128,18 @@ cdef object find_queue(object stream):
 
 cdef object find_buffer(object pointer):
     return look_for_buffer(pointer)
+
+
+cpdef bint is_null(object thing) except -1:
+    """Return whether this is a null pointer: None, 0, a null pointer of ctypes, or an object that stands for one."""
+    if thing is None:
+        return True
+    if PyTuple_CheckExact(thing):
+        return False
+    if isinstance(thing, Address):
+        return (<Address> thing).address == 0
+    if isinstance(thing, numbers):
+        return thing == 0
+    if isinstance(thing, ctypes_pointers):
+        return not thing
+    return hasattr(type(thing), "as_c_void_p") and not thing.as_c_void_p()

@@ -12,7 +12,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from forebay.core.driver cimport element_of
 from forebay.core.plan cimport LOCAL, POINTER, Parameter
 from forebay.hip.compiled.calls cimport front, read, succeed
-from forebay.hip.compiled.handles cimport Address, find_buffer, find_queue, pointer_class, queue_of
+from forebay.hip.compiled.handles cimport Address, find_buffer, find_queue, is_null, pointer_class, queue_of
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch
 from forebay.queues.launch.scratch cimport launch_with_scratch
@@ -59,6 +59,7 @@ cdef enum:
     BUFFER_POINTER = 1  # the words of `extra`: HIP_LAUNCH_PARAM_BUFFER_POINTER, …
     BUFFER_SIZE = 2
     END = 3
+    WORDS_OF_EXTRA = 5
 
 # Their `.value` is what a scalar parameter takes. A structure goes as it is.
 cdef frozenset scalars = frozenset([
@@ -274,7 +275,7 @@ cdef tuple items_at(Function function, array, bint packed):
     count = view.len // <Py_ssize_t> sizeof(void*)
     try:
         if packed and (
-            count < 5 or <uint64_t> words[0] != BUFFER_POINTER or <uint64_t> words[2] != BUFFER_SIZE
+            count < WORDS_OF_EXTRA or <uint64_t> words[0] != BUFFER_POINTER or <uint64_t> words[2] != BUFFER_SIZE
             or <uint64_t> words[4] != END or words[1] == NULL or words[3] == NULL
         ):
             return None
@@ -299,19 +300,26 @@ cdef tuple items_at(Function function, array, bint packed):
         PyBuffer_Release(&view)
 
 
+cdef inline bint is_nothing(object given) except -1:
+    """Is there no argument in this `kernelParams` or `extra`?"""
+    if type(given) is tuple or type(given) is list:
+        return not given
+    return given is None or not isinstance(given, ctypes_array) and is_null(given)
+
+
 cdef inline tuple given_items(Function function, object params, object extra):
     """The values in `kernelParams` or `extra`."""
     cdef tuple items
-    if params is not None:
-        if extra is not None:
+    if params is not None and not is_nothing(params):
+        if extra is not None and not is_nothing(extra):
             raise InvalidArgumentError("a launch: give either kernelParams or extra, not both")
         items = items_at(function, params, False)
         return read_params(function, params) if items is None else items
-    if type(extra) is list:
-        return tuple(extra)
     if type(extra) is tuple:
         return extra
-    if extra is None:
+    if type(extra) is list and (len(extra) != WORDS_OF_EXTRA or function.kernel.count == WORDS_OF_EXTRA):
+        return tuple(extra)
+    if is_nothing(extra):
         return ()
     items = items_at(function, extra, True)
     return read_extra(function, extra) if items is None else items

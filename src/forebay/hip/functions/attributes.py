@@ -105,7 +105,7 @@ def hipFuncGetAttributes(func: Any) -> hipFuncAttributes:
 
 
 @api(outputs=1)
-def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
+def hipFuncGetAttribute(attrib: int, hfunc: Any) -> int:
     """Return ``(hipError_t, value)`` of one member of `hipFuncAttributes`, which says what each is.
 
     `attrib` is a hipFunction_attribute, and `hfunc` what `hipModuleGetFunction` returned.
@@ -121,7 +121,7 @@ def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
 
 
 @api()
-def hipFuncSetAttribute(func: Any, attr: Any, value: int) -> None:
+def hipFuncSetAttribute(func: Any, attr: int, value: int) -> None:
     """Check a hipFuncAttribute; ``(hipError_t,)``. A launch may use all the shared memory there is without it.
 
     `func` is what `hipModuleGetFunction` returned, `attr` the attribute, and `value` bytes or percent.
@@ -143,7 +143,7 @@ def hipFuncSetAttribute(func: Any, attr: Any, value: int) -> None:
 
 
 @api()
-def hipFuncSetCacheConfig(func: Any, config: Any) -> None:
+def hipFuncSetCacheConfig(func: Any, config: int) -> None:
     """Accept how a function would like the cache to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
     `func` is what `hipModuleGetFunction` returned, and `config` what would be preferred.
@@ -155,7 +155,7 @@ def hipFuncSetCacheConfig(func: Any, config: Any) -> None:
 
 
 @api()
-def hipFuncSetSharedMemConfig(func: Any, config: Any) -> None:
+def hipFuncSetSharedMemConfig(func: Any, config: int) -> None:
     """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
     `func` is what `hipModuleGetFunction` returned, and `config` the width.

@@ -42,7 +42,7 @@ def _launch_plain(
 
 
 def hipLaunchKernel(
-    function_address: Any, numBlocks: Any, dimBlocks: Any, args: Any, sharedMemBytes: int = 0, stream: Any = None
+    function_address: Any, numBlocks: object, dimBlocks: object, args: Any, sharedMemBytes: int = 0, stream: Any = None
 ) -> Result:
     """Launch a function; ``(hipError_t,)``. Does not block.
 
@@ -68,8 +68,8 @@ def _record(event: Any, stream: Any) -> None:
 
 def hipExtLaunchKernel(
     function_address: Any,
-    numBlocks: Any,
-    dimBlocks: Any,
+    numBlocks: object,
+    dimBlocks: object,
     args: Any,
     sharedMemBytes: int = 0,
     stream: Any = None,
@@ -168,7 +168,7 @@ def hipModuleLaunchCooperativeKernel(
 
 
 def hipLaunchCooperativeKernel(
-    f: Any, gridDim: Any, blockDimX: Any, kernelParams: Any, sharedMemBytes: int = 0, stream: Any = None
+    f: Any, gridDim: object, blockDimX: object, kernelParams: Any, sharedMemBytes: int = 0, stream: Any = None
 ) -> Result:
     """Do what `hipModuleLaunchCooperativeKernel` does; the dimensions are `dim3`, an int or a tuple of up to three.
 

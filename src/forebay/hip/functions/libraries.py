@@ -166,12 +166,12 @@ def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
 
 
 @api()
-def _check_device(kernel: Any, dev: Any) -> None:
+def _check_device(kernel: Any, dev: int) -> None:
     if number_of(kernel_of(kernel).device) != device_number(dev):
         raise HipError(hipError_t.hipErrorInvalidDevice, "the kernel is another device's")
 
 
-def hipKernelGetAttribute(attrib: Any, kernel: Any, dev: int) -> Result:
+def hipKernelGetAttribute(attrib: int, kernel: Any, dev: int) -> Result:
     """Return ``(hipError_t, value)``. See `hipFuncGetAttribute`; hipErrorInvalidDevice for another device.
 
     `attrib` is a hipFunction_attribute, `kernel` what `hipLibraryGetKernel` returned, and `dev` the number of its
@@ -181,7 +181,7 @@ def hipKernelGetAttribute(attrib: Any, kernel: Any, dev: int) -> Result:
     return hipFuncGetAttribute(attrib, kernel) if code == OK else (code, None)
 
 
-def hipKernelSetAttribute(attrib: Any, value: int, kernel: Any, dev: int) -> Result:
+def hipKernelSetAttribute(attrib: int, value: int, kernel: Any, dev: int) -> Result:
     """Check an attribute; ``(hipError_t,)``. See `hipFuncSetAttribute`; hipErrorInvalidDevice for another device.
 
     `attrib`, `kernel` and `dev` as for `hipKernelGetAttribute`; `value` as there.

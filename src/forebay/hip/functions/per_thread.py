@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from forebay.hip import callbacks, capture, events, graphs, streams, transfers
+from forebay.hip.compiled.handles import is_null
 from forebay.hip.errors import OK, Result
 from forebay.hip.functions import launches
 from forebay.hip.streams import hipStreamPerThread, hipStreamSynchronize
@@ -43,8 +44,7 @@ def _with_stream(function: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Result:
         bound = signature.bind(*args, **kwargs)
-        given = bound.arguments.get("stream")
-        if given is None or (isinstance(given, int) and given == 0):
+        if is_null(bound.arguments.get("stream")):
             bound.arguments["stream"] = hipStreamPerThread
         return function(*bound.args, **bound.kwargs)
 

@@ -18,7 +18,7 @@ from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
 from forebay.hip.errors import HipError, Result, api, code_of, record
 from forebay.hip.graphs.parts import PartedGraph, has_marks, instantiate
-from forebay.hip.pointers import Number, address_of
+from forebay.hip.pointers import Number, address_of, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
@@ -148,17 +148,6 @@ def handle_of_graph(graph: Graph) -> ihipGraph:
     return handle
 
 
-def _number(thing: Any, what: str) -> int:
-    if thing is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"the {what} is None")
-    if isinstance(thing, ctypes.c_void_p):
-        return thing.value or 0
-    try:
-        return int(thing)
-    except (TypeError, ValueError):
-        raise ArgumentTypeError(f"this is no {what}, but a {type(thing).__name__}") from None
-
-
 def graph_of(thing: Any) -> ihipGraph:
     """Return the graph of this object or number.
 
@@ -169,7 +158,7 @@ def graph_of(thing: Any) -> ihipGraph:
     """
     if isinstance(thing, Graph):
         return handle_of_graph(thing)
-    known = _graphs.get(_number(thing, "graph"))
+    known = _graphs.get(handle_number(thing, "a graph"))
     if known is None or known.graph is None or known.graph.closed:  # by a capture that failed
         raise HipError(hipError_t.hipErrorInvalidValue, "this graph is destroyed, or never was one")
     return known
@@ -177,7 +166,7 @@ def graph_of(thing: Any) -> ihipGraph:
 
 def node_of(thing: Any) -> hipGraphNode:
     """Return the node of this object or number; hipErrorInvalidValue as for `graph_of`."""
-    known = _nodes.get(_number(thing, "node of a graph"))
+    known = _nodes.get(handle_number(thing, "a node of a graph"))
     if known is None or known.graph is None or _graphs.get(known.graph.address) is not known.graph:
         raise HipError(hipError_t.hipErrorInvalidValue, "this node's graph is destroyed, or it never was a node")
     return known
@@ -189,7 +178,7 @@ def executable_of(thing: Any) -> ExecutableGraph | PartedGraph:
         return thing.executable  # closed when it is destroyed
     if isinstance(thing, ExecutableGraph):
         return thing
-    known = _executables.get(_number(thing, "executable graph"))
+    known = _executables.get(handle_number(thing, "an executable graph"))
     if known is None or known.executable is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "this executable graph is destroyed, or never was one")
     return known.executable
@@ -345,7 +334,7 @@ def hipGraphExecDestroy(graphExec: Any) -> None:
     hipErrorInvalidValue for None and for one that was destroyed before.
     """
     executable = executable_of(graphExec)
-    _executables.pop(_number(graphExec, "executable graph"), None)
+    _executables.pop(handle_number(graphExec, "an executable graph"), None)
     executable.close()
 
 
@@ -374,7 +363,7 @@ def _put_node(out: Any, node: hipGraphNode | None) -> None:
         ctypes.c_uint64.from_address(address).value = number
 
 
-def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Result:
+def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: object) -> Result:
     """Let an executable graph do what the nodes of a graph do; ``(hipError_t, hipGraphExecUpdateResult)``.
 
     `hGraphExec` is the executable graph, and `hGraph` the graph.
@@ -389,8 +378,6 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Res
     """
     try:
         executable, known = executable_of(hGraphExec), graph_of(hGraph)
-        if hErrorNode_out is None:
-            raise HipError(hipError_t.hipErrorInvalidValue, "hErrorNode_out is None")
         _put_node(hErrorNode_out, None)
         assert known.graph is not None
         with invalid_values():

@@ -173,7 +173,7 @@ def _at(value: Any) -> Any:
 
 
 @api()
-def hipDeviceGetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
+def hipDeviceGetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
     """Write a figure of the memory of graphs to where `value` points, 64 bits; ``(hipError_t,)``.
 
     Parameters
@@ -193,7 +193,7 @@ def hipDeviceGetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
 
 
 @api()
-def hipDeviceSetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
+def hipDeviceSetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
     """Begin a peak anew; ``(hipError_t,)``. See `hipDeviceGetGraphMemAttribute`.
 
     `device` is a device's number, and `attr` a hipGraphMemAttributeType.

@@ -137,7 +137,7 @@ def hipGraphMemcpyNodeSetParams(node: Any, pNodeParams: Any) -> None:
 
 
 @api()
-def hipGraphMemcpyNodeSetParams1D(node: Any, dst: Any, src: Any, count: int, kind: Any) -> None:
+def hipGraphMemcpyNodeSetParams1D(node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
     """Do what `hipGraphMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
 
     `node` is a copy node; `count` bytes from `src` to `dst`, of this `kind`.
@@ -174,7 +174,7 @@ def hipGraphExecMemcpyNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any
 
 
 @api()
-def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src: Any, count: int, kind: Any) -> None:
+def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src: Any, count: int, kind: int) -> None:
     """Do what `hipGraphExecMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
 
     `hGraphExec` and `node` as there; `count` bytes from `src` to `dst`, of this `kind`.

@@ -95,7 +95,7 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
 
 @api(outputs=1)
 def hipGraphAddMemcpyNode1D(
-    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, src: Any, count: int, kind: Any
+    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, src: Any, count: int, kind: int
 ) -> hipGraphNode:
     """Add a copy; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs.
 

@@ -88,7 +88,7 @@ class hipHostNodeParams(Record):
         See `hipLaunchHostFunc`.
     """
 
-    _members: ClassVar[dict[str, Any]] = {"fn": None, "userData": None}
+    _members: ClassVar[dict[str, Any]] = {"fn": None, "userData": lambda: None}  # no pointer, but any object
     fn: Any
     userData: Any
 

@@ -34,7 +34,7 @@ def _from(dst: Any, symbol: Any, count: Any, offset: Any, kind: Any) -> hipMemcp
 
 @api(outputs=1)
 def hipGraphAddMemcpyNodeToSymbol(
-    graph: Any, pDependencies: Any, numDependencies: int, symbol: Any, src: Any, count: int, offset: int, kind: Any
+    graph: Any, pDependencies: Any, numDependencies: int, symbol: Any, src: Any, count: int, offset: int, kind: int
 ) -> hipGraphNode:
     """Add a copy into a variable; ``(hipError_t, node)``.
 
@@ -48,7 +48,7 @@ def hipGraphAddMemcpyNodeToSymbol(
 
 @api(outputs=1)
 def hipGraphAddMemcpyNodeFromSymbol(
-    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, symbol: Any, count: int, offset: int, kind: Any
+    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, symbol: Any, count: int, offset: int, kind: int
 ) -> hipGraphNode:
     """Add a copy from a variable; ``(hipError_t, node)``. See `hipGraphAddMemcpyNodeToSymbol`.
 
@@ -58,7 +58,7 @@ def hipGraphAddMemcpyNodeFromSymbol(
 
 
 @api()
-def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count: int, offset: int, kind: Any) -> None:
+def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count: int, offset: int, kind: int) -> None:
     """Let a node copy into a variable in what is instantiated from now on; ``(hipError_t,)``.
 
     `symbol`, `src`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeToSymbol`.
@@ -69,7 +69,7 @@ def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count:
 
 
 @api()
-def hipGraphMemcpyNodeSetParamsFromSymbol(node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: Any) -> None:
+def hipGraphMemcpyNodeSetParamsFromSymbol(node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: int) -> None:
     """Let a node copy from a variable in what is instantiated from now on; ``(hipError_t,)``.
 
     `dst`, `symbol`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeFromSymbol`. Errors as for
@@ -80,7 +80,7 @@ def hipGraphMemcpyNodeSetParamsFromSymbol(node: Any, dst: Any, symbol: Any, coun
 
 @api()
 def hipGraphExecMemcpyNodeSetParamsToSymbol(
-    hGraphExec: Any, node: Any, symbol: Any, src: Any, count: int, offset: int, kind: Any
+    hGraphExec: Any, node: Any, symbol: Any, src: Any, count: int, offset: int, kind: int
 ) -> None:
     """Let a node copy into a variable from the next launch of an executable graph on; ``(hipError_t,)``.
 
@@ -94,7 +94,7 @@ def hipGraphExecMemcpyNodeSetParamsToSymbol(
 
 @api()
 def hipGraphExecMemcpyNodeSetParamsFromSymbol(
-    hGraphExec: Any, node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: Any
+    hGraphExec: Any, node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: int
 ) -> None:
     """Let a node copy from a variable from the next launch of an executable graph on; ``(hipError_t,)``.
 

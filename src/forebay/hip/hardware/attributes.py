@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from forebay.hip.devices import device_number
 from forebay.hip.enums import hipDeviceAttribute_t, hipError_t
@@ -60,7 +59,7 @@ def _value(attribute: hipDeviceAttribute_t, properties: hipDeviceProp_t) -> int:
 
 
 @api(outputs=1)
-def hipDeviceGetAttribute(attr: Any, deviceId: int) -> int:
+def hipDeviceGetAttribute(attr: int, deviceId: int) -> int:
     """Return ``(hipError_t, value)``: 0 for what no device here has, such as mipmaps, and for what no driver reports.
 
     `attr` is a hipDeviceAttribute_t, and `deviceId` a device's number. What each is, its name in `hipDeviceProp_t`

@@ -212,7 +212,7 @@ def hipCtxGetCacheConfig() -> hipFuncCache_t:
 
 
 @api()
-def hipCtxSetCacheConfig(cacheConfig: Any) -> None:
+def hipCtxSetCacheConfig(cacheConfig: int) -> None:
     """Do what `hipDeviceSetCacheConfig` does.
 
     `cacheConfig` is a hipFuncCache_t. Returns ``(hipError_t,)``.
@@ -229,7 +229,7 @@ def hipCtxGetSharedMemConfig() -> hipSharedMemConfig:
 
 
 @api()
-def hipCtxSetSharedMemConfig(config: Any) -> None:
+def hipCtxSetSharedMemConfig(config: int) -> None:
     """Do what `hipDeviceSetSharedMemConfig` does.
 
     `config` is a hipSharedMemConfig. Returns ``(hipError_t,)``.

@@ -46,7 +46,7 @@ def _limit(limit: Any) -> hipLimit_t:
 
 
 @api(outputs=1)
-def hipDeviceGetLimit(limit: Any) -> int:
+def hipDeviceGetLimit(limit: int) -> int:
     """Return ``(hipError_t, bytes)`` of a limit of the current device: what was set last, or HIP's own value.
 
     There are those of the stack, of printf's memory and of the kernels' heap; hipErrorUnsupportedLimit for others.
@@ -57,7 +57,7 @@ def hipDeviceGetLimit(limit: Any) -> int:
 
 
 @api()
-def hipDeviceSetLimit(limit: Any, value: int) -> None:
+def hipDeviceSetLimit(limit: int, value: int) -> None:
     """Set a limit of the current device, which changes what `hipDeviceGetLimit` returns and nothing else.
 
     `limit` is a hipLimit_t, and `value` bytes.
@@ -96,7 +96,7 @@ def hipDeviceGetCacheConfig() -> hipFuncCache_t:
 
 
 @api()
-def hipDeviceSetCacheConfig(cacheConfig: Any) -> None:
+def hipDeviceSetCacheConfig(cacheConfig: int) -> None:
     """Accept how the cache is to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
     `cacheConfig` is what would be preferred.
@@ -115,7 +115,7 @@ def hipDeviceGetSharedMemConfig() -> hipSharedMemConfig:
 
 
 @api()
-def hipDeviceSetSharedMemConfig(config: Any) -> None:
+def hipDeviceSetSharedMemConfig(config: int) -> None:
     """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
     `config` is the width.

@@ -88,7 +88,7 @@ def hipDeviceDisablePeerAccess(peerDeviceId: int) -> None:
 
 
 @api(outputs=1)
-def hipDeviceGetP2PAttribute(attr: Any, srcDevice: int, dstDevice: int) -> int:
+def hipDeviceGetP2PAttribute(attr: int, srcDevice: int, dstDevice: int) -> int:
     """Return ``(hipError_t, 1)`` for hipDevP2PAttrAccessSupported as `hipDeviceCanAccessPeer` does, and 0 for others.
 
     `attr` is a hipDeviceP2PAttr, `srcDevice` and `dstDevice` are the numbers of the devices.

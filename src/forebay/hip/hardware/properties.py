@@ -264,7 +264,7 @@ def _properties(deviceId: int) -> hipDeviceProp_t:
 _NOT_GIVEN = object()
 
 
-def hipGetDeviceProperties(prop: Any = _NOT_GIVEN, deviceId: Any = _NOT_GIVEN) -> Result:
+def hipGetDeviceProperties(prop: object = _NOT_GIVEN, deviceId: object = _NOT_GIVEN) -> Result:
     """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
 
     `deviceId` is a device's number.

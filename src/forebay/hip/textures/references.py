@@ -332,7 +332,7 @@ def _set(reference: Any, **members: Any) -> None:
 
 
 @api()
-def hipTexRefSetAddressMode(texRef: Any, dim: int, am: Any) -> None:
+def hipTexRefSetAddressMode(texRef: Any, dim: int, am: int) -> None:
     """Set what it reads outside of its bounds, for a dimension; ``(hipError_t,)``; hipErrorInvalidValue for no mode.
 
     `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
@@ -346,7 +346,7 @@ def hipTexRefSetAddressMode(texRef: Any, dim: int, am: Any) -> None:
 
 
 @api()
-def hipTexRefSetFilterMode(texRef: Any, fm: Any) -> None:
+def hipTexRefSetFilterMode(texRef: Any, fm: int) -> None:
     """Set how it reads between elements; ``(hipError_t,)``; hipErrorInvalidValue for no mode.
 
     `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
@@ -369,7 +369,7 @@ def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
 
 
 @api()
-def hipTexRefSetFormat(texRef: Any, fmt: Any, NumPackedComponents: int) -> None:
+def hipTexRefSetFormat(texRef: Any, fmt: int, NumPackedComponents: int) -> None:
     """Set what the elements of linear memory are; ``(hipError_t,)``; hipErrorInvalidValue for none of HIP's.
 
     `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `fmt`

@@ -85,7 +85,7 @@ def _from(dst: Any, pitch: Any, src: Any, x: Any, y: Any, width: Any, height: An
 
 @api()
 def hipMemcpy2DToArray(
-    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: Any
+    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int
 ) -> None:
     """Copy `height` rows of `width` bytes, `spitch` apart, into an array; ``(hipError_t,)``. Blocks.
 
@@ -107,7 +107,7 @@ def hipMemcpy2DToArray(
 
 @api()
 def hipMemcpy2DToArrayAsync(
-    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: Any, stream: Any = None
+    dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
 ) -> None:
     """Copy rows into an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
 
@@ -119,7 +119,7 @@ def hipMemcpy2DToArrayAsync(
 
 @api()
 def hipMemcpy2DFromArray(
-    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: Any
+    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int
 ) -> None:
     """Copy rows from an array; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
 
@@ -132,7 +132,7 @@ def hipMemcpy2DFromArray(
 
 @api()
 def hipMemcpy2DFromArrayAsync(
-    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: Any, stream: Any = None
+    dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: int, stream: Any = None
 ) -> None:
     """Copy rows from an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
 
@@ -145,7 +145,7 @@ def hipMemcpy2DFromArrayAsync(
 @api()
 def hipMemcpy2DArrayToArray(
     dst: Any, wOffsetDst: int, hOffsetDst: int, src: Any, wOffsetSrc: int, hOffsetSrc: int, width: int, height: int,
-    kind: Any = Kind.hipMemcpyDeviceToDevice,
+    kind: int = Kind.hipMemcpyDeviceToDevice,
 ) -> None:  # fmt: skip
     """Copy rows from one array to another; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
 
@@ -175,7 +175,7 @@ def _copy_bytes(dst: Any, src: Any, nbytes: int, kind: Any, stream: Any) -> Queu
 
 
 @api()
-def hipMemcpyToArray(dst: Any, wOffset: int, hOffset: int, src: Any, count: int, kind: Any) -> None:
+def hipMemcpyToArray(dst: Any, wOffset: int, hOffset: int, src: Any, count: int, kind: int) -> None:
     """Copy bytes into an array, from a byte of a row on and into the rows after it; ``(hipError_t,)``. Blocks.
 
     `count` bytes from `src`, to `wOffset` bytes and `hOffset` rows into `dst`; `kind` as for `hipMemcpy`.
@@ -196,7 +196,7 @@ def _from_array(dst: Any, srcArray: Any, wOffset: Any, hOffset: Any, count: Any,
 
 
 @api()
-def hipMemcpyFromArray(dst: Any, srcArray: Any, wOffset: int, hOffset: int, count: int, kind: Any) -> None:
+def hipMemcpyFromArray(dst: Any, srcArray: Any, wOffset: int, hOffset: int, count: int, kind: int) -> None:
     """Copy bytes from an array; ``(hipError_t,)``. Blocks. See `hipMemcpyToArray`.
 
     `count` bytes to `dst`, from `wOffset` bytes and `hOffset` rows into `srcArray`; `kind` as for `hipMemcpy`.
@@ -205,7 +205,7 @@ def hipMemcpyFromArray(dst: Any, srcArray: Any, wOffset: int, hOffset: int, coun
 
 
 @api()
-def hipMemcpyFromArray_spt(dst: Any, src: Any, wOffsetSrc: int, hOffset: int, count: int, kind: Any) -> None:
+def hipMemcpyFromArray_spt(dst: Any, src: Any, wOffsetSrc: int, hOffset: int, count: int, kind: int) -> None:
     """Do what `hipMemcpyFromArray` does, with `hipStreamPerThread` for the null stream. Blocks until it is done.
 
     `count` bytes to `dst`, from `wOffsetSrc` bytes and `hOffset` rows into `src`; `kind` as for `hipMemcpy`.

@@ -176,7 +176,7 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
 
 @compiled.hipMemcpy
 @api()
-def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
+def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: int) -> None:
     """Copy on the null stream; ``(hipError_t,)``. Blocks until it is done, unless both are memory of devices.
 
     `sizeBytes` bytes from `src` to `dst`.
@@ -197,7 +197,7 @@ def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
 
 @compiled.hipMemcpyAsync
 @api()
-def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any = None) -> None:
+def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: int, stream: Any = None) -> None:
     """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.
 
     `dst`, `src`, `sizeBytes` and `kind` as for `hipMemcpy`. `stream` is a stream, None or 0.
@@ -212,7 +212,7 @@ def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any = 
 
 
 @api()
-def hipMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any) -> None:
+def hipMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: int, stream: Any) -> None:
     """Copy in the order of the stream, and block until it is done; ``(hipError_t,)``. See `hipMemcpy`.
 
     `dst`, `src`, `sizeBytes` and `kind` as for `hipMemcpy`.
@@ -332,7 +332,7 @@ def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: A
 
 
 @api()
-def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: Any) -> None:
+def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: int) -> None:
     """Copy `height` rows of `width` bytes, the pitches apart; ``(hipError_t,)``. Blocks, see `hipMemcpy`.
 
     `dst`, `src` and `kind` as for `hipMemcpy`; `dpitch` and `spitch` are the bytes from a row to the next.
@@ -346,7 +346,7 @@ def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height
 
 @api()
 def hipMemcpy2DAsync(
-    dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: Any, stream: Any = None
+    dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: int, stream: Any = None
 ) -> None:
     """Copy rows in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2D` and `hipMemcpyAsync`.
 

@@ -113,7 +113,7 @@ class Format(NamedTuple):
 
 
 @api(outputs=1)
-def hipCreateChannelDesc(x: int, y: int, z: int, w: int, f: Any) -> hipChannelFormatDesc:
+def hipCreateChannelDesc(x: int, y: int, z: int, w: int, f: int) -> hipChannelFormatDesc:
     """Return ``(hipError_t, hipChannelFormatDesc)`` of the bits of four channels and a hipChannelFormatKind.
 
     `x`, `y`, `z` and `w` are bits of a channel, 0 for none, and `f` is the kind. What HIP does not have is refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from forebay.core.errors import ArgumentTypeError
+from forebay.hip.compiled.handles import is_null
 from forebay.hip.enums import hipError_t, hipMemAllocationType, hipMemcpyKind, hipMemLocationType, hipMemoryType
 from forebay.hip.errors import HipError
 
@@ -23,7 +24,7 @@ __all__ = [
 
 
 class Record:
-    """Members that are 0, None or empty until they are set."""
+    """Members that are 0, None or empty until they are set. None is for pointers: it stands for every null pointer."""
 
     _members: ClassVar[dict[str, Any]] = {}
 
@@ -41,6 +42,10 @@ class Record:
                 setattr(self, member, given[member])
             else:
                 setattr(self, member, default() if callable(default) else default)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_pointer = self._members.get(name, 0) is None
+        super().__setattr__(name, None if is_pointer and is_null(value) else value)
 
     @classmethod
     def PROPERTIES(cls) -> list[str]:

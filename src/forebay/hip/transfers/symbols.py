@@ -93,7 +93,7 @@ def hipGetSymbolSize(symbol: Any) -> int:
 
 @api()
 def hipMemcpyToSymbol(
-    symbol: Any, src: Any, sizeBytes: int, offset: int = 0, kind: Any = Kind.hipMemcpyHostToDevice
+    symbol: Any, src: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyHostToDevice
 ) -> None:
     """Copy into a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
 
@@ -117,7 +117,7 @@ def hipMemcpyToSymbol(
 
 
 @api()
-def hipMemcpyToSymbolAsync(symbol: Any, src: Any, sizeBytes: int, offset: int, kind: Any, stream: Any = None) -> None:
+def hipMemcpyToSymbolAsync(symbol: Any, src: Any, sizeBytes: int, offset: int, kind: int, stream: Any = None) -> None:
     """Copy into a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyToSymbol`.
 
     `symbol`, `src`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
@@ -128,7 +128,7 @@ def hipMemcpyToSymbolAsync(symbol: Any, src: Any, sizeBytes: int, offset: int, k
 
 @api()
 def hipMemcpyFromSymbol(
-    dst: Any, symbol: Any, sizeBytes: int, offset: int = 0, kind: Any = Kind.hipMemcpyDeviceToHost
+    dst: Any, symbol: Any, sizeBytes: int, offset: int = 0, kind: int = Kind.hipMemcpyDeviceToHost
 ) -> None:
     """Copy from a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
 
@@ -142,7 +142,7 @@ def hipMemcpyFromSymbol(
 
 
 @api()
-def hipMemcpyFromSymbolAsync(dst: Any, symbol: Any, sizeBytes: int, offset: int, kind: Any, stream: Any = None) -> None:
+def hipMemcpyFromSymbolAsync(dst: Any, symbol: Any, sizeBytes: int, offset: int, kind: int, stream: Any = None) -> None:
     """Copy from a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyFromSymbol`.
 
     `dst`, `symbol`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
