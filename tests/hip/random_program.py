@@ -113,10 +113,8 @@ class HipProgram:
         self.events: list[tuple[Any, dict[int, int]]] = []
         self.graphs: list[Graph] = []
         self.memories = [self.device_memory() for _ in range(3)]
-        # A copy to pageable memory waits for the stream on some drivers, and a gate may hold that.
-        takes_pageable = hip.current_device().driver.takes_pageable
         array = np.zeros(N, "u4")
-        self.hosts = [pinned_memory(), Memory(array, array) if takes_pageable else pinned_memory()]
+        self.hosts = [pinned_memory(), Memory(array, array)]
         self.tables: list[Any] = []  # memory of the device with addresses in it
         self.kept: list[Any] = []  # memory of the host that graphs may read to the end
 
@@ -263,10 +261,16 @@ class HipProgram:
 
             return Operation(submit, assigning(a, lambda: k), [a])
         if what == "download":
-            return Operation(
-                lambda stream: ok(hip.hipMemcpyAsync(host.pointer, b.pointer, 4 * N, K.hipMemcpyDeviceToHost, stream)),
-                assigning(host, lambda: b.model), [host], [b],
-            )  # fmt: skip
+            at_once = not late and not host.pinned
+
+            def download(stream):
+                if at_once:
+                    self.open()
+                ok(hip.hipMemcpyAsync(host.pointer, b.pointer, 4 * N, K.hipMemcpyDeviceToHost, stream))
+                if at_once:
+                    compare("pageable memory", host.host, b.model)
+
+            return Operation(download, assigning(host, lambda: b.model), [host], [b])
         return Operation(
             lambda stream: ok(hip.hipLaunchHostFunc(stream, lambda host: compute(host, k), host)),
             assigning(host, lambda: host.model * of(3) + of(k)), [host],

@@ -22,6 +22,7 @@ from forebay.hip.devices import _on_reset
 from forebay.hip.enums import hipError_t, hipMemoryType
 from forebay.hip.errors import HipError
 from forebay.hip.pointers import DeviceArray, address_of
+from forebay.queues.device import Device
 from forebay.queues.graphs.allocations.memory import GraphMemory
 from forebay.queues.graphs.work import graph_memory_of
 from forebay.queues.memory.buffer import Buffer
@@ -252,6 +253,13 @@ class Place:
     def in_host_memory(self) -> bool:
         """Whether the host may read and write it in place."""
         return self.buffer is None or self.buffer.usm_type != "device"
+
+    def is_pageable(self, device: Device) -> bool:
+        """Return whether it is memory of the host that is not pinned: not from here, registered or `host_empty`'s."""
+        if self.buffer is not None or self.allocation is not None or self.host is None:
+            return False
+        there = self.bytes()
+        return not device._is_pinned(there.ctypes.data, there.nbytes)
 
     def bytes(self) -> Bytes:
         """Return it as an array; only in host memory."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
+from forebay.core.process import refuse_on_host_thread
 from forebay.hip.allocations import Place
 from forebay.hip.compiled import copies as compiled
 from forebay.hip.devices import device_number, device_of, number_of
@@ -128,14 +129,36 @@ def parts_of(to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) ->
         yield ends[0][at : at + nbytes], ends[1][of : of + nbytes]
 
 
-def enqueue(queue: Queue, to: Place, source: Place, spans: Sequence[tuple[int, int, int]] | None = None) -> None:
+def enqueue(
+    queue: Queue,
+    to: Place,
+    source: Place,
+    spans: Sequence[tuple[int, int, int]] | None = None,
+    will_finish: bool = False,
+) -> None:
     """Submit a copy; from the memory of another device in the order of the queue as well.
+
+    With pageable memory at either end, the host may read the result when this returns (HIP, hipMemcpyAsync). What a
+    captured queue copies is there when the graph has run.
 
     Parameters
     ----------
     spans : sequence of (int, int, int), optional
         Rows: where each begins in either place, and its bytes. All of both places, in one.
+    will_finish : bool
+        Whether the caller waits for the queue.
     """
+    device = queue.device
+    waits = not will_finish and to.in_host_memory and (to.is_pageable(device) or source.is_pageable(device))
+    if waits and not queue.capturing:
+        refuse_on_host_thread("A copy to pageable memory")
+        _submit(queue, to, source, spans)
+        queue.record().wait()  # not `finish`, which would also disturb the captures of other queues
+    else:
+        _submit(queue, to, source, spans)
+
+
+def _submit(queue: Queue, to: Place, source: Place, spans: Sequence[tuple[int, int, int]] | None) -> None:
     if spans is None:
         spans = [(0, 0, to.nbytes)]
     if to.buffer is None and source.buffer is None:
@@ -168,7 +191,7 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
     to, source = places(dst, src, nbytes, kind)
     if blocks:
         refuse_synchronous("a synchronous copy")
-    enqueue(queue, to, source)
+    enqueue(queue, to, source, will_finish=blocks)
     # hipMemcpy between memory of devices returns at once (HIP): what comes after it on the null stream is ordered
     if blocks and (to.in_host_memory or source.in_host_memory):
         queue.finish()
@@ -202,11 +225,10 @@ def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: int, stream: Any = 
 
     `dst`, `src`, `sizeBytes` and `kind` as for `hipMemcpy`. `stream` is a stream, None or 0.
 
-    Pageable memory may be reused as soon as this returns when it is the source; as the destination it holds the result
-    once the stream is synchronized. In a capture host memory is read and written when the graph runs.
-
-    Does not wait for the copy. But one between two places in memory of the host waits for everything before, and one to
-    or from pageable memory may block, see `forebay.Queue.copy`.
+    Does not wait for a copy between memory of the device and pinned memory: of `hipHostMalloc`, `hipMallocManaged` and
+    `hipHostRegister`. With any other memory of the host, which is pageable, the source may be reused and memory of the
+    host holds the result when this returns. So a copy to pageable memory blocks until it is done; in a callback it gets
+    hipErrorNotSupported. In a capture it does not block, and host memory is read and written when the graph runs.
     """
     _copy(dst, src, sizeBytes, kind, stream, False)
 
