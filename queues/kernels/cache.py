@@ -71,7 +71,7 @@ def key_of(*parts: bytes | str) -> str:
     """
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
         digest.update(struct.pack("<Q", len(data)))
         digest.update(data)
     return digest.hexdigest()

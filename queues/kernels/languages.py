@@ -7,7 +7,7 @@ import re
 from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
 
-__all__ = ["language_of"]
+__all__ = ["check_text", "language_of"]
 
 SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")  # SPIR-V 1.6, 2.3: in either order of bytes
 ELF, MACHINE, CUDA = b"\x7fELF", slice(18, 20), b"\xbe\x00"
@@ -42,3 +42,27 @@ def language_of(source: str | bytes) -> Language:
     if b".version" in source and PTX.match(source.decode("latin-1")):
         return Language.PTX
     raise InvalidArgumentError("program: these bytes are not SPIR-V, nor PTX or a cubin; pass other source as str")
+
+
+def check_text(what: str, text: str, errors: str = "strict") -> None:
+    """Refuse text for a compiler that is not text: with half of a character, a lone surrogate.
+
+    Parameters
+    ----------
+    what : str
+        What it is, for the message.
+    errors : str
+        "surrogateescape" where the compiler gets the bytes for which such halves stand (PEP 383), as in names of files.
+
+    Raises
+    ------
+    InvalidArgumentError
+    """
+    try:
+        text.encode(errors=errors)
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise InvalidArgumentError(
+            f"{what}: line {line} has {text[error.start]!r}, half of a character, which no encoding has: read the text "
+            "with the encoding it was written in"
+        ) from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.core.driver import DriverDevice, Language, Natives
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.queues.kernels.languages import language_of
+from forebay.queues.kernels.languages import check_text, language_of
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -52,13 +52,17 @@ def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) 
     BuildError
         If a front end refuses the source.
     InvalidArgumentError
-        For bytes in no language that is known.
+        For bytes in no language that is known, and for text with half a character.
     NotSupportedError
         For a language that neither the driver nor a front end takes.
 
     Blocks while it compiles.
     """
     language = language_of(source)
+    errors = "surrogateescape" if language == Language.HIP_CPP else "strict"
+    for what, text in (("source", source), *(("options", option) for option in options)):
+        if isinstance(text, str):
+            check_text(f"program: {what}", text, errors)
     if language in device.driver.languages:
         return Compiled(language, source, options, {})
     if language in _front_ends and isinstance(source, str):

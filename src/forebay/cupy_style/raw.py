@@ -31,7 +31,7 @@ _Built = tuple[Program, dict[str, KernelInfo], dict[str, str]]
 
 # What may make a name that the source does not have in one piece
 MAKES_NAMES = re.compile(r"##|#\s*include")
-WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+WORD = re.compile(r"[^\W\d]\w*")
 
 
 def _check_name(what: str, name: Any, code: str, options: Sequence[str]) -> None:

@@ -210,7 +210,7 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
         raise HipError(hipError_t.hipErrorInvalidValue, "the file name is empty")
     try:
         image = read_file(os.fsdecode(fname), MOST_OF_CODE)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter for a name that none can have
         raise HipError(hipError_t.hipErrorFileNotFound, str(error)) from error
     return _load(image)
 
@@ -245,7 +245,7 @@ def text_of(name: Any) -> str:
     """Return the name that a program gave as bytes, as str, or as C's string."""
     if isinstance(name, ctypes.c_char_p):
         name = name.value or b""
-    return os.fsdecode(name) if isinstance(name, (bytes, str)) else ctypes.string_at(address_of(name)[0]).decode()
+    return os.fsdecode(name) if isinstance(name, (bytes, str)) else os.fsdecode(ctypes.string_at(address_of(name)[0]))
 
 
 @api(outputs=1)

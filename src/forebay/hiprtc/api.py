@@ -18,6 +18,7 @@ from forebay.hiprtc.current import current_device as _current_device
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
+from forebay.queues.kernels.languages import check_text
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
@@ -95,6 +96,7 @@ def _memory(thing: Any) -> memoryview:
 def _text(value: Any) -> str:
     """Return a C string as str."""
     if isinstance(value, str):
+        check_text("hiprtc", value, "surrogateescape")
         return value
     return bytes(_memory(value)).split(b"\0")[0].decode(errors="replace")
 
@@ -195,7 +197,7 @@ def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hi
         return (hiprtcResult.HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION,)
     try:
         prog._expressions.append(_text(name_expression))
-    except TypeError:
+    except (TypeError, ValueError):
         return (INVALID_INPUT,)
     return (SUCCESS,)
 
@@ -219,7 +221,7 @@ def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprt
         return hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION, None
     try:
         lowered = prog._lowered.get(_text(name_expression))
-    except TypeError:
+    except (TypeError, ValueError):
         return INVALID_INPUT, None
     if lowered is None:
         return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None
@@ -330,7 +332,7 @@ def hiprtcGetProgramLogSize(prog: Any) -> tuple[hiprtcResult, int | None]:
     """
     if not _usable(prog):
         return INVALID_PROGRAM, None
-    return SUCCESS, len(prog._log.encode()) + 1
+    return SUCCESS, len(prog._log.encode(errors="surrogateescape")) + 1
 
 
 def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
@@ -345,7 +347,7 @@ def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
-    return (SUCCESS if write(log, prog._log.encode() + b"\0") else INVALID_INPUT,)
+    return (SUCCESS if write(log, prog._log.encode(errors="surrogateescape") + b"\0") else INVALID_INPUT,)
 
 
 def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:

@@ -22,7 +22,7 @@ from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.build_progress import shown_while_building
-from forebay.queues.kernels.languages import language_of
+from forebay.queues.kernels.languages import check_text, language_of
 from forebay.queues.kernels.program import Compiled
 from forebay.queues.kernels.signatures import KernelInfo, VariableSignature
 
@@ -73,9 +73,13 @@ def prepare(
         When the compiler for this device is missing.
     NotSupportedError
         When there is none for this device.
+    InvalidArgumentError
+        For text with half a character.
 
     Blocks while it compiles.
     """
+    for text in (source, name, *headers, *headers.values(), *expressions):
+        check_text(name if text is source else "a name or a header", text, "surrogateescape")
     source = source.removeprefix("\ufeff")  # a byte order mark, which only begins a file
     compiler = device.driver.cpp_compiler()
     if compiler is not None:

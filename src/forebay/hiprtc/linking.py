@@ -123,7 +123,7 @@ def hiprtcLinkAddData(
         return (INVALID_INPUT,)
     try:
         data = image.encode() if isinstance(image, str) else bytes(memoryview(image).cast("B"))
-    except (TypeError, BufferError):
+    except (TypeError, ValueError, BufferError):
         return (INVALID_INPUT,)
     if not 0 < image_size <= len(data):
         return (INVALID_INPUT,)
@@ -153,7 +153,7 @@ def hiprtcLinkAddFile(
         data = read_file(os.fsdecode(file_path), MOST_OF_CODE)
     except TypeError:
         return (INVALID_INPUT,)
-    except OSError:
+    except (OSError, ValueError):  # the latter for a name that none can have
         return (hiprtcResult.HIPRTC_ERROR_PROGRAM_CREATION_FAILURE,)
     return hiprtcLinkAddData(hiprtc_link_state, input_type, data, len(data))
 

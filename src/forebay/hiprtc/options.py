@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forebay.queues.kernels.languages import check_text
+
 __all__ = ["Options", "split_options"]
 
 # Options of clang's driver that change nothing here: there is one architecture, and no host's code.
@@ -139,6 +141,7 @@ def split_options(words: Sequence[str]) -> Options:
     lines, links, contraction = False, False, True
     waiting = ""
     for word in map(str.strip, words):
+        check_text("options", word, "surrogateescape")
         if waiting in SEPARATE:
             includes += [waiting, word]
             waiting = ""

@@ -411,7 +411,7 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
     try:
         with open(os.fsdecode(path), "w", encoding="utf-8") as file:
             file.write(known.graph.debug_dot())
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter for a name that none can have
         raise HipError(hipError_t.hipErrorOperatingSystem, str(error)) from error
 
 

@@ -107,4 +107,6 @@ def unquoted(symbol: str) -> str:
     """Return a name of LLVM's text without its quotes."""
     if not symbol.startswith('"'):
         return symbol
-    return re.sub(r"\\([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), symbol[1:-1])
+    escaped = symbol[1:-1].encode(errors="surrogateescape")  # LLVM escapes bytes, of which a character can have several
+    name = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), escaped)
+    return name.decode(errors="surrogateescape")
