@@ -3,7 +3,6 @@
 import atexit
 import logging
 import math
-import operator
 import os
 import threading
 import time
@@ -65,7 +64,7 @@ from forebay.queues.kernels.program import Program, compiled_source, languages_o
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.sharing.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import remember
-from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.shapes import read_dtype, read_int, read_shape, to_array
 from forebay.queues.memory.strided import Moves
 from forebay.queues.drivers.selection import adopt_device, adopt_queue
 from forebay.races.reports import forget as forget_races, found as found_races
@@ -409,10 +408,7 @@ cdef class Device:
         check_flag(blocking, "queue: blocking")
         if timing is not None:
             check_flag(timing, "queue: timing")
-        try:
-            priority = operator.index(priority)
-        except TypeError:
-            raise ArgumentTypeError(f"queue: priority is an int, not {type(priority).__name__}") from None
+        priority = read_int(priority, "queue: priority is an int")
         if timing is None:
             timing = self.timing
         collect_device(self.state)
@@ -539,7 +535,7 @@ cdef class Device:
         NotSupportedError
             When the device has no memory that the host shares; or, with `ipc_enabled`, that processes share.
         InvalidArgumentError
-            For a negative dimension, or a dtype that holds Python objects.
+            For a negative dimension, or a dtype that holds Python objects or is in the other byte order.
         OutOfMemoryError
                 When there is no memory even after a wait for closed memory that is still in use, except by work that a
             gate or a host function holds up. That wait blocks. There is none in a host function or during a capture.
@@ -733,7 +729,8 @@ cdef class Device:
     def array(self, host: ArrayLike, dtype: DTypeLike | None = None, usm_type: str = "device") -> Buffer:
         """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it.
 
-        `dtype` is that of the elements, by default that of `host`; `usm_type` is as in `empty`.
+        `dtype` is that of the elements, by default that of `host`, in the machine's byte order; `usm_type` is as in
+        `empty`.
 
         Raises
         ------
@@ -742,10 +739,7 @@ cdef class Device:
         OutOfMemoryError, ClosedError, DriverError
             As in `empty`.
         """
-        try:
-            host = np.asarray(host, dtype, order="C")
-        except (TypeError, ValueError, RuntimeError) as error:  # the last from tensors that need gradients
-            raise ArgumentTypeError(f"array: {error}") from None
+        host = to_array(host, None if dtype is None else read_dtype(dtype), "array")
         buffer = self.empty(host.shape, host.dtype, usm_type)
         self.current_queue.copy(buffer, host)
         return buffer
@@ -887,6 +881,7 @@ cdef class Device:
         self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0, listed: bool = False
     ) -> Buffer:
         """Make a buffer over memory that others may change without forebay's knowledge. `listed` as in `Adopted`."""
+        dtype = read_dtype(dtype)
         allocation = new_allocation(self, own_memory(self.state, memory, listed))
         expose(allocation)
         if offset == 0:
@@ -942,7 +937,7 @@ cdef class Device:
         BuildError
             When the program does not build. The compiler's log is in the message and in ``.log``.
         InvalidArgumentError
-            When an option for HIP C++ is unknown, or bytes are in no language.
+            When an option for HIP C++ is unknown, bytes are in no language, or text has a lone surrogate.
         NotSupportedError
             When the device does not take the language, or the source is HIP C++ and no compiler for it is installed:
             ``pip install 'forebay[hip]'``.

@@ -312,7 +312,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
         work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
         work.buffers, work.writes = (dst, src), (dst,)
     else:
-        host = shown(dst if writable else src)
+        host = shown(dst if writable else src, writable)
         open_view(host, &view, writable)
         try:
             work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)

@@ -21,7 +21,7 @@ from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentE
 from forebay.core.process import finished_before_exit
 from forebay.queues.kernels.scratch_size import Argument, read_size
 from forebay.queues.memory.pool import read_bytes
-from forebay.queues.memory.shapes import element_code, whole_number
+from forebay.queues.memory.shapes import element_code, read_int
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -203,10 +203,9 @@ cdef class Kernel:
         """
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
-        try:
-            extents = tuple(map(whole_number, block if isinstance(block, tuple) else (block,)))
-        except TypeError:
-            raise ArgumentTypeError(f"block has to be an int or a tuple of 1 to 3, not {block!r}") from None
+        extents = tuple(
+            read_int(extent, f"kernel {self.name!r}: block is an int or a tuple of 1 to 3 ints")
+            for extent in (block if isinstance(block, tuple) else (block,)))
         axes = tuple(self.native.max_block_axis)
         if not 1 <= len(extents) <= 3 or not all(1 <= n <= most for n, most in zip(extents, axes, strict=False)) or (
                 math.prod(extents) > self.max_block):

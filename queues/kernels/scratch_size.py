@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.queues.memory.shapes import read_int
 
 __all__ = ["Argument", "MaxOver", "MinOver", "Size", "SumOver", "read_size"]
 
@@ -172,9 +173,4 @@ def read_size(size: Any) -> Size:
     """
     if isinstance(size, Size):
         return size
-    try:
-        if isinstance(size, bool):
-            raise TypeError
-        return Constant(operator.index(size))
-    except TypeError:
-        raise ArgumentTypeError(f"a size is an int or an expression, not {type(size).__name__}") from None
+    return Constant(read_int(size, "a size is an int or an expression"))

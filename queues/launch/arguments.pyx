@@ -1,11 +1,10 @@
 """Packs Python arguments into the bytes that the driver gets."""
 
 import ctypes
-import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
@@ -19,12 +18,12 @@ from forebay.core.driver cimport ELEMENT_AT, element_of
 from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter, check_types
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport LARGE
+from forebay.queues.memory.copies cimport LARGE, structure_bytes, view_bytes
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.kernels.parameters import UNTYPED
 from forebay.queues.memory.sharing.foreign import is_foreign, name_of
-from forebay.queues.memory.shapes import convert, element_code, shortened, whole_number
+from forebay.queues.memory.shapes import convert, element_code, read_int, shortened, whole_number
 from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
@@ -102,10 +101,7 @@ cdef class Local:
     cdef readonly size_t nbytes
 
     def __init__(self, nbytes: SupportsIndex) -> None:
-        try:
-            nbytes = operator.index(nbytes)
-        except TypeError:
-            raise ArgumentTypeError(f"local(nbytes) needs an int, not {type(nbytes).__name__}") from None
+        nbytes = read_int(nbytes, "local(nbytes) needs an int")
         if not 1 <= nbytes < 1 << 63:
             raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed, and no more than fits")
         self.nbytes = nbytes
@@ -142,6 +138,7 @@ the_null = <PyObject*> null
 
 
 cdef object structure = ctypes.Structure
+cdef object structure_of_numpy = np.void
 
 # Types of Python's and NumPy's own numbers: no Python code runs when one is converted
 cdef frozenset whole_numbers = frozenset({
@@ -215,11 +212,16 @@ cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
             kernel, i, f"needs an integer, not {type(value).__name__}{value_of(value)}", ArgumentTypeError) from None
 
 
+cdef bint is_complex(object value) except -1:
+    """Return whether ``float`` would drop a part of it, or raise: NumPy's only warns, in a process that may hide it."""
+    return isinstance(value, complex) or "complex" in str(getattr(value, "dtype", ""))
+
+
 cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
     if PyFloat_CheckExact(value):
         return PyFloat_AS_DOUBLE(value)
     if type(value) not in numbers and (
-        isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__")
+        isinstance(value, (Buffer, str, bytes)) or is_complex(value) or not hasattr(value, "__float__")
     ):
         raise argument_error(
             kernel, i, f"needs a number, not {type(value).__name__}{value_of(value)}", ArgumentTypeError)
@@ -264,14 +266,14 @@ cdef class ByValue:
         global _stamps
         if self.view.buf != NULL:
             raise ArgumentTypeError("this by_value is made already")
-        if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            raise ArgumentTypeError("by_value: references to Python objects are no bytes to pass")
         try:
-            PyObject_GetBuffer(value, &self.view, PyBUF_SIMPLE)
+            problem = view_bytes(value, &self.view, 0)
         except (TypeError, ValueError, BufferError) as error:
             raise ArgumentTypeError(
                 f"by_value needs C-contiguous bytes, such as an array of NumPy, not this {type(value).__name__}: "
                 f"numbers and Buffers are passed as they are ({error})") from None
+        if problem:
+            raise ArgumentTypeError(f"by_value: {problem}")
         self.value = value
         self.kind = kind_of(value)
         if type(value) is bytes:
@@ -302,12 +304,12 @@ cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* 
     cdef Py_buffer* view = &views.views[views.count]
     if views.count == MOST_VIEWS:
         raise argument_error(kernel, i, f"more than {MOST_VIEWS} structures by value", InvalidArgumentError)
-    if isinstance(value, np.void) and value.dtype.hasobject:
-        raise argument_error(kernel, i, "references to Python objects are no bytes to pass", ArgumentTypeError)
     try:
-        PyObject_GetBuffer(value, view, PyBUF_SIMPLE)
+        problem = view_bytes(value, view, 0)
     except (TypeError, ValueError, BufferError) as error:
-        raise argument_error(kernel, i, f"these are no plain bytes ({error})", ArgumentTypeError) from None
+        problem = f"these are no plain bytes ({error})"
+    if problem:
+        raise argument_error(kernel, i, problem, ArgumentTypeError)
     views.count += 1
     if view.len == 0:
         raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
@@ -383,11 +385,12 @@ cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
         if value.size != lanes:
             raise argument_error(kernel, i, f"needs {lanes} values, not {value.size}", InvalidArgumentError)
     try:
-        PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
+        problem = view_bytes(value, &view, 0)
     except (TypeError, ValueError, BufferError):
-        raise argument_error(
-            kernel, i, f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), "
-            f"not {type(value).__name__}", ArgumentTypeError) from None
+        problem = (
+            f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), not {type(value).__name__}")
+    if problem:
+        raise argument_error(kernel, i, problem, ArgumentTypeError)
     try:
         # a vector of three is as large as one of four; its last element is never used
         if view.len != parameter.size and not (dtype is not None and view.len == dtype.itemsize):
@@ -414,7 +417,9 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
 cdef int pack_special_pointer(
     Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
 ) except -1:
-    """Pack what a pointer takes beside an open Buffer."""
+    """Pack what a pointer takes beside an open Buffer. A structure of NumPy's, like bytes, is the caller's to keep."""
+    cdef void* data
+    cdef Py_ssize_t nbytes = 0
     if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
         pack_bytes_at(
             slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, (<ByValue> value).kind,
@@ -426,6 +431,11 @@ cdef int pack_special_pointer(
     if value == the_null:
         memset(slot, 0, sizeof(PackedPointer))
         return 0
+    if isinstance(<object> value, structure_of_numpy):
+        data = structure_bytes(<object> value, &nbytes)
+        if nbytes:
+            pack_bytes_at(slot, data, nbytes, 0, 0, views)
+            return 0
     return pack_other(kernel, i, <object> value, <char*> slot, views)
 
 

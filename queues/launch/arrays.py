@@ -10,7 +10,7 @@ import numpy as np
 from forebay.core.errors import Error, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.sharing.foreign import is_foreign, why_unfit
+from forebay.queues.memory.sharing.foreign import is_foreign, read_only_array, why_unfit
 
 if TYPE_CHECKING:
     from forebay.core.driver import Parameter
@@ -79,7 +79,8 @@ def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: Parameter, valu
     if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
         return value
     try:
-        return queue.device._as_buffer(value, queue)
+        array = read_only_array(value, queue.device.driver) if parameter.read_only else None
+        return queue.device._as_buffer(value, queue) if array is None else array
     except Error as error:
         raise type(error)(
             f"kernel {kernel.name!r}, argument {i} ({parameter.type_name} {parameter.name}): {error}"

@@ -1,7 +1,5 @@
 """Converts grid and block from Python values to the drivers' geometry."""
 
-import operator
-
 import numpy as np
 from cpython.long cimport PyLong_AsSsize_t
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
@@ -10,8 +8,8 @@ from libc.stdint cimport uint32_t
 from forebay.core.driver cimport Geometry
 from forebay.queues.kernels.kernel cimport Kernel
 
-from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.queues.memory.shapes import shortened
+from forebay.core.errors import InvalidArgumentError
+from forebay.queues.memory.shapes import read_int, shortened
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
@@ -23,14 +21,8 @@ cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32
 cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
     cdef Py_ssize_t number
     if not PyLong_CheckExact(value):
-        try:
-            if isinstance(value, bool):
-                raise TypeError
-            value = operator.index(value)
-        except TypeError:
-            raise ArgumentTypeError(
-                f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints, not of {type(value).__name__}"
-                f"{way_out(value)}") from None
+        value = read_int(
+            value, f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints", way_out(value))
     try:
         number = PyLong_AsSsize_t(value)
     except OverflowError:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +25,8 @@ from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
 from forebay.core.driver import AnyBuffer, AnyQueue, be
-from forebay.queues.memory.shapes import element_code, read_dtype, read_shape, shortened
-from forebay.queues.memory.strided import StridedView, part_of
+from forebay.queues.memory.shapes import check_in_place, element_code, read_dtype, read_shape, shortened, to_array
+from forebay.queues.memory.strided import StridedView, item_of, part_of, read_index
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -310,6 +309,8 @@ cdef class Buffer:
         self._check_open()
         if not self.shape and not isinstance(key, tuple):
             raise ArgumentTypeError("a 0-dimensional Buffer cannot be sliced")
+        if key is None or key is Ellipsis or isinstance(key, tuple):
+            return part_of(self, key)
         row = self.nbytes // self.shape[0] if self.shape[0] else 0
         if isinstance(key, slice):
             try:
@@ -319,10 +320,7 @@ cdef class Buffer:
             if step != 1:
                 return part_of(self, key)
             return self._part(start * row, (max(stop - start, 0), *self.shape[1:]), self.dtype)
-        try:
-            index = operator.index(key)
-        except TypeError:
-            return part_of(self, key)
+        index = key if type(key) is int else read_index(key)
         if not -self.shape[0] <= index < self.shape[0]:
             raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
@@ -365,14 +363,7 @@ cdef class Buffer:
             When the indices do not name one element.
         """
         self._check_open()
-        if not index:
-            if self.size != 1:
-                raise InvalidArgumentError(f"item: a Buffer of {self.size} elements needs an index")
-            return self.get().item()
-        flat = self.reshape(-1) if len(index) == 1 else self
-        if len(index) != flat.ndim:
-            raise InvalidArgumentError(f"item: {len(index)} indices for a Buffer of shape {self.shape}")
-        return flat[index[0] if len(index) == 1 else index].get().item()
+        return item_of(self, index)
 
     def _overlaps(self, Buffer other) -> bool:
         """Whether both have bytes of one allocation in common."""
@@ -388,8 +379,9 @@ cdef class Buffer:
         self._check_open()
         if copy is not False:
             return np.asarray(self.get(), dtype)
+        check_in_place(self.dtype, dtype)
         array = view_in_place(self)
-        if array is None or dtype is not None and np.dtype(dtype) != self.dtype:
+        if array is None:
             raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
         wait_for_uses(self.allocation)
         return array
@@ -577,10 +569,7 @@ cdef class Buffer:
                 self.device.current_queue._come_after_writers(getattr(host, "_base", host))
             self._queue(queue, "_come_after_uses").copy(self, host)
             return
-        try:
-            host = np.asarray(host, self.dtype)
-        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-            raise ArgumentTypeError(f"set: no array of {self.dtype} ({error})") from None
+        host = to_array(host, self.dtype, "set")
         try:
             host = np.broadcast_to(host, self.shape)
         except ValueError:

@@ -30,9 +30,11 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
 cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1
 cdef int check_size(object dst, size_t to, object src, size_t source) except -1
 cdef int check_overlap(Buffer dst, Buffer src) except -1
+cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL
+cdef str view_bytes(object host, Py_buffer* view, int flags)
 cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=*) except -1
 cdef object pin_view(object host)
-cdef object shown(object host)
+cdef object shown(object host, bint writable)
 cdef Memory host_memory(const void* address) noexcept
 cdef Memory host_memory_of(object staged)
 cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src)

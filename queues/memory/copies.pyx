@@ -11,9 +11,13 @@ memory and pageable destinations are kept until the queue has reached the copy's
 
 import numpy as np
 from cpython.buffer cimport (
-    PyBUF_C_CONTIGUOUS, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer,
+    PyObject_GetBuffer
 )
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport uint64_t, uintptr_t
+from libc.string cimport memset
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
@@ -40,14 +44,66 @@ from forebay.sync.points cimport keep_copied
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.sharing.foreign import host_array
-from forebay.queues.memory.shapes import check_copied
+from forebay.queues.memory.shapes import check_copied, format_problem, type_problem
 from forebay.queues.memory.strided import StridedView, copy_strided
 
+cdef extern from *:
+    """
+    // Two of NumPy's C functions, by their places in its table, which are its ABI: every extension that includes its
+    // headers has them compiled in. The headers would be one more requirement of the build.
+    static void **numpy_functions;
+
+    static inline PyObject *numpy_type(PyObject *scalar) {  // PyArray_DescrFromScalar
+        return reinterpret_cast<PyObject *(*)(PyObject *)>(numpy_functions[57])(scalar);
+    }
+
+    static inline void *numpy_bytes(PyObject *structure) {  // PyArray_ScalarAsCtype
+        void *bytes = nullptr;
+        reinterpret_cast<void (*)(PyObject *, void *)>(numpy_functions[62])(structure, &bytes);
+        return bytes;
+    }
+
+    // Whether elements of this format of PEP 3118 are bytes in the machine's order, and no Python objects.
+    static inline bool are_bytes(const char *format) {
+        bool is_name = false;
+        for (; *format; format++) {
+            if (*format == ':') {
+                is_name = !is_name;
+            } else if (!is_name && strchr(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ">!O" : "<O", *format)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    """
+    bint are_bytes(const char* format)
+    void** numpy_functions
+    object numpy_type(object scalar)
+    void* numpy_bytes(object structure)
+
+
+cdef int find_functions() except -1:
+    global numpy_functions
+    try:
+        from numpy._core._multiarray_umath import _ARRAY_API
+    except ImportError:  # before NumPy 2
+        from numpy.core._multiarray_umath import _ARRAY_API
+    numpy_functions = <void**> PyCapsule_GetPointer(_ARRAY_API, NULL)
+    return 0
+
+
+find_functions()
+
 cdef object ndarray = np.ndarray
+cdef object void = np.void
+cdef dict plain = {}  # types of structures that are plain bytes, by identity: equality of structures takes long
 cdef object strided_view = StridedView
 
 cdef enum:
     MANY = 16  # small pieces of memory that are kept, for which it is asked once how far the queue is
+
+cdef enum:
+    MANY_TYPES = 256
 
 
 cdef struct End:
@@ -233,12 +289,12 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
     cdef Py_buffer view
     cdef End staging
     check_buffer(queue, state, dst, "dst")
-    src = shown(src)
+    src = shown(src, False)
     cdef bint alike = is_array_of(src, dst.dtype)
     try:
         open_view(src, &view, False, alike)
     except ArgumentTypeError:
-        if not isinstance(src, np.ndarray) or src.flags.c_contiguous or src.dtype.hasobject:
+        if not isinstance(src, np.ndarray) or src.flags.c_contiguous:
             raise
         src = np.ascontiguousarray(src)
         open_view(src, &view, False)
@@ -267,7 +323,7 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
     cdef OwnedMemory pinned
     cdef Py_buffer view
     check_buffer(queue, state, src, "src")
-    dst = shown(dst)
+    dst = shown(dst, True)
     cdef bint alike = is_array_of(dst, src.dtype)
     open_view(dst, &view, True, alike)
     try:
@@ -408,11 +464,11 @@ cdef End staging_end(object staged):
     return End(host_memory_of(staged), NULL)
 
 
-cdef object shown(object host):
+cdef object shown(object host, bint writable):
     """Return what has the buffer protocol: an array over the memory of a tensor, anything else as it is."""
     if PyObject_CheckBuffer(host) or not hasattr(type(host), "__dlpack__"):
         return host
-    return host_array(host, "copy")
+    return host_array(host, "copy", writable=writable)
 
 
 cdef object pin_view(object host):
@@ -425,14 +481,59 @@ cdef bint is_array_of(object host, object dtype) except -1:
     return isinstance(host, ndarray) and host.dtype is dtype
 
 
+cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL:
+    """Return the memory of a numpy.void, which it has as long as it lives: by NumPy's C interface, because the buffer
+    protocol makes a format. NULL when it has no bytes that a device computes with.
+    """
+    dtype = numpy_type(structure)
+    key = <uintptr_t> <PyObject*> dtype
+    if key not in plain:
+        if type_problem(dtype):
+            return NULL
+        if len(plain) >= MANY_TYPES:
+            plain.clear()
+        plain[key] = dtype
+    nbytes[0] = dtype.itemsize
+    return numpy_bytes(structure)
+
+
+cdef str view_bytes(object host, Py_buffer* view, int flags):
+    """Open a view of C-contiguous bytes, unless they are none that a device computes with: then return why.
+
+    Only memory that this accepts comes from the host. `flags` are PyBUF_WRITABLE, or 0. A structure of NumPy's is not
+    held by the view: the caller keeps the object itself.
+
+    Raises
+    ------
+    TypeError, ValueError, BufferError
+        When the object shows no such memory.
+    """
+    cdef str problem
+    if flags == 0 and isinstance(host, void):
+        memset(view, 0, sizeof(Py_buffer))
+        view.buf = structure_bytes(host, &view.len)
+        return "" if view.buf != NULL else type_problem(numpy_type(host))
+    if isinstance(host, ndarray):
+        problem = type_problem(host.dtype)
+        if not problem:
+            PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | flags)
+        return problem
+    PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags)
+    if view.format == NULL or are_bytes(view.format):
+        return ""
+    problem = format_problem(view.format.decode())
+    PyBuffer_Release(view)
+    return problem
+
+
 cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=False) except -1:
-    """Open a view of contiguous memory. `bytes_alone`: it is known that no element refers to a Python object."""
-    if not bytes_alone and (
-        (isinstance(host, ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format)
-    ):
-        raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
+    """Open a view of contiguous memory. `bytes_alone`: it is known that its elements are bytes for a device."""
+    cdef int flags = PyBUF_WRITABLE if writable else 0
     try:
-        PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+        if bytes_alone:
+            PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | flags)
+            return 0
+        problem = view_bytes(host, view, flags)
     except (TypeError, BufferError, ValueError) as error:
         if isinstance(host, np.ndarray) and not host.flags.c_contiguous:
             instead = "buffer.get(out=array) waits and then writes to it" if writable else "np.ascontiguousarray(array)"
@@ -443,4 +544,6 @@ cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone
         raise ArgumentTypeError(
             f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
             f"not this {type(host).__name__}{instead} ({error})") from None
+    if problem:
+        raise ArgumentTypeError(f"copy: {problem}")
     return 0

@@ -7,7 +7,6 @@ must not grow any more: it would tie two queues together that have nothing to do
 """
 
 import math
-import operator
 from typing import TYPE_CHECKING
 
 cimport cython
@@ -41,7 +40,7 @@ from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_
 from forebay.sync.points cimport carry_pending
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
-from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
+from forebay.queues.memory.shapes import element_code, read_dtype, read_int, read_shape
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -71,10 +70,7 @@ cdef void give_to_driver(OwnedMemory memory, vector[Point]& points):
 
 def read_bytes(nbytes: SupportsIndex, what: str) -> int:
     """Return a checked number of bytes. Raises ArgumentTypeError or InvalidArgumentError."""
-    try:
-        nbytes = operator.index(nbytes)
-    except TypeError:
-        raise ArgumentTypeError(f"{what} is a number of bytes, not {type(nbytes).__name__}") from None
+    nbytes = read_int(nbytes, f"{what} is a number of bytes")
     if nbytes < 0:
         raise InvalidArgumentError(f"{what} is a number of bytes, not {nbytes}")
     return nbytes

@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core.driver import AnyBuffer
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRangeError
-from forebay.queues.memory.shapes import check_copied
+from forebay.queues.memory.shapes import check_copied, check_in_place, read_int
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,20 @@ kernel void move_UNIT(
 """
 
 
+def read_index(value: Any) -> int:
+    """Convert one index of an axis.
+
+    Raises
+    ------
+    ArgumentTypeError
+    """
+    return read_int(
+        value,
+        "a Buffer is indexed by ints, slices, ... and None",
+        ": no mask, no array of indices; index the array of .get(), or write a kernel",
+    )
+
+
 def read_key(
     key: Any, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
@@ -58,20 +72,16 @@ def read_key(
         For what is no basic index: an array of indices, a mask.
     OutOfRangeError
     """
-    keys = key if isinstance(key, tuple) else (key,)
-    for each in keys:
-        if each is None or each is Ellipsis or isinstance(each, slice):
-            continue
-        if isinstance(each, (bool, np.bool_)) or not hasattr(type(each), "__index__") or np.ndim(each):
-            raise ArgumentTypeError(
-                f"a Buffer is indexed by ints, slices, ... and None, not by {type(each).__name__}; index the array of "
-                ".get(), or write a kernel"
-            )
-    # An array that nobody reads: NumPy computes where the elements would be.
+    keys = tuple(
+        each if each is None or each is Ellipsis or isinstance(each, slice) else read_index(each)
+        for each in (key if isinstance(key, tuple) else (key,))
+    )
+    # An array that nobody reads: NumPy computes where the elements would be. It must make no copy, as it does for
+    # masks and arrays of indices, which would read what is there.
     whole = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, strides)
     try:
-        part = whole[keys if Ellipsis in [each for each in keys if each is Ellipsis] else (*keys, ...)]
-    except IndexError as error:
+        part = whole[keys if Ellipsis in keys else (*keys, ...)]
+    except (IndexError, OverflowError) as error:
         if "too many" in str(error) or "ellipsis" in str(error):
             raise ArgumentTypeError(f"a Buffer of {len(shape)} dimensions: {error}") from None
         raise OutOfRangeError(f"{error} (a Buffer of shape {shape})") from None
@@ -153,6 +163,20 @@ def merged(to: StridedView, source: StridedView) -> list[tuple[int, int, int]]:
 def part_without_axis(view: StridedView, index: int) -> StridedView:
     """Return ``view[index]``, strided even where it is not."""
     return StridedView(view._base, view.start + index * view.strides[0], view.shape[1:], view.strides[1:])
+
+
+def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
+    """Implement ``memory.item(*index)`` of Buffers and views."""
+    if not index and memory.size != 1:
+        raise InvalidArgumentError(f"item: {memory.size} elements need an index")
+    whole = tuple(map(read_index, index))
+    if len(whole) == 1 and memory.ndim != 1:  # counted in C order
+        if not -memory.size <= whole[0] < memory.size:
+            raise OutOfRangeError(f"item: index {whole[0]} is out of range for {memory.size} elements")
+        whole = tuple(map(int, np.unravel_index(whole[0] % memory.size, memory.shape)))
+    if index and len(whole) != memory.ndim:
+        raise InvalidArgumentError(f"item: {len(whole)} indices for the shape {memory.shape}")
+    return (memory[whole] if index else memory).get().item()
 
 
 class StridedView:
@@ -284,7 +308,7 @@ class StridedView:
 
     def item(self, *index: int) -> Any:
         """Return one element as a Python object: `index` is as in `Buffer.item`. Blocks."""
-        return self.get().item(*index)
+        return item_of(self, index)
 
     def _in_place(self) -> NDArray[Any]:
         """Wait for the uses of the memory, and return an array over it, where the host can read it."""
@@ -295,8 +319,7 @@ class StridedView:
         """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
         if copy is not False:
             return np.asarray(self.get(), dtype)
-        if dtype is not None and np.dtype(dtype) != self.dtype:
-            raise InvalidArgumentError(f"copy=False: elements of {self.dtype} are not {np.dtype(dtype)}")
+        check_in_place(self.dtype, dtype)
         return self._in_place()
 
     def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:

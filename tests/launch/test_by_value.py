@@ -566,6 +566,30 @@ def test_what_cannot_be_marked(value):
         fb.by_value(value)
 
 
+class Lying(np.void):
+    dtype = np.dtype("V4000")
+    itemsize = 4000
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    "structure",
+    [
+        np.zeros(3, [("i", "i4", 3), ("j", "u4")])[1],
+        np.rec.array([(1, 2), (3, 4)], "i4,i4")[1],
+        np.array([((5, 6), 7)], [("inner", "i4,i4"), ("z", "i4")])[0],
+        np.void(bytes(range(8))),
+        Lying(bytes(range(12))),
+    ],
+    ids=["field of an array", "record", "nested", "bytes", "subclass"],
+)
+def test_structures_of_numpy(queue, kernels, out, structure):
+    expected = np.frombuffer(structure.tobytes(), "i4")
+    for value in (structure, fb.by_value(structure)):
+        total(queue, kernels, out, value, len(expected))
+        assert out.get(queue=queue)[0] == expected.sum()
+
+
 def test_a_mark_keeps_its_memory(queue, kernels, out):
     grown = bytearray(64)
     mark = fb.by_value(grown)

@@ -11,7 +11,7 @@ from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits
 from tests.helpers.refusals import refused
 
-DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", ">i4", "S5", "U3", "V7"]
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "S5", "U3", "V7"]
 PAIR = np.dtype([("a", "i4"), ("b", "f8")])
 
 

@@ -287,3 +287,30 @@ def test_memory_of_forebay_comes_back(device, queue, in_place, takes_host):
     queue.fill(again, 4)
     assert (buffer.get(queue=queue) == 4).all()
     assert again.address == buffer.address
+
+
+def test_read_only_memory_is_a_source_like_any_other(device, queue, program, takes_host):
+    """NumPy shows all of DLPack 0.x as read-only."""
+
+    class Tensor(DLPack):
+        def __dlpack__(self, **options):
+            return self.values.__dlpack__()
+
+    tensor = Tensor(np.arange(100, dtype="i4"))
+    assert not np.from_dlpack(tensor).flags.writeable
+    total = fb.reduction("T x", "T y", "x", "a + b", name="total")
+    copy, launched, graph = device.empty(100, "i4"), device.empty(100, "i4"), device.graph()
+    queue.copy(copy, tensor)
+    queue.launch(program["copy"], 10, 10, launched, tensor)
+    for buffer in (copy, launched):
+        assert np.array_equal(buffer.get(queue=queue), tensor.values)
+    assert total(tensor, queue=queue).get(queue=queue) == 4950
+    graph.add_copy(copy, tensor)
+    for write in (
+        lambda: queue.copy(tensor, copy),
+        lambda: graph.add_copy(tensor, copy),
+        lambda: queue.launch(program["fill"], 1, 1, tensor, 1),
+        lambda: total(copy, tensor, queue=queue),
+    ):
+        with refused(fb.InvalidArgumentError, ValueError, "read-only"):
+            write()

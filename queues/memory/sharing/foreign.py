@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.queues.memory.shapes import type_problem
 
 if TYPE_CHECKING:
     from forebay.core.driver import DriverDevice
@@ -34,8 +35,9 @@ def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
 
     `owner` is what was given for it: a tensor, which has its own way to make a copy.
     """
-    if array.dtype.hasobject:
-        return f"its elements are Python objects ({array.dtype}), which are no bytes that a device could use"
+    problem = type_problem(array.dtype)
+    if problem:
+        return problem
     if not array.flags.c_contiguous:
         copier = "its .contiguous()" if hasattr(owner, "contiguous") else "np.ascontiguousarray(array)"
         layout = f"shape {array.shape}, strides {array.strides} bytes"
@@ -43,18 +45,34 @@ def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
     return ""
 
 
-def host_array(thing: object, call: str = "as_buffer") -> np.ndarray[Any, Any] | None:
+def read_only_array(thing: object, driver: DriverDevice) -> np.ndarray[Any, Any] | None:
+    """Return an array on memory of the host that nothing may write to: a launch that only reads it copies it, as it
+    does NumPy's. None for everything else, which `Device.as_buffer` takes.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        As `host_array`.
+    """
+    if not driver.takes_host or driver.can_adopt(thing) or hasattr(type(thing), "__forebay_buffer__"):
+        return None
+    array = host_array(thing, writable=False)
+    return array if array is not None and not array.flags.writeable else None
+
+
+def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True) -> np.ndarray[Any, Any] | None:
     """Return an array on the memory of `thing`, which it keeps alive; None when `thing` shows no memory of the host.
 
     It is read from ``__dlpack__``, ``__array_interface__`` or the buffer protocol. DLPack's producers have finished
-    what they do with memory of the host before they hand it out. `call` is what was asked for, for messages.
+    what they do with memory of the host before they hand it out. `call` is what was asked for, for messages. Memory
+    that is only read need not be `writable`: NumPy shows all of DLPack 0.x as read-only.
 
     Raises
     ------
     ArgumentTypeError
         When the memory cannot be read as an array: it is on another device, or of a type that NumPy does not know.
     InvalidArgumentError
-        When it is read-only, or cannot be used as it is: see `why_unfit`.
+        When it is read-only and has to be writable, or cannot be used as it is: see `why_unfit`.
     """
     try:
         if isinstance(thing, np.ndarray):
@@ -79,7 +97,9 @@ def host_array(thing: object, call: str = "as_buffer") -> np.ndarray[Any, Any] |
             f"{call}: this {name_of(thing)} of {kind} cannot be read as an array ({error})"
             + (": pass .view(torch.uint8), which shows its bytes" if views else "")
         ) from None
-    problem = why_unfit(array, thing) or ("" if array.flags.writeable else "it is read-only: Device.array copies it")
+    problem = why_unfit(array, thing)
+    if writable and not problem and not array.flags.writeable:
+        problem = "it is read-only: Device.array copies it"
     if problem:
         raise InvalidArgumentError(f"{call}: this {name_of(thing)}: {problem}")
     return array

@@ -15,8 +15,8 @@ from forebay.expressions.parameters import KINDS, Parameter, check_name, check_t
 from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed
 from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
 from forebay.queues.kernels.program import Program
-from forebay.queues.memory.shapes import read_shape
-from forebay.queues.memory.sharing.foreign import is_foreign, name_of
+from forebay.queues.memory.shapes import read_shape, type_problem
+from forebay.queues.memory.sharing.foreign import is_foreign, name_of, read_only_array
 from forebay.queues.memory.strided import StridedView
 
 __all__ = ["Call", "Expression", "refuse"]
@@ -206,7 +206,8 @@ class Expression:
                 InvalidArgumentError,
             )
         if is_foreign(value, queue.device.driver):
-            return queue.device._as_buffer(value, queue)
+            array = read_only_array(value, queue.device.driver) if parameter in self.in_params else None
+            return queue.device._as_buffer(value, queue) if array is None else array
         refuse(self.name, f"{parameter} is a Buffer, an array or a number, not {name_of(value)}")
 
     def _number(self, parameter: Parameter, value: Any, dtype: np.dtype[Any]) -> Any:
@@ -308,6 +309,8 @@ class _Types:
         letter, name = parameter.type_name, parameter.name
         if dtype.kind not in KINDS:
             refuse(self._what, f"{name} has elements of {dtype}, which are no numbers")
+        if type_problem(dtype):
+            refuse(self._what, f"{name}: {type_problem(dtype)}")
         if parameter.dtype is not None:
             if parameter.dtype != dtype:
                 refuse(
@@ -328,7 +331,7 @@ class _Types:
     def decide_by_number(self, parameter: Parameter, value: Any) -> None:
         """Let a number of NumPy's decide a placeholder that no array has."""
         if parameter.dtype is None and isinstance(value, (np.generic, np.ndarray)):
-            self.decided.setdefault(parameter.type_name, value.dtype)
+            self.decided.setdefault(parameter.type_name, value.dtype.newbyteorder("="))
 
     def of(self, parameter: Parameter) -> np.dtype[Any]:
         """Return the type of a parameter, now that all arguments were looked at."""

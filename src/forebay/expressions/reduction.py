@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from forebay.expressions.sources import Given, reduction_source
 from forebay.expressions.variants import give_up
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
-from forebay.queues.memory.shapes import ShapeLike, read_dtype
+from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_int
 
 __all__ = ["reduction"]
 
@@ -242,8 +241,8 @@ class reduction(Expression):  # noqa: N801 - called as a function is
     def _check_axis(self, axis: Any, ndim: int) -> None:
         axes = axis if isinstance(axis, tuple) else (axis,)
         try:
-            reduced = {range(ndim)[operator.index(each)] for each in axes}
-        except (TypeError, IndexError):
+            reduced = {range(ndim)[read_int(each, f"{self.name}: axis is an int or a tuple of ints")] for each in axes}
+        except IndexError:
             refuse(self.name, f"axis={axis!r} is no axis of {ndim}", InvalidArgumentError)
         if len(reduced) != ndim:
             raise NotSupportedError(
