@@ -14,6 +14,7 @@ from forebay.expressions.elementwise import elementwise
 from forebay.expressions.parameters import Parameter
 from forebay.expressions.reduction import reduction
 from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue
 
 __all__ = ["ElementwiseKernel", "ReductionKernel"]
@@ -117,10 +118,11 @@ class ElementwiseKernel:
         ArgumentTypeError, InvalidArgumentError, ClosedError, BuildError
             As `forebay.elementwise`.
         """
-        if not isinstance(block_size, (int, np.integer)) or block_size < 1:
+        block_size = read_int(block_size, f"{self.name}: block_size is an int")
+        if block_size < 1:
             raise InvalidArgumentError(f"{self.name}: block_size={block_size!r} is no number of threads")
         queue = queue_for(self.name, args, stream)
-        outputs = self._made._call(args, queue, None, size, 0 if block_size == 256 else int(block_size))
+        outputs = self._made._call(args, queue, None, size, 0 if block_size == 256 else block_size)
         if self._no_return:
             return None
         return outputs if self._return_tuple or len(outputs) > 1 else outputs[0]

@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.cupy_style.streams import check_stream
 from forebay.hiprtc.current import current_device
@@ -22,6 +20,7 @@ from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.signatures import KernelInfo
 from forebay.queues.launch.arguments import local, null
 from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue
 
 __all__ = ["RawKernel", "RawModule"]
@@ -233,6 +232,7 @@ class RawKernel:
         check_stream(self.name, stream)
         first = next((arg.device for arg in args if isinstance(arg, Buffer)), None)
         kernel, info = self._module._kernel(self.name, stream.device if first is None and stream else first)
+        shared_mem = read_int(shared_mem, f"{self.name}: shared_mem is an int")
         if shared_mem and self._most_shared is not None and shared_mem > self._most_shared:
             raise InvalidArgumentError(
                 f"{self.name}: {shared_mem} bytes of shared memory, max_dynamic_shared_size_bytes is "
@@ -294,11 +294,10 @@ class RawKernel:
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, nbytes: int) -> None:
         most = self._most_dynamic()
-        if not isinstance(nbytes, (int, np.integer)):
-            raise ArgumentTypeError(f"{self.name}: max_dynamic_shared_size_bytes is an int, not {nbytes!r}")
+        nbytes = read_int(nbytes, f"{self.name}: max_dynamic_shared_size_bytes is an int")
         if not 0 <= nbytes <= most:
             raise InvalidArgumentError(f"{self.name}: {nbytes} bytes of shared memory for a launch: there are {most}")
-        self._most_shared = int(nbytes)
+        self._most_shared = nbytes
 
     def _most_dynamic(self) -> int:
         kernel = self._module._kernel(self.name, None)[0]
@@ -314,9 +313,10 @@ class RawKernel:
 
     @preferred_shared_memory_carveout.setter
     def preferred_shared_memory_carveout(self, percent: int) -> None:
-        if not isinstance(percent, (int, np.integer)) or not -1 <= percent <= 100:
+        percent = read_int(percent, f"{self.name}: preferred_shared_memory_carveout is an int")
+        if not -1 <= percent <= 100:
             raise InvalidArgumentError(f"{self.name}: {percent!r} is no percentage from 0 to 100, or -1")
-        self._carveout = int(percent)
+        self._carveout = percent
 
     def compile(self) -> None:
         """Compile now; see `RawModule.compile`."""

@@ -11,6 +11,8 @@ import numpy as np
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.compiled.handles import Address, is_null
 from forebay.hip.compiled.known import Located
+from forebay.queues.memory.shapes import read_int, read_shape
+from forebay.queues.memory.strided import are_contiguous
 
 if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer
@@ -219,6 +221,18 @@ def _value(other: object) -> int | None:
     return other if isinstance(other, int) else None
 
 
+def _check_layout(described: dict[str, Any], shape: Shape, itemsize: int) -> None:
+    """Refuse what a shape and an address do not say of memory. Each element would be looked for elsewhere."""
+    strides, mask, offset = described.get("strides"), described.get("mask"), described.get("offset")
+    if mask is not None or offset:
+        raise InvalidArgumentError("NDBuffer: __cuda_array_interface__ has a mask or an offset: pass a copy of it")
+    if strides is not None and not are_contiguous(shape, tuple(strides), itemsize):
+        raise InvalidArgumentError(
+            f"NDBuffer: __cuda_array_interface__ is not C-contiguous (shape {shape}, strides {tuple(strides)} bytes): "
+            "pass a contiguous copy of it"
+        )
+
+
 class NDBuffer(Pointer):
     """A pointer that knows the shape and the element type of the contiguous array there; bytes at first."""
 
@@ -229,8 +243,9 @@ class NDBuffer(Pointer):
         self._shape, self._typestr, self._itemsize = shape, typestr, itemsize
         described = getattr(pyobj, "__cuda_array_interface__", None)
         if described is not None:
-            self._shape, self._typestr = tuple(described["shape"]), described["typestr"]
+            self._shape, self._typestr = read_shape(described["shape"]), described["typestr"]
             self._itemsize = np.dtype(self._typestr).itemsize
+            _check_layout(described, self._shape, self._itemsize)
             self._read_only, self._stream = bool(described["data"][1]), described.get("stream")
 
     @property
@@ -308,7 +323,7 @@ class NDBuffer(Pointer):
         if shape is None:
             new_shape = self._shape if new_itemsize == self._itemsize else (old // new_itemsize,)
         else:
-            new_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+            new_shape = read_shape(shape)
         new = math.prod(new_shape) * new_itemsize
         if new != old and not _force:
             raise InvalidArgumentError(f"configure: {new} bytes instead of {old}; _force=True allows that")
@@ -341,7 +356,7 @@ class NDBuffer(Pointer):
                     raise InvalidArgumentError(f"{key} is not contiguous")
                 shape.insert(0, length)
             else:
-                start, length = range(extent)[subscript], 1
+                start, length = range(extent)[read_int(subscript, "an NDBuffer is indexed by ints and slices")], 1
             whole = whole and length == extent
             offset += start * stride
         part = NDBuffer(self.address + offset * self._itemsize, tuple(shape), self._typestr, self._itemsize)

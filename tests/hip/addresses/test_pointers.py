@@ -5,6 +5,7 @@ import pytest
 
 import forebay as fb
 from forebay import hip
+from tests.helpers.refusals import refused
 
 from ..conftest import ok
 
@@ -128,3 +129,35 @@ def test_types_have_the_names_that_annotations_use(device):
     assert isinstance(ok(hip.hipModuleGetFunction(module, b"nothing")), hip.hipFunction_t)
     assert isinstance(ok(hip.hipDeviceGetDefaultMemPool(0)), hip.hipMemPool_t)
     assert isinstance(ok(hip.hipGetDeviceProperties(0)).uuid, hip.hipUUID)
+
+
+@pytest.mark.parametrize(
+    ("described", "problem"),
+    [
+        ({}, ""),
+        ({"strides": None, "mask": None, "offset": 0}, ""),
+        ({"strides": (16, 4)}, ""),
+        ({"shape": (1, 4), "strides": (999, 4)}, ""),
+        ({"strides": (32, 4)}, "strides (32, 4)"),
+        ({"strides": (4, 12)}, "strides (4, 12)"),
+        ({"strides": (-16, 4)}, "strides (-16, 4)"),
+        ({"mask": object()}, "mask"),
+        ({"offset": 8}, "offset"),
+    ],
+)
+def test_foreign_arrays_are_contiguous(described, problem):
+    foreign = CudaArray()
+    foreign.__cuda_array_interface__ = CudaArray.__cuda_array_interface__ | described
+    if problem:
+        with refused(fb.InvalidArgumentError, ValueError, problem, "copy"):
+            hip.NDBuffer(foreign)
+    else:
+        assert hip.NDBuffer(foreign).shape == described.get("shape", (3, 4))
+
+
+@pytest.mark.parametrize("index", [True, np.True_, np.array([0]), 1.0, None], ids=repr)
+def test_what_is_no_index(index):
+    with refused(fb.ArgumentTypeError, TypeError, type(index).__name__):
+        hip.NDBuffer(CudaArray())[1, index]
+    with refused(fb.ArgumentTypeError, TypeError, type(index).__name__):
+        hip.NDBuffer(CudaArray()).configure(shape=(12, index))

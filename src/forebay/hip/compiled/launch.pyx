@@ -26,6 +26,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.queues.launch.arguments import local, null
+from forebay.queues.memory.shapes import read_int, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,13 +87,10 @@ cdef object read_extra = None
 cdef extent_of(value):
     if isinstance(value, floating) and value.is_integer():
         return int(value)  # n / block.x
-    try:
-        extent = value.__index__()
-    except AttributeError:
-        raise ArgumentTypeError(f"dim3: an extent is an int, not {value!r}") from None
+    extent = read_int(value, "dim3: an extent is an int", f": {shortened(value)}")
     if not 0 <= extent < 1 << 32:
         raise InvalidArgumentError(f"dim3: {extent} does not fit 32 bits")
-    return int(extent)
+    return extent
 
 
 cdef class dim3:
