@@ -85,6 +85,7 @@ INCLUDED = """
 #include <utility>
 #include <vector>
 """
+INCLUDE = re.compile(rb'#include "([^"\n]+)"')
 RESERVE = Path("core", "reserve.hpp")  # has the `operator new` of all modules
 MANY = 20  # modules, for which precompiling headers is worth its two seconds
 FOR_ANY_SYSTEM = {"sdist", "egg_info"}  # commands that compile nothing
@@ -169,13 +170,19 @@ def work_in(extension):
     return source.stat().st_size if source.exists() else sys.maxsize
 
 
-def headers_of(folder):
-    """The headers a module in this folder may include: its own and the shared; for what observes a driver or stands in
-    for one that driver's, too.
+def headers_of(source):
+    """The headers of this project that a C++ file includes, itself or by others. A module with the layout of an earlier
+    one would crash, whatever folder it is in.
     """
-    drivers = (*Path("queues/drivers").iterdir(), DRIVERS, *DRIVERS.iterdir()) if folder.parts[0] == "tests" else ()
-    folders = [folder, Path("core"), Path("queues/drivers"), *drivers]
-    return [str(header) for each in folders for header in each.glob("*.hpp")]
+    found, left = set(), [source]
+    while left:
+        including = left.pop()
+        for name in INCLUDE.findall(including.read_bytes()):
+            header = next(filter(Path.is_file, (including.parent / name.decode(), Path(name.decode()))), None)
+            if header is not None and header not in found:
+                found.add(header)
+                left.append(header)
+    return sorted(map(str, found))
 
 
 def make_view():
@@ -472,9 +479,8 @@ class build_ext(setuptools_build_ext):
             return
         try:
             (translated,) = self.translations[extension.name].result()
-            headers = headers_of(Path(extension.sources[0]).parent)
             extension.sources = translated.sources
-            extension.depends = translated.depends + headers
+            extension.depends = translated.depends + headers_of(Path(*translated.sources))
             module = Path(self.get_ext_fullpath(extension.name))
             before = module.stat().st_mtime_ns if module.exists() else None
             super().build_extension(extension)

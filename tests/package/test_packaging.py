@@ -10,6 +10,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -35,8 +36,13 @@ BUILD_WHEEL = "import setuptools.build_meta as b; print(b.build_wheel('dist'))"
 
 # One module cimports the other across the folders, by both ways of naming it, and needs C++.
 SOURCES = {
+    "sync/smaller.hpp": "#pragma once\n",
+    "sync/small.hpp": '#include "sync/smaller.hpp"\n',
     "sync/small.pxd": """
 from libcpp.atomic cimport atomic
+
+cdef extern from "sync/small.hpp":
+    pass
 
 cdef class Counter:
     cdef atomic[long long] count
@@ -206,13 +212,32 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
     output_of(*build, cwd=checkout)
     assert modules(checkout / "queues") | modules(checkout / "sync") == first
 
-    os.utime(checkout / "sync/small.pxd")  # both modules depend on it
+    third = first
+    for name in ("sync/small.pxd", "sync/smaller.hpp"):  # both modules depend on them
+        os.utime(checkout / name)
+        output_of(*build, cwd=checkout)
+        second, third = third, modules(checkout / "queues") | modules(checkout / "sync")
+        assert all(third[name] > second[name] for name in second)
+
+    os.utime(checkout / "queues/drivers/opencl/calls.hpp")  # neither
     output_of(*build, cwd=checkout)
-    third = modules(checkout / "queues") | modules(checkout / "sync")
-    assert all(third[name] > first[name] for name in first)
+    assert modules(checkout / "queues") | modules(checkout / "sync") == third
 
     output_of("-c", "import setuptools.build_meta as b; b.build_editable('editable')", cwd=checkout)
     assert modules(checkout / "queues") | modules(checkout / "sync") == third
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="another compiler may say it otherwise")
+@pytest.mark.long
+def test_modules_depend_on_the_headers_that_the_compiler_reads(monkeypatch):
+    """All of them, in whatever folder, and no others: the real ones, as far as they are translated here."""
+    monkeypatch.chdir(ROOT)
+    headers_of = runpy.run_path("setup.py")["headers_of"]
+    sources = sorted(Path("build").glob("cython-*/**/*.cpp"))
+    command = ["g++", "-MM", "-std=c++17", "-I.", f"-I{sysconfig.get_path('include')}"]
+    for source in sources:
+        read = subprocess.run([*command, source], capture_output=True, text=True, check=True).stdout.split()
+        assert headers_of(source) == sorted(word for word in read if word.endswith(".hpp")), source
 
 
 @pytest.mark.long
