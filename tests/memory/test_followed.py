@@ -85,7 +85,7 @@ def scratch(device, program, queue):
     own = device.program(SOURCE)
     kernel = own["use"]
     kernel.scratch("room", SIZE)
-    queue.launch(kernel, 1, 1, device.zeros(1, "u4"), device.zeros(1, "u4"))
+    queue.launch(kernel, 1, 1, device.empty(1, "u4"), device.empty(1, "u4"))
 
     def drop():
         kernel.close()
@@ -96,7 +96,7 @@ def scratch(device, program, queue):
 
 def by_value(device, program, queue):
     own = device.program(SOURCE)
-    queue.launch(own["take"], 1, 1, device.zeros(1, "u4"), np.zeros(SIZE // 4, "u4").tobytes())
+    queue.launch(own["take"], 1, 1, device.empty(1, "u4"), np.zeros(SIZE // 4, "u4").tobytes())
 
     def drop():
         own["take"].close()
@@ -108,7 +108,7 @@ def by_value(device, program, queue):
 def graph_scratch(device, program, queue):
     kernel = device.program(SOURCE)["use"]
     kernel.scratch("room", SIZE)
-    a, rows = device.zeros(1, "u4"), device.zeros(1, "u4")
+    a, rows = device.empty(1, "u4"), device.empty(1, "u4")
     with queue.capture() as graph:
         queue.launch(kernel, 1, 1, a, rows)
     executable = graph.instantiate()

@@ -14,7 +14,7 @@ from .program import holds
 
 @pytest.fixture
 def buffer(device):
-    return device.zeros(64, "u4")
+    return device.empty(64, "u4")
 
 
 @pytest.fixture

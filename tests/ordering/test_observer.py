@@ -91,7 +91,7 @@ def test_what_it_notes_of_a_call(device, kernels, hold):
 
 
 def test_serials_are_not_used_again_though_handles_are(device, kernels):
-    buffer = device.zeros(64, "u4")
+    buffer = device.empty(64, "u4")
     queue = device.queue(blocking=False)
     with observe(device) as calls:
         for k in range(200):
@@ -103,7 +103,7 @@ def test_serials_are_not_used_again_though_handles_are(device, kernels):
 
 
 def test_it_fails_the_call_it_was_told_to(device, kernels):
-    buffer = device.zeros(64, "u4")
+    buffer = device.empty(64, "u4")
     queue = device.queue(blocking=False)
     with observe(device) as calls:
         launch(queue, kernels, buffer)

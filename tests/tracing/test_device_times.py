@@ -86,7 +86,7 @@ def test_each_command_ran_once_in_its_queues_order(path, device, program, buffer
 
 
 def test_what_waits_ran_after_what_it_waited_for(path, device, spin, really):
-    with device.zeros(64, "u4") as x, fb.trace(path, device_times=True):
+    with device.empty(64, "u4") as x, fb.trace(path, device_times=True):
         a, b = device.queue(blocking=False), device.queue(blocking=False)
         for _ in range(5):
             a.launch(spin, 1, 64, x, 100_000)

@@ -42,7 +42,7 @@ def path(tmp_path):
 def ring(path, device, make_queue, program):
     """What three queues counted while each waited for the one before it, traced to `path`."""
     queues = [make_queue(blocking=False) for _ in range(3)]
-    with device.zeros(100, "i4") as buffer:
+    with device.empty(100, "i4") as buffer:
         before = [queue.stats for queue in queues]
         with fb.trace(path):
             for turn in range(4):

@@ -43,7 +43,7 @@ def test_other_memory_at_the_same_place_is_other_bytes(find, own, add):
 
 @pytest.mark.executes
 def test_memory_that_others_may_write_to_has_other_bytes(find, device, own):
-    with device.zeros(100, "i4", usm_type="shared") as shared:
+    with device.empty(100, "i4", usm_type="shared") as shared:
         view = shared.host
 
         def run():

@@ -56,7 +56,7 @@ def test_it_is_listed_and_selected(device):
 
 
 def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
-    queue, buffer = device.queue(blocking=False), device.zeros(64, "u4", usm_type="shared")
+    queue, buffer = device.queue(blocking=False), device.empty(64, "u4", usm_type="shared")
     queue.fill(buffer, 7)
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
     queue.finish()

@@ -25,7 +25,7 @@ def test_it_is_listed_and_selected(device):
 
 
 def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
-    queue, buffer = device.queue(blocking=False), device.zeros(64, "u4", usm_type="shared")
+    queue, buffer = device.queue(blocking=False), device.empty(64, "u4", usm_type="shared")
     queue.fill(buffer, 7)
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
     queue.finish()
@@ -174,7 +174,7 @@ def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, ke
     queue = device.queue(blocking=False)
     gate = queue._gate()
     with fb.Device("cuda", private=True) as fresh:
-        x, other = fresh.zeros((8, 8), "u4"), fresh.queue(blocking=False)
+        x, other = fresh.zeros((8, 8), "u4"), fresh.queue()
         before = other.stats.launches
         x[::2, ::2].fill(7)
         other.copy(x[:, 1].copy(), x[:, 2])
@@ -309,7 +309,7 @@ def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
 
 
 def test_a_graph_that_changes_again_and_again_has_the_same_nodes(device, kernels, calls):
-    x, graph, queue = device.zeros(64, "u4"), device.graph(), device.queue(blocking=False)
+    x, graph, queue = device.empty(64, "u4"), device.graph(), device.queue(blocking=False)
     nodes = [graph.add_kernel(kernels["advance"], 4, 16, x, k) for k in range(5)]
     executable = graph.instantiate()
     executable.launch(queue)

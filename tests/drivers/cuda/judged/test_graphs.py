@@ -58,7 +58,7 @@ def test_host_functions_cut_a_graph_and_are_called(device, kernels, calls):
 
 def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, calls):
     """The driver may wait for the gate then. Its launches are submitted one by one, in order, until it can be."""
-    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4")
     gate = held._gate()
     graph = device.graph()
     begin = graph.add_kernel(kernels["advance"], 4, 16, x, 0)
@@ -81,7 +81,7 @@ def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, cal
 
 def test_a_launch_on_another_queue_comes_after_the_one_before(device, kernels, calls):
     """Though the driver orders them, too: what comes after it on that queue must be known to come after both."""
-    queues, x = [device.queue(blocking=False) for _ in range(2)], device.zeros(64, "u4")
+    queues, x = [device.queue(blocking=False) for _ in range(2)], device.empty(64, "u4")
     with queues[0].capture() as graph:
         for k in range(3):
             queues[0].launch(kernels["advance"], 4, 16, x, k)
@@ -97,7 +97,7 @@ def test_a_launch_on_another_queue_comes_after_the_one_before(device, kernels, c
 
 
 def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
-    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4")
     gate, step = held._gate(), queue.step()
 
     def turn():
@@ -115,7 +115,7 @@ def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, call
 
 
 def test_a_step_that_repeats_is_one_launch_of_a_graph(device, kernels, calls):
-    queue, x = device.queue(blocking=False), device.zeros(64, "u4")
+    queue, x = device.queue(blocking=False), device.empty(64, "u4")
     step = queue.step()
     for k in range(20):
         first = len(calls)

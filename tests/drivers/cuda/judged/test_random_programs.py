@@ -90,7 +90,7 @@ def test_programs_whose_calls_fail_at_random(results_are_not_compared):
 def operations_on(device, kernels):
     """By name: what may be done again and again, also after it failed."""
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    x, y, wide = device.zeros(64, "u4"), device.zeros(64, "u4"), device.zeros(64, "u8")
+    x, y, wide = device.empty(64, "u4"), device.empty(64, "u4"), device.empty(64, "u8")
     host = bytes(x.nbytes)
 
     def waiting(command):
