@@ -310,7 +310,8 @@ cdef class Queue:
         A source in host memory may have any strides. If an end is a `StridedView`, both have one shape, and a kernel
         copies; the other end may be host memory only as the source.
 
-        Does not wait for the copy otherwise, but may block while the driver stages pageable memory.
+        Does not wait for the copy otherwise, but may block while pageable memory is staged. Other threads run while the
+        host copies many bytes: whether the copy has what they write to the source then is unspecified.
 
         Raises
         ------
