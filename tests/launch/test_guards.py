@@ -161,7 +161,7 @@ def test_a_launch_is_checked_while_a_gate_that_was_opened_still_counts(device):
             super()._wait_for_openings()
 
     with Watched(device.name, debug=True, private=True) as debugging, observe(debugging) as calls:
-        kernels, buffer = debugging.program(SOURCE), debugging.zeros(10, "i4")
+        kernels, buffer = debugging.program(SOURCE), debugging.empty(10, "i4")
         held, free = debugging.queue(blocking=False), debugging.queue(blocking=False)
         gate = held._gate()
         calls.driver.pause("clSetUserEventStatus")
