@@ -190,6 +190,8 @@ class Parameter:
         None when the type has no known name: a structure, a typedef, void.
     read_only : bool
         Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
+    alignment : int
+        In bytes, where arguments lie one after the other; 0 for a structure of which it is not known.
     """
 
     name: str
@@ -199,6 +201,7 @@ class Parameter:
     nbytes: int
     dtype: np.dtype[Any] | None = None
     read_only: bool = False
+    alignment: int = 8
 
 
 # -- what a driver makes

@@ -25,13 +25,15 @@ FLOATS = {16: "half", 32: "float", 64: "double"}
 
 class Declared(NamedTuple):
     """A parameter as declared. `kind` is "pointer", "local" or "value"; `nbytes` is the size of structures passed by
-    value; `read_only` is True for a pointer to constant memory or to const."""
+    value, and `alignment` theirs, 0 if it is not known; `read_only` is True for a pointer to constant memory or to
+    const."""
 
     name: str
     type_name: str
     kind: str
     nbytes: int
     read_only: bool = False
+    alignment: int = 0
 
 
 def kernels_of(module: bytes) -> dict[str, list[Declared]]:
@@ -83,6 +85,7 @@ class _Module:
         self.constants: dict[int, int] = {}
         self.packed: set[int] = set()
         self.unwritten: set[int] = set()
+        self.alignments: dict[int, int] = {}
         self.exported: dict[int, str] = {}
         self.variables: set[int] = set()
         self.entries: dict[str, int] = {}
@@ -104,6 +107,8 @@ class _Module:
                 self.packed.add(operands[0])
             elif opcode == op.DECORATE and operands[1:3] == (op.PARAMETER_ATTRIBUTE, op.NO_WRITE):
                 self.unwritten.add(operands[0])
+            elif opcode == op.DECORATE and operands[1] == op.ALIGNMENT:
+                self.alignments[operands[0]] = operands[2]
             elif opcode == op.DECORATE and operands[1] == op.LINKAGE and operands[-1] == op.EXPORTED:
                 self.exported[operands[0]] = _text(operands[2:-1])
             elif opcode == op.VARIABLE and operands[2] == op.GLOBAL_MEMORY:
@@ -143,6 +148,7 @@ class _Module:
                     kind,
                     types[index],
                     identity in self.unwritten or "const" in qualifiers[index].split(),
+                    self.alignments.get(identity, 0),
                 )
                 for index, (identity, kind) in enumerate(parameters)
             ]
@@ -159,12 +165,13 @@ class _Module:
                     return said
         return [""] * count
 
-    def _declared(self, name: str, kind: int, in_source: str, read_only: bool) -> Declared:
+    def _declared(self, name: str, kind: int, in_source: str, read_only: bool, stated: int) -> Declared:
         opcode, operands = self.types.get(kind, (0, ()))
         if opcode == op.TYPE_POINTER:
             storage, pointed = operands[0], operands[1]
             if storage == op.FUNCTION_STORAGE:  # a structure passed by value
-                return Declared(name, in_source or "struct", "value", self._layout(pointed)[0])
+                nbytes, alignment = self._layout(pointed)
+                return Declared(name, in_source or "struct", "value", nbytes, alignment=stated or alignment)
             type_name = in_source or f"{self._type_name(pointed)}*"
             if storage == op.WORKGROUP:
                 return Declared(name, type_name, "local", 8)

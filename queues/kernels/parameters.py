@@ -40,7 +40,7 @@ def read_parameter(kernel: str, index: int, declared: declarations.Declared, siz
     NotSupportedError
         For images, samplers and other objects of the host.
     """
-    name, type_name, kind, nbytes, read_only = declared
+    name, type_name, kind, nbytes, read_only, alignment = declared
     if OBJECTS.match(type_name):
         raise errors.NotSupportedError(
             f"kernel {kernel!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not supported"
@@ -54,13 +54,13 @@ def read_parameter(kernel: str, index: int, declared: declarations.Declared, siz
     if type_name in SCALARS:
         code, nbytes = SCALARS[type_name]
         half = np.dtype("f2") if type_name == "half" else None
-        return Parameter(name, type_name, "value", code, nbytes, half)
+        return Parameter(name, type_name, "value", code, nbytes, half, alignment=nbytes)
     base, lanes = _split(type_name)
     if base in NUMPY_NAMES and lanes in LANES:
         vector = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
         nbytes = vector.base.itemsize * (4 if lanes == "3" else int(lanes))
-        return Parameter(name, type_name, "value", "V", nbytes, vector)
-    return Parameter(name, type_name, "value", "V", nbytes or size_of())
+        return Parameter(name, type_name, "value", "V", nbytes, vector, alignment=alignment or nbytes)
+    return Parameter(name, type_name, "value", "V", nbytes or size_of(), alignment=alignment)
 
 
 def _split(type_name: str) -> tuple[str, str]:

@@ -160,11 +160,10 @@ class CppCompiler(Protocol):
 
 
 class _Type(NamedTuple):
-    """A type as an argument: its name, its bytes and its alignment, and whether it has pointers in it."""
+    """A type as an argument: its name and its bytes, and whether it has pointers in it."""
 
     name: str
     nbytes: int
-    alignment: int
     holds_pointers: bool
 
 
@@ -177,21 +176,26 @@ class DebugTypes(ABC):
     @abstractmethod
     def fields(self, node: str) -> dict[str, str]:
         """Return an entry in LLVM's words: ``tag`` (``"DW_TAG_member"``), ``name``, ``baseType``, ``size`` in bits,
-        ``align``, ``encoding``, ``flags``; under the empty name ``"DIBasicType"`` or ``"DISubroutineType"`` for these.
+        ``encoding``, ``flags``; under the empty name ``"DIBasicType"`` or ``"DISubroutineType"`` for these.
         """
 
     @abstractmethod
     def members(self, fields: Mapping[str, str]) -> Iterable[str]:
         """Yield the types of the members and base classes of a structure with these fields."""
 
-    def parameter(self, name: str, node: str) -> ParameterSignature:
-        """Describe a parameter of this type."""
+    def lanes(self, fields: Mapping[str, str]) -> int:
+        """Return how many elements an array with these fields has as one of clang's vectors; 0 for any other."""
+        return 0
+
+    def parameter(self, name: str, node: str, alignment: int = 0) -> ParameterSignature:
+        """Describe a parameter of this type. `alignment` is that of a structure: debug information does not have it."""
         tag, fields = self.stripped(node)
         if tag not in POINTERS:
             type = self.type_of(node)
-            if type.name[-1:] == "3":  # HIP's vectors of three have no fourth, as OpenCL's do
+            if type.name[-1:] == "3" and type.nbytes % 3 == 0:  # HIP's have no fourth, as OpenCL's and clang's do
                 type = type._replace(name="struct")
-            return ParameterSignature(name, type.name, False, False, type.nbytes, type.alignment, type.holds_pointers)
+            alignment = alignment or max(type.nbytes & -type.nbytes, 1)
+            return ParameterSignature(name, type.name, False, False, type.nbytes, alignment, type.holds_pointers)
         target = fields.get("baseType", "")
         if self.stripped(target)[1].get("") == "DISubroutineType":  # a number, see indirect_calls
             return ParameterSignature(name, "ulong", False, False, 8, 8, False)
@@ -211,14 +215,14 @@ class DebugTypes(ABC):
                 break
             node = fields.get("baseType", "")
         if not node:
-            return _Type("void", 0, 1, False)
+            return _Type("void", 0, False)
         nbytes = int(fields.get("size", 0)) // 8
         if fields[""] == "DIBasicType":
             return _basic(fields.get("encoding", ""), nbytes)._replace(holds_pointers=is_object)
         if tag in POINTERS or tag == "DW_TAG_ptr_to_member_type":
-            return _Type(f"{self.type_of(fields.get('baseType', '')).name}*", 8, 8, True)
+            return _Type(f"{self.type_of(fields.get('baseType', '')).name}*", 8, True)
         if fields[""] == "DISubroutineType":
-            return _Type("void", 0, 1, False)
+            return _Type("void", 0, False)
         if tag == "DW_TAG_enumeration_type":
             return _basic("DW_ATE_unsigned" if nbytes == 1 else "DW_ATE_signed", nbytes or 4)
         return self._compound(node, tag, fields, nbytes, typedef)
@@ -226,23 +230,22 @@ class DebugTypes(ABC):
     def _compound(self, node: str, tag: str, fields: dict[str, str], nbytes: int, typedef: str) -> _Type:
         if tag == "DW_TAG_array_type":
             of = self.type_of(fields.get("baseType", ""))
-            return _Type(of.name, nbytes, of.alignment, of.holds_pointers)
+            return _Type(f"{of.name}{self.lanes(fields) or ''}", nbytes, of.holds_pointers)
         if fields.get("name") in HALF and nbytes == 2:
-            return _Type("half", 2, 2, False)
+            return _Type("half", 2, False)
         if "DIFlagFwdDecl" in fields.get("flags", ""):
-            return _Type("struct", nbytes, 1, True)  # nothing is known of it
+            return _Type("struct", nbytes, True)  # nothing is known of it
         if node in self._looking:  # a list's node points to the next one
-            return _Type("struct", nbytes, 1, False)
+            return _Type("struct", nbytes, False)
         self._looking.add(node)
         members = [self.type_of(member) for member in self.members(fields)]
         self._looking.discard(node)
-        alignment = max([int(fields.get("align", 0)) // 8, 1, *(member.alignment for member in members)])
         typedef = typedef or fields.get("name", "")  # NVRTC's vectors are structures of these names
         is_vector = VECTOR.fullmatch(typedef) and nbytes % int(typedef[-1]) == 0
         name = typedef.replace("longlong", "long") if is_vector else "struct"
         if fields.get("name", "").startswith("texture<"):  # the host binds it, and asks for its element
             name = fields["name"]
-        return _Type(name, nbytes, alignment, any(member.holds_pointers for member in members))
+        return _Type(name, nbytes, any(member.holds_pointers for member in members))
 
     def stripped(self, node: str) -> tuple[str, dict[str, str]]:
         """The tag and the fields of a type without its qualifiers and names."""
@@ -265,10 +268,10 @@ class DebugTypes(ABC):
 
 def _basic(encoding: str, nbytes: int) -> _Type:
     if encoding == "DW_ATE_float":
-        return _Type(FLOATING.get(nbytes, "struct"), nbytes, nbytes, False)
+        return _Type(FLOATING.get(nbytes, "struct"), nbytes, False)
     name = SIGNED.get(nbytes, "struct")
     unsigned = encoding in ("DW_ATE_unsigned", "DW_ATE_unsigned_char", "DW_ATE_boolean", "DW_ATE_UTF")
-    return _Type(f"u{name}" if unsigned and name != "struct" else name, nbytes, max(nbytes, 1), False)
+    return _Type(f"u{name}" if unsigned and name != "struct" else name, nbytes, False)
 
 
 def plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:

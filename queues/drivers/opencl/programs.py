@@ -131,7 +131,10 @@ def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> declarations.D
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
     """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
-    return [declarations.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in kernel.parameters]
+    return [
+        declarations.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only, p.alignment)
+        for p in kernel.parameters
+    ]
 
 
 class Entry(NamedTuple):
@@ -159,7 +162,7 @@ class Entry(NamedTuple):
             table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
             facts = json.loads(table)
             declared = {
-                name: [declarations.Declared(*each) for each in parameters]
+                name: [declarations.Declared._make(each) for each in parameters]  # refuses entries of other versions
                 for name, parameters in facts["kernels"].items()
             }
             log, vectors = str(facts["log"]), bool(facts["vectors"])

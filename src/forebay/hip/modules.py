@@ -9,6 +9,7 @@ import itertools
 import os
 import struct
 import weakref
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -370,6 +371,29 @@ def _values(function: Function) -> list[Parameter]:
     return [parameter for parameter in function.kernel.parameters if parameter.kind != "local"]
 
 
+def packed_offsets(function: Function) -> Iterator[tuple[Parameter, int]]:
+    """Yield the parameters of a function with where each begins among arguments that lie one after the other.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a structure comes of which the alignment is not known, where that makes a difference.
+    """
+    end = 0
+    for parameter in _values(function):
+        alignment = parameter.alignment
+        if alignment == 0:
+            alignment = min(parameter.nbytes & -parameter.nbytes, 16)
+            if end % alignment:
+                raise InvalidArgumentError(
+                    f"kernel {function.kernel.name!r}, parameter {parameter.name!r}: the alignment of "
+                    f"{parameter.type_name} is not known, and so where it begins; pass the arguments one by one"
+                )
+        at = -(-end // alignment) * alignment
+        yield parameter, at
+        end = at + parameter.nbytes
+
+
 def _words(of: Any, count: int) -> Any:
     """The addresses in one of HIP's arrays of ``void *``."""
     if isinstance(of, (ctypes.Array, list)):
@@ -423,16 +447,11 @@ def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
     ):
         raise HipError(hipError_t.hipErrorInvalidValue, "extra is neither a tuple of values nor HIP's five words")
     size = ctypes.c_size_t.from_address(words[3]).value
-    offset, found = 0, []
-    for parameter in values:
-        alignment = parameter.nbytes & -parameter.nbytes  # the largest power of two that divides it
-        if parameter.code == "V" and parameter.dtype is None:
-            alignment = min(alignment, 8)  # of a structure nobody tells
-        offset = -(-offset // alignment) * alignment
-        if offset + parameter.nbytes > size:
+    found = []
+    for parameter, at in packed_offsets(function):
+        if at + parameter.nbytes > size:
             raise HipError(hipError_t.hipErrorInvalidValue, f"extra has {size} bytes, which are too few")
-        found.append(_value_at(parameter, words[1] + offset))
-        offset += parameter.nbytes
+        found.append(_value_at(parameter, words[1] + at))
     return tuple(found)
 
 

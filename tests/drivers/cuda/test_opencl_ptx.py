@@ -219,7 +219,9 @@ def test_structures_have_the_size_of_ptx(info, monkeypatch):
     declared = {"k": [Declared("t", "T", "value", 0), Declared("n", "uint", "value", 0)]}
     monkeypatch.setattr(programs, "compile_opencl", lambda *arguments: OpenCLPtx(ptx, "", declared))
     image = programs.build_image(info, Language.OPENCL_C, '#include "changes.h"', ())
-    assert [(each.code, each.nbytes) for each in image.kernels[0].parameters] == [("V", 24), ("I", 4)]
+    assert [(each.code, each.nbytes, each.alignment) for each in image.kernels[0].parameters] == [
+        ("V", 24, 8), ("I", 4, 4)
+    ]  # fmt: skip
 
 
 def test_without_the_library():
@@ -246,8 +248,9 @@ def test_the_table_of_functions():
     assert not build._build(program, ["-cl-kernel-arg-info", "-DN=1"])
     assert build._declared(program, ["k", "none"]) == {
         "k": [
-            ("x", "float*", "pointer", 8, False), ("y", "int*", "pointer", 8, True), ("c", "char*", "pointer", 8, True),
-            ("l", "double4*", "local", 0, False), ("n", "uint", "value", 0, False), ("t", "T", "value", 0, False),
+            Declared("x", "float*", "pointer", 8), Declared("y", "int*", "pointer", 8, True),
+            Declared("c", "char*", "pointer", 8, True), Declared("l", "double4*", "local", 0),
+            Declared("n", "uint", "value", 0), Declared("t", "T", "value", 0),
         ],
         "none": [],
     }  # fmt: skip

@@ -47,15 +47,15 @@ kernel void g(void) { }
     found = result_of(f"compiled({source!r})")
     assert found == {
         "f": [
-            ["values", "uint*", "pointer", 8, False],
-            ["count", "uint", "value", 4, False],
-            ["sign", "int", "value", 4, False],
-            ["pair", "struct Pair", "value", 16, False],
-            ["scratch", "float*", "local", 8, False],
-            ["table", "short*", "pointer", 8, True],
-            ["vector", "float4", "value", 16, False],
-            ["wide", "ulong", "value", 8, False],
-            ["text", "char*", "pointer", 8, True],
+            ["values", "uint*", "pointer", 8, False, 0],
+            ["count", "uint", "value", 4, False, 0],
+            ["sign", "int", "value", 4, False, 0],
+            ["pair", "struct Pair", "value", 16, False, 8],
+            ["scratch", "float*", "local", 8, False, 0],
+            ["table", "short*", "pointer", 8, True, 0],
+            ["vector", "float4", "value", 16, False, 0],
+            ["wide", "ulong", "value", 8, False, 0],
+            ["text", "char*", "pointer", 8, True, 0],
         ],
         "g": [],
     }
@@ -140,7 +140,7 @@ threads = [threading.Thread(target=work, args=(index,)) for index in range(len(s
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 for n in range(8):
-    assert found[n] == {f"f{n}": [("a", "int*", "pointer", 8, False)]}, found[n]
+    assert found[n] == {f"f{n}": [("a", "int*", "pointer", 8, False, 0)]}, found[n]
 assert all(each[0] == "BuildError" for each in found[8:])
 print("compiled")
 """

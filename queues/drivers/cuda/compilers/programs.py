@@ -182,8 +182,9 @@ def _nameless(index: int, nbytes: int) -> Declared:
 
 
 def _described(kernel: KernelInfo) -> KernelFacts:
+    kinds = {True: "pointer", False: "value"}
     declared = [
-        Declared(each.name, each.type_name, "pointer" if each.is_pointer else "value", each.nbytes, each.const)
+        Declared(each.name, each.type_name, kinds[each.is_pointer], each.nbytes, each.const, each.alignment)
         for each in kernel.parameters
     ]
     return _facts(kernel.symbol, kernel.mangled, declared, (), kernel.dynamic_shared, kernel.required_block)
@@ -220,7 +221,10 @@ def _variables(module: PtxModule) -> dict[str, str]:
 def _of_entry(entry: PtxEntry, named: Sequence[Declared] | None) -> KernelFacts:
     if named is None or len(named) != len(entry.parameters):
         named = [_declared(entry.name, index, each) for index, each in enumerate(entry.parameters)]
-    declared = [each._replace(nbytes=parameter.nbytes) for each, parameter in zip(named, entry.parameters, strict=True)]
+    declared = [
+        each._replace(nbytes=parameter.nbytes, alignment=parameter.alignment)
+        for each, parameter in zip(named, entry.parameters, strict=True)
+    ]
     alignments = tuple(each.alignment for each in entry.parameters if each.space == "shared")
     return _facts(
         entry.name, entry.name, declared, alignments, entry.dynamic_alignment > 0 and not alignments,

@@ -70,6 +70,7 @@ cdef frozenset scalars = frozenset([
 
 cdef object c_int = ctypes.c_int
 cdef object c_float = ctypes.c_float
+cdef object c_char = ctypes.c_char
 cdef object value_of = ctypes.c_int.__mro__[1].__dict__["value"]  # a descriptor: found once, not in each launch
 cdef object ctypes_array = ctypes.Array
 cdef tuple floating = (float, np.floating)
@@ -204,22 +205,25 @@ cdef object memory_of(object pointer):
     return null if buffer is None else buffer
 
 
-cdef inline object argument(int kind, object item):
+cdef inline object argument(const Parameter* parameter, object item):
     """What the kernel takes for it."""
     cdef Buffer buffer
     if type(item) is pointer_class or isinstance(item, Address):
-        if kind != POINTER:
+        if parameter.kind != POINTER:
             return (<Address> item).address
         buffer = (<Address> item).buffer
         # memory that was freed may have been handed out again at the same address
         return buffer if buffer is not None and not buffer.allocation.closed else memory_of(item)
-    if kind == POINTER:
+    if parameter.kind == POINTER:
         # a Buffer knows the type of its elements, and HIP's pointers have none: then `memory_of` gives its bytes
         if type(item) is Buffer and element_of((<Buffer> item).memory.kind) == 0:
             return item
         return memory_of(item)
     if type(item) is c_int or type(item) is c_float or type(item) in scalars:
         return (<Type*> Py_TYPE(value_of)).tp_descr_get(value_of, item, <object> Py_TYPE(item))
+    if type(item) is c_char:
+        byte = ord(item.value)
+        return byte if parameter.code == c"B" else <signed char> <unsigned char> byte
     return item
 
 
@@ -374,7 +378,7 @@ cdef int submit(PyObject* const* words) except -1:
                     function.last_local = local(shared or 1)  # no driver takes an argument of 0 bytes
                 item = function.last_local
             else:
-                item = argument(kernel.layout[i].kind, <object> PyTuple_GET_ITEM(items, i - (
+                item = argument(&kernel.layout[i], <object> PyTuple_GET_ITEM(items, i - (
                     adds_local and i > function.local_at)))
             Py_INCREF(item)
             given[i] = <PyObject*> item
@@ -397,7 +401,7 @@ def kernel_arguments(Function function not None, shared: int, params: Any, extra
         refuse_local(kernel, shared)
     if check_items(function, len(items)):
         items.insert(function.local_at, local(shared or 1))
-    return tuple([argument(kernel.layout[i].kind, item) for i, item in enumerate(items)])
+    return tuple([argument(&kernel.layout[i], item) for i, item in enumerate(items)])
 
 
 cdef object launch_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeAlias
 
 from forebay.c_string import CString
@@ -21,6 +22,7 @@ from forebay.hip.modules import (
     ihipModule_t,
     ihipModuleSymbol_t,
     module_of,
+    packed_offsets,
 )
 
 __all__ = [
@@ -154,15 +156,11 @@ def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
 
     hipErrorInvalidHandle for anything but a kernel, hipErrorInvalidValue when it has no such parameter.
     """
-    parameters = [each for each in _kernel(kernel).kernel.parameters if each.kind != "local"]
-    if not 0 <= paramIndex < len(parameters):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"parameter {paramIndex}: there are {len(parameters)}")
-    at = end = 0
-    for parameter in parameters[: paramIndex + 1]:
-        alignment = min(parameter.nbytes & -parameter.nbytes, 8)
-        at = -(-end // alignment) * alignment
-        end = at + parameter.nbytes
-    return at, parameters[paramIndex].nbytes
+    found = next(itertools.islice(packed_offsets(_kernel(kernel)), paramIndex, None), None) if paramIndex >= 0 else None
+    if found is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"there is no parameter {paramIndex}")
+    parameter, at = found
+    return at, parameter.nbytes
 
 
 @api()

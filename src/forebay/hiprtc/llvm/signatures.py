@@ -21,7 +21,11 @@ __all__ = [
 
 QUOTED = r'"(?:[^"\\]|\\[0-9A-Fa-f]{2})*"'
 SYMBOL = rf"(?:{QUOTED}|[-\w$.]+)"
-KERNEL = re.compile(rf"define [^@]*\bspir_kernel void @({SYMBOL})\(.*!dbg !(\d+)")
+PARENTHESES = rf"\((?:{QUOTED}|[^()\"])*\)"
+ARGUMENT = re.compile(rf'(?:{QUOTED}|{PARENTHESES}|[^(),"])+')
+ARGUMENTS = rf'(?:{QUOTED}|{PARENTHESES}|[^()"])*'
+KERNEL = re.compile(rf"define [^@]*\bspir_kernel void @({SYMBOL})\(({ARGUMENTS})\).*!dbg !(\d+)")
+BY_VALUE = re.compile(rf"byval{PARENTHESES} align (\d+)")  # a structure
 # Of those that are local to the module the host is told nothing.
 LOCAL = "external |private |internal "
 VARIABLE = re.compile(rf"@({SYMBOL}) = (?!{LOCAL})[\w() ]*addrspace\(1\)[\w() ]* (?:global|constant) .*!dbg !(\d+)")
@@ -39,15 +43,16 @@ class _Module(DebugTypes):
     def __init__(self, module: str) -> None:
         super().__init__()
         self.nodes = nodes_of(module)
-        self.kernels: list[tuple[str, str]] = []
+        self.kernels: list[tuple[str, str, list[int]]] = []  # symbol, debug information, alignment of each structure
         self.variables: list[tuple[str, str]] = []
         self.names: dict[tuple[str, int], str] = {}  # of parameters, by function and position
         for line in module.splitlines():
             if line.startswith("define ") and (match := KERNEL.match(line)):
-                self.kernels.append((unquoted(match[1]), match[2]))
+                by_value = [BY_VALUE.search(argument) for argument in ARGUMENT.findall(match[2])]
+                self.kernels.append((unquoted(match[1]), match[3], [int(each[1]) if each else 0 for each in by_value]))
             elif line.startswith("@") and (match := VARIABLE.match(line)):
                 self.variables.append((unquoted(match[1]), match[2]))
-        wanted = {node for _, node in self.kernels}
+        wanted = {node for _, node, _ in self.kernels}
         for text in self.nodes.values():
             if text.startswith("DILocalVariable(") and "arg: " in text:
                 fields = fields_of(text)
@@ -56,15 +61,17 @@ class _Module(DebugTypes):
 
     def signatures(self) -> Signatures:
         return Signatures(
-            tuple(self._kernel(symbol, node) for symbol, node in self.kernels),
+            tuple(self._kernel(*each) for each in self.kernels),
             tuple(self._variable(symbol, node) for symbol, node in self.variables),
         )
 
-    def _kernel(self, symbol: str, node: str) -> KernelSignature:
+    def _kernel(self, symbol: str, node: str, alignments: list[int]) -> KernelSignature:
         fields = self.fields(node)
         types = REFERENCE.findall(self.nodes[self.fields(fields["type"])["types"]])[1:]  # the first is the result
+        if len(alignments) != len(types):  # an empty structure is left out
+            alignments = [0] * len(types)
         parameters = tuple(
-            self.parameter(self.names.get((node, index + 1), f"argument_{index}"), type)
+            self.parameter(self.names.get((node, index + 1), f"argument_{index}"), type, alignments[index])
             for index, type in enumerate(types)
         )
         return KernelSignature(fields["name"], symbol, parameters, int(fields.get("line", 0)))
@@ -86,6 +93,12 @@ class _Module(DebugTypes):
 
     def fields(self, node: str) -> dict[str, str]:
         return fields_of(self.nodes.get(node, ""))
+
+    def lanes(self, fields: Mapping[str, str]) -> int:
+        if "DIFlagVector" not in fields.get("flags", ""):
+            return 0
+        (extent,) = REFERENCE.findall(self.nodes[fields["elements"]])
+        return int(self.fields(extent)["count"])
 
 
 def nodes_of(module: str) -> dict[str, str]:
