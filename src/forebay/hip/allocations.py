@@ -21,7 +21,7 @@ from forebay.hip.compiled.known import Known, enter, overlaps
 from forebay.hip.devices import _on_reset
 from forebay.hip.enums import hipError_t, hipMemoryType
 from forebay.hip.errors import HipError
-from forebay.hip.pointers import DeviceArray, address_of
+from forebay.hip.pointers import DeviceArray, Number, address_of
 from forebay.queues.device import Device
 from forebay.queues.graphs.allocations.memory import GraphMemory
 from forebay.queues.graphs.work import graph_memory_of
@@ -191,7 +191,7 @@ def buffer_of(pointer: Any) -> Buffer | None:
     return buffer
 
 
-handles.connect_pointers(DeviceArray, buffer_of)
+handles.connect_pointers(DeviceArray, Number, buffer_of)
 
 
 class Place:

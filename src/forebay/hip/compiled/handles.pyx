@@ -1,7 +1,6 @@
 """The objects that stand for pointers and streams in `forebay.hip`, and the queue of a stream."""
 
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_CheckExact
 from libc.stdint cimport uint64_t
 
 from forebay.queues.memory.buffer cimport Buffer
@@ -36,8 +35,10 @@ cdef extern from *:
 stream_class = None
 pointer_class = None
 null_queue = None
+cdef frozenset never_null = frozenset([tuple, list, str, bytes, bytearray, np.ndarray])  # what most programs pass
 cdef tuple numbers = (int, np.integer)
 cdef tuple ctypes_pointers = (ctypes.c_void_p, ctypes._Pointer)
+cdef object number_class = ()  # of handles and pointers
 cdef object look_for_queue = None
 cdef object look_for_buffer = None
 
@@ -74,10 +75,12 @@ def connect_streams(kind: type[Handle], queue: Callable[[Any], Queue]) -> None:
     stream_class, look_for_queue = kind, queue
 
 
-def connect_pointers(kind: type[Address], buffer: Callable[[Any], Any]) -> None:
-    """Set the class of pointers to a device's memory, and who looks for the Buffer there: `forebay.hip.allocations`."""
-    global pointer_class, look_for_buffer
-    pointer_class, look_for_buffer = kind, buffer
+def connect_pointers(kind: type[Address], base: type, buffer: Callable[[Any], Any]) -> None:
+    """Set the class of pointers to a device's memory, the class of all that has an address as a pointer or a handle,
+    and who looks for the Buffer there: `forebay.hip.allocations`.
+    """
+    global pointer_class, number_class, look_for_buffer
+    pointer_class, number_class, look_for_buffer = kind, base, buffer
 
 
 def set_null_queue(queue: Queue | None) -> None:
@@ -134,10 +137,12 @@ cpdef bint is_null(object thing) except -1:
     """Return whether this is a null pointer: None, 0, a null pointer of ctypes, or an object that stands for one."""
     if thing is None:
         return True
-    if PyTuple_CheckExact(thing):
-        return False
     if isinstance(thing, Address):
         return (<Address> thing).address == 0
+    if type(thing) in never_null:
+        return False
+    if isinstance(thing, number_class):
+        return thing.address == 0
     if isinstance(thing, numbers):
         return thing == 0
     if isinstance(thing, ctypes_pointers):
