@@ -511,7 +511,7 @@ def hipModuleLaunchKernel(
     extra : tuple or list
         The arguments themselves: one ctypes value for each parameter, and a pointer object, an address, a
         `forebay.Buffer` or None for each pointer; or HIP's five words (HIP_LAUNCH_PARAM_BUFFER_POINTER, …) as a ctypes
-        array.
+        array or a list. NULL for one of the two, in any spelling, and an empty list are nothing.
 
     Returns
     -------
