@@ -5,6 +5,7 @@ The memory in use lies between canaries of the same allocation, and a twin on th
 """
 
 import contextlib
+import ctypes
 import operator
 import os
 
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from forebay.cupy_style import ReductionKernel
 
 # For a long search: HYPOTHESIS_VALUES=100000, which takes longer than a test may. The properties share the examples.
 EXAMPLES = [1_000, pytest.param(10_000, marks=pytest.mark.long)]
@@ -25,6 +27,9 @@ PROPERTIES = 4
 SOURCE = """
 kernel void move(global const uchar *x, global uchar *y) { y[get_global_id(0)] = x[get_global_id(0)]; }
 kernel void nothing(local uchar *x) { }
+typedef struct { int a; float b; } Pair;
+kernel void structure(Pair pair, global int *y) { y[0] = pair.a; }
+kernel void vector(int2 x, global int *y) { y[0] = x.x + x.y; }
 kernel void real(float x, global float *y) { *y = x; }
 """
 CANARY, ROOM = 0x5A5A5A5A, 32
@@ -36,6 +41,7 @@ def property_of(*strategies):
 
     def decorate(body):
         @pytest.mark.executes
+        @pytest.mark.filterwarnings("ignore:__index__ returned non-int")
         @pytest.mark.parametrize("examples", EXAMPLES)
         def test(scene, examples):
             searched = given(st.tuples(*strategies))(lambda example: body(scene, *example))
@@ -398,6 +404,48 @@ def test_byte_orders(scene, way, dtype):
     else:
         message = SWAPPED
     assert SWAPPED in message or way in {*NOT_ALL_TYPES, "get"}
+
+
+class Swapped(ctypes.BigEndianStructure):
+    _fields_ = (("O", ctypes.c_int32), ("b", ctypes.c_float))
+
+
+class Nested(ctypes.Structure):
+    _fields_ = (("in", Swapped), ("c", ctypes.c_int32))
+
+
+TYPED = {
+    "a structure of ctypes": lambda s: moved(s, Swapped(1, 2), count=8),
+    "a structure in one": lambda s: moved(s, fb.by_value(Nested()), count=12),
+    "a structure as a parameter": lambda s: s.queue.launch(s.kernels["structure"], 1, 1, Swapped(1, 2), s.base),
+    "numbers of a vector": lambda s: s.queue.launch(s.kernels["vector"], 1, 1, memoryview(np.ones(2, ">i4")), s.base),
+    "an array of ctypes": lambda s: s.queue.copy(s.base[:2], (ctypes.c_int32.__ctype_be__ * 2)(1, 2)),
+    "elementwise": lambda s: fb.elementwise("T x", "T y", "y = x")(np.ones(3, ">f4"), queue=s.queue),
+    "reduction": lambda s: s.total(np.ones(3, ">f4"), queue=s.queue),
+    "a result of a reduction": lambda s: s.total(s.base, result=">i4"),
+    "what is accumulated": lambda s: fb.reduction("T x", "T y", "x", "a + b", accumulate=">f8"),
+    "a type of CuPy's": lambda s: ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", reduce_type=">f8"),
+}
+
+
+@pytest.mark.parametrize("use", TYPED)
+def test_the_other_byte_order_is_refused_by_name(scene, use):
+    scene.guarded((6,))
+    with pytest.raises((fb.ArgumentTypeError, fb.InvalidArgumentError), match=SWAPPED):
+        TYPED[use](scene)
+    scene.check()
+
+
+@pytest.mark.executes
+def test_numbers_in_the_other_byte_order_are_converted(scene):
+    scene.guarded((6,))
+    scene.queue.launch(scene.kernels["vector"], 1, 1, np.array([7, 8], ">i4"), scene.base)
+    assert scene.base.item(0) == 15
+    scene.base.fill(np.array(3, ">i8"))
+    assert scene.base.item(5) == 3
+    twice = fb.elementwise("T x, T y", "T z", "z = x * y", name="twice")
+    assert twice(scene.base, np.array(2, ">i4")).item(1) == 6
+    assert twice(np.array(2.5, ">f4"), np.float32(2), size=3, queue=scene.queue).item(1) == 5
 
 
 HOSTS = [
