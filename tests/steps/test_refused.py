@@ -18,7 +18,8 @@ SOURCE = "kernel void own(global int *x, int number, local int *room) { x[get_gl
 SIZES = 64, 128  # numbers, for which the pool has one size
 # How often each comes
 OPERATIONS = {
-    "alloc": 4, "write": 5, "free": 4, "wait": 3, "pass_on": 2, "hold": 1, "open": 1, "record": 1, "replay": 1, "finish": 1
+    "alloc": 4, "write": 5, "free": 4, "wait": 3, "pass_on": 2,
+    "hold": 1, "open": 1, "record": 1, "replay": 1, "finish": 1,
 }  # fmt: skip
 
 
