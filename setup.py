@@ -480,7 +480,7 @@ class build_ext(setuptools_build_ext):
         try:
             (translated,) = self.translations[extension.name].result()
             extension.sources = translated.sources
-            extension.depends = translated.depends + headers_of(Path(*translated.sources))
+            extension.depends = [*translated.depends, *headers_of(Path(*translated.sources)), str(RESERVE)]
             module = Path(self.get_ext_fullpath(extension.name))
             before = module.stat().st_mtime_ns if module.exists() else None
             super().build_extension(extension)

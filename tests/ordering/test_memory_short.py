@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.queues.drivers.selection import select
 from tests.drivers.cuda import standing_in
 from tests.helpers.observer import EXECUTES
 from tests.helpers.processes import python
@@ -167,7 +168,7 @@ def library(tmp_path_factory):
     return made
 
 
-@pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
+@pytest.mark.skipif(standing_in.inside() or select().backend == "nothing", reason="another process has no stand-in")
 @pytest.mark.parametrize("programs", [100, pytest.param(5000, marks=pytest.mark.long)])
 def test_memory_of_the_host_runs_out(device, library, programs):
     ended = python("-c", CHILD, EXECUTES, programs, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=280)
