@@ -269,6 +269,7 @@ EXAMPLES = st.sampled_from(sorted(COMMANDS)).flatmap(
 )
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("checked", [False, True], ids=["", "checked for races"])
 @pytest.mark.parametrize("count", MANY)
 def test_code_in_the_middle_of_a_command(count, checked):
