@@ -214,7 +214,7 @@ def check_in_place(own: np.dtype[Any], wanted: Any) -> None:
 def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Return `host` as an array in C order, in the machine's byte order: by itself, or converted to `dtype`.
 
-    `call` is what was asked for, for messages. The array is `host` itself, where that is one.
+    `call` is what was asked for, for messages.
 
     Raises
     ------
@@ -223,11 +223,12 @@ def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[An
     """
     try:
         array = np.asarray(host)
-        wanted = dtype or array.dtype.newbyteorder("=")
+        wanted = array.dtype.newbyteorder("=") if dtype is None else dtype
         if _is_imaginary(array, wanted):
             raise TypeError("complex numbers are no real ones: pass x.real or abs(x)")
-        # Lists once more by themselves: their integers are converted exactly.
-        return np.asarray(host if isinstance(host, (list, tuple)) else array, wanted, order="C")
+        # A list once more by itself: its integers are converted exactly.
+        again = dtype is not None and isinstance(host, (list, tuple))
+        return np.asarray(host if again else array, wanted, order="C")
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last from tensors that need gradients
         what = "" if dtype is None else f"no array of {dtype}: "
         raise ArgumentTypeError(f"{call}: {what}{error}") from None

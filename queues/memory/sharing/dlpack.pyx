@@ -78,7 +78,7 @@ cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtyp
     cdef Py_ssize_t i, ndim = len(shape)
     cdef Tensor* tensor
     code = CODES.get(dtype.kind)
-    if code is None or not dtype.isnative:
+    if code is None:
         raise BufferError(f"DLPack has no elements of {dtype}")
     tensor = <Tensor*> PyMem_RawMalloc(sizeof(Tensor) + ndim * sizeof(int64_t))
     if tensor == NULL:

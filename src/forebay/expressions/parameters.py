@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.queues.memory.shapes import type_problem
 
 __all__ = ["KINDS", "Parameter", "check_name", "check_text", "read_parameters"]
 
@@ -88,8 +89,9 @@ def _read(what: str, words: list[str], c_names: bool) -> Parameter:
             f"{what}: {type_name!r} is no type: NumPy's names are, such as float32, and single letters, for a type "
             "that the arguments decide"
         ) from None
-    if dtype.kind not in KINDS or not dtype.isnative or dtype.shape:
-        raise InvalidArgumentError(f"{what}: {type_name} {name}: not a type of numbers")
+    problem = type_problem(dtype) if dtype.kind in KINDS else "not a type of numbers"
+    if problem:
+        raise InvalidArgumentError(f"{what}: {type_name} {name}: {problem}")
     return Parameter(name, type_name, dtype, raw)
 
 
