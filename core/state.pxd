@@ -72,6 +72,10 @@ cdef enum:
     FOLLOWING = 0xFFFFFFFFFFFFFFFF
 
 
+cdef enum:
+    UNLIMITED = 0xFFFFFFFFFFFFFFFF
+
+
 cdef enum Barred:
     # The reasons share one word, so that the launch path checks all of them at once
     BY_CLOSING = 1
@@ -186,6 +190,8 @@ cdef cppclass DeviceState:
     uint32_t calls  # of the driver, at most, that each command is
     uint32_t asks_of_copy  # see core/driver.py
     bint lost  # the device: whatever is asked of it is an error
+    bint waits_steal_work  # see core/driver.py
+    atomic[uint64_t] in_flight_limit  # of each queue, by back-pressure of sync/host_waits; UNLIMITED when there is none
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
     Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL
@@ -273,11 +279,16 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
         queue.step.submit(queue)
 
 
-cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
-    """Return how many commands a queue to which `lent` are lent takes."""
+cdef inline uint64_t capacity_with(DeviceState* device, uint64_t lent) noexcept nogil:
+    """Return how many commands the driver takes from a queue to which `lent` are lent."""
     if device.calls > 1:  # what is lent is not used: it was counted as single calls
         return max(device.keeps_gil_below // device.calls, <uint64_t> 1)
     return device.keeps_gil_below + lent
+
+
+cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
+    """Return how many commands such a queue takes on the short path."""
+    return min(capacity_with(device, lent), device.in_flight_limit.load())
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)

@@ -71,6 +71,7 @@ from forebay.races.reports import forget as forget_races, found as found_races
 from forebay.races.settings import begin_summary, read_check
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
+from forebay.sync.host_waits import end_watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -1040,18 +1041,18 @@ cdef class Device:
         Exception
             Whatever a host function raised since the last synchronize. `sys.unraisablehook` gets what else they raised.
         """
-        self._close(True)
+        if not self.closed:
+            self._close(True)
 
     def _close(self, raising: bool) -> None:
-        if self.closed:
-            return
         refuse_on_host_thread("Device.close()")
         if captures_under_way():
             abandon_captures(self)
         was_lost = self._context.lost is not None  # whoever closes it knows already
         try:
-            self._finish(self.number, raising=False)  # what host functions submit meanwhile is taken
-            self._refuse_commands()
+            if not self.closed:
+                self._finish(self.number, raising=False)  # what host functions submit meanwhile is taken
+                self._refuse_commands()
             self._finish(self.number, raising)  # what other threads have submitted before that
         except DeviceLostError:
             count_as_done(self.state)
@@ -1268,14 +1269,21 @@ if hasattr(os, "register_at_fork"):
 @atexit.register
 def _finish_all() -> None:
     """Close all devices, because drivers may fail when they are unloaded at work. Open gates first: they hold queues.
+
+    All queues refuse commands before any is finished: daemon threads may go on submitting, and a finish may not end
+    beside them.
     """
     if is_forked():
         return
     stop_host_functions()
     end_calls()
-    for device in list(_live):
+    still_open = open_devices()
+    for device in still_open:
+        device._refuse_commands()
+    for device in still_open:
         try:
             device._close(raising=False)
         except BaseException:  # noqa: BLE001 - at exit nobody is left to tell
             pass
     collect_abandoned()
+    end_watching()

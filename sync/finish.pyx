@@ -14,6 +14,7 @@ from forebay.core.state cimport (
     BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
     release_queue_state, retain_queue_state
 )
+from forebay.sync.host_waits cimport wait_on_host
 from forebay.sync.ordering cimport Order, begin_command, submit_waits
 from forebay.sync.points cimport ask_queue, carry_pending, take_marker
 from forebay.sync.room cimport await_event
@@ -235,8 +236,8 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
             events.push_back(markers[i].event)
     if not events.empty():
         count_synchronize(device)
-        status = device.driver.wait_events(
-            device.context, Waits(<unsigned int> events.size(), events.data()), interrupted)
+        status = wait_on_host(
+            device, device.driver, Waits(<unsigned int> events.size(), events.data()), interrupted)
         if status == 0:
             for i in range(markers.size()):
                 note_done(markers[i])
@@ -288,7 +289,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         waits.count = <unsigned int> events.size()
         waits.events = events.data()
         count_synchronize(device)
-        status = device.driver.wait_events(device.context, waits, interrupted)
+        status = wait_on_host(device, device.driver, waits, interrupted)
         if status != 0 and status != INTERRUPTED and finish_each(queues):
             status = INTERRUPTED  # before the failure, which the next finish reports again
     for i in range(markers.size()):

@@ -20,7 +20,7 @@ from forebay.core.state cimport (
 from forebay.sync.points cimport (
     add_pending, drop_pending, forget_hold, is_idle, keep_marker, mark_before_hold, take_marker, take_point
 )
-from forebay.sync.room cimport look_for_room, make_room, may_stay_full
+from forebay.sync.room cimport give_way, look_for_room, make_room, may_stay_full
 
 cdef extern from "core/reserve.hpp" namespace "forebay" nogil:
     bint is_memory_short() noexcept
@@ -256,7 +256,9 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     Another thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
     While the queue may be full behind a host function, this waits for room, with no lock held.
     """
-    cdef Status status = begin_at_once(queue, order)
+    cdef Status status
+    give_way(queue)
+    status = begin_at_once(queue, order)
     if status == 0:
         status = look_for_room(queue)
         if status != 0:

@@ -18,6 +18,7 @@ cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker*
 cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
 cdef Status mark_before_hold(QueueState* queue) noexcept nogil
 cdef Status mark_the_way(QueueState* queue) noexcept nogil
+cdef void forget_done_marks(QueueState* queue) noexcept nogil
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
 cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function
 cdef void forget_hold(QueueState* queue) noexcept nogil  # of one that was refused

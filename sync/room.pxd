@@ -19,6 +19,7 @@ cdef Status look_for_room(QueueState* queue) noexcept nogil  # the queue is lock
 # `more`: how much room is taken with the next command, before anybody asks again
 cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
+cdef void give_way(QueueState* queue) noexcept nogil  # blocks for a while at most; no lock is held
 cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held

@@ -6,25 +6,34 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, Status, Waits
 from forebay.core.epochs cimport Lock, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport Marker, note_done, release_marker
+from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    DeviceState, QueueState, Room, closed_gates, release_queue_state, retain_queue_state, room_with, states, states_lock
+    UNLIMITED, DeviceState, QueueState, Room, capacity_with, closed_gates, release_queue_state, retain_queue_state,
+    room_with, states, states_lock
 )
-from forebay.sync.points cimport ask_queue, mark_the_way, take_marker
+from forebay.sync.host_waits cimport wait_on_host
+from forebay.sync.points cimport ask_queue, forget_done_marks, mark_the_way, take_marker
 
 cdef extern from *:
     """
+    #include <chrono>
+    #include <thread>
+
     namespace forebay {
     static thread_local bool is_host_thread = false;
+    static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
     }
     """
     bint is_host_thread "forebay::is_host_thread"
+    void pause "forebay::pause"() nogil
 
 
 cdef enum:
     COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
+    PAUSES = 400  # at most, that one command waits because its queue has as much in flight as waits allow
+    PAUSES_OF_STUCK = 50000  # at most, that it waits while a wait of the host is stuck
 
 
 cdef atomic[int32_t] host_functions
@@ -220,17 +229,22 @@ cdef void collect_room(Room* room) noexcept nogil:
     allot_again(room)
 
 
+cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
+    return submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
+
+
 cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil:
     """Return whether the driver surely takes one command more, and beside it as much as `more`. The queue is locked."""
-    cdef uint64_t in_flight = submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
-    if in_flight == 0 or in_flight + more < queue.room:
+    cdef uint64_t in_flight = in_flight_of(queue)
+    cdef uint64_t capacity = capacity_with(queue.device, queue.lent)
+    if in_flight == 0 or in_flight + more < capacity:
         return True
-    return borrow_room(queue, in_flight + more + 1 - queue.room)
+    return borrow_room(queue, in_flight + more + 1 - capacity)
 
 
 cdef Status look_for_room(QueueState* queue) noexcept nogil:
     """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
-    if has_room(queue, 0):
+    if has_room(queue, 0) and in_flight_of(queue) < queue.device.in_flight_limit.load():
         return 0
     if queue.device.room != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
         collect_room(queue.device.room)
@@ -252,6 +266,39 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     )
 
 
+cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
+    """Ask how far the queue is. Return False when it has no mark that could tell. No lock is held."""
+    cdef bint marked = True
+    if queue.lock.try_lock():
+        forget_done_marks(queue)
+        marked = not queue.marks.empty()
+        if marked:
+            poll_marker(queue.marks.front())
+        queue.lock.unlock()
+    return marked
+
+
+cdef void give_way(QueueState* queue) noexcept nogil:
+    """Sleep while the queue may be given no command, by the limit of host_waits.pyx. No lock is held.
+
+    Each command waits for some time at most, because memory that a kernel looks at, or an event of another package, may
+    depend on what this thread does next. While a gate is closed or a host function has not returned, only a wait that
+    is stuck holds it up.
+    """
+    cdef uint64_t limit
+    cdef int turn
+    for turn in range(PAUSES_OF_STUCK):
+        limit = queue.device.in_flight_limit.load()
+        if limit == UNLIMITED:
+            return
+        if limit != 0 and (
+            in_flight_of(queue) < limit or turn >= PAUSES or is_host_thread or closed_gates(queue.device) != 0
+            or not ask_first_mark(queue)
+        ):
+            return
+        pause()
+
+
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
     """Block until the marker is reached."""
     cdef Waits waits
@@ -261,7 +308,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
         return 0
     waits.count = 1
     waits.events = &event
-    status = marker.driver.wait_events(device.context, waits, interrupted)
+    status = wait_on_host(device, marker.driver, waits, interrupted)
     if status == 0:
         note_done(marker)
     return status
@@ -272,6 +319,7 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
     cdef Marker* marker = NULL
     cdef Status status
     cdef bint full, collected = queue.device.room == NULL
+    give_way(queue)
     while True:
         queue.lock.lock()
         status = 0

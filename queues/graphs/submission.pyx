@@ -17,6 +17,7 @@ from forebay.core.state cimport QueueState, begin_following, end_following, rene
 from forebay.core.uses cimport Basis, note_use
 from forebay.queues.graphs.sizes cimport is_still
 from forebay.queues.host_functions cimport Call, submit_call
+from forebay.sync.host_waits cimport wait_on_host
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, leave_waits, waits_of
 )
@@ -195,7 +196,7 @@ cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
     cdef Status status
     status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
     if status == 0:
-        status = queue.driver.wait_events(queue.device.context, Waits(1, &event), NULL)
+        status = wait_on_host(queue.device, queue.driver, Waits(1, &event), NULL)
         queue.driver.release_event(event)
     return status
 

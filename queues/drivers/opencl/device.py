@@ -83,6 +83,8 @@ class OpenCLDevice(DriverDevice):
         self.unrolls_recursion = is_cpu
         self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
+        # A wait joins the threads of TBB, which keep it for as long as any queue of the process is filled (2026.2.0).
+        self.waits_steal_work = info.platform == INTEL_CPU
         self.priorities: tuple[int, ...] = (
             tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
         )

@@ -1,0 +1,251 @@
+"""Waits of the host that end, although other threads go on submitting.
+
+On some drivers a waiting thread steals work (`waits_steal_work`): it executes commands of any queue of the process, and
+returns only when it finds none. Beside a thread that fills a queue it may never return. A watcher, a thread of its own,
+therefore looks at all such waits every few milliseconds, and limits what each queue may have in flight:
+
+- While a wait is stuck, which means that its events are over and it has not returned, no queue may be given commands.
+  Nothing that the wait needs is outstanding then.
+- Once other threads have submitted during a wait, each queue may have `BACKLOG` commands in flight, because a wait that
+  is stuck lasts until these have run. This limit ends when no thread has waited for a second.
+
+The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` in room.pyx obeys it. A wait
+that no other thread disturbs costs its registration, and the watcher sleeps when there are none.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from forebay.core.driver cimport NOT_YET, Driver, Interrupted, Status, Waits
+from forebay.core.epochs cimport Lock, submitted_epoch
+from forebay.core.state cimport UNLIMITED, DeviceState, room_with, states, states_lock
+
+cdef extern from *:
+    """
+    #include <atomic>
+    #include <chrono>
+    #include <condition_variable>
+    #include <cstdint>
+    #include <mutex>
+    #include <system_error>
+    #include <thread>
+    #ifndef _WIN32
+    #include <signal.h>
+    #endif
+
+    namespace forebay {
+    /* A thread that Python does not know. It calls `look` again after as many microseconds as that returns. After 0 it
+       sleeps until `wake` is called. */
+    class Watcher {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::uint64_t (*look)();
+        bool woken = false, running = false;
+        std::atomic<bool> ended{false};
+
+        void run() {
+    #ifndef _WIN32
+            sigset_t all;  // signals are for Python's main thread
+            sigfillset(&all);
+            pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    #endif
+            std::unique_lock<std::mutex> lock(mutex);
+            while (!ended) {
+                if (!woken) {
+                    changed.wait(lock);
+                    continue;
+                }
+                woken = false;
+                lock.unlock();
+                while (std::uint64_t pause = ended ? 0 : look())
+                    std::this_thread::sleep_for(std::chrono::microseconds(pause));
+                lock.lock();
+            }
+            running = false;
+            changed.notify_all();
+        }
+
+    public:
+        explicit Watcher(std::uint64_t (*look)()) : look(look) {}
+
+        bool wake() {  // false when the system has no thread
+            std::lock_guard<std::mutex> lock(mutex);
+            woken = true;
+            if (!running && !ended) {
+                try {
+                    std::thread(&Watcher::run, this).detach();
+                } catch (const std::system_error &) {
+                    return false;
+                }
+                running = true;
+            }
+            changed.notify_all();
+            return true;
+        }
+
+        void end() {
+            std::unique_lock<std::mutex> lock(mutex);
+            ended = true;
+            changed.notify_all();
+            changed.wait(lock, [this] { return !running; });
+        }
+    };
+    }
+    """
+    cdef cppclass Watcher "forebay::Watcher":
+        Watcher(uint64_t (*look)() noexcept nogil)
+        bint wake() nogil
+        void end() nogil
+
+
+cdef enum:
+    BACKLOG = 512  # commands in flight: a GPU's driver takes some hundreds, too, before a launch blocks
+    PAUSE = 2000  # microseconds between two looks
+    PAUSE_OF_STUCK = 200
+    IDLE_LOOKS = 500  # without a wait, before the watcher sleeps
+
+
+cdef cppclass HostWait:
+    # A wait that is under way, on its thread's stack
+    const Driver* driver
+    Waits events
+    uint32_t over  # how many of the events, from the first on, are known to be over
+    uint32_t looks  # of the watcher
+    HostWait* next
+    HostWait* previous
+
+
+cdef Lock waits_lock  # guards the list, and the two that follow
+cdef HostWait* first_wait = NULL
+cdef bint awake = False  # the watcher
+cdef bint begun = False  # whether a wait began since the last look
+
+# The watcher's own
+cdef uint32_t idle_looks = 0
+cdef bint contended = False  # whether other threads submitted during a wait
+cdef uint64_t last_submitted = UNLIMITED
+
+cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may wait while the process ends
+
+
+cdef void begin_wait(HostWait* wait) noexcept nogil:
+    global first_wait, awake, begun
+    cdef bint asleep
+    wait.over = wait.looks = 0
+    wait.previous = NULL
+    waits_lock.lock()
+    wait.next = first_wait
+    if first_wait != NULL:
+        first_wait.previous = wait
+    first_wait = wait
+    begun = True
+    asleep = not awake
+    awake = True
+    waits_lock.unlock()
+    if asleep and not watcher.wake():
+        awake = False  # the next wait tries again
+
+
+cdef void end_wait(HostWait* wait) noexcept nogil:
+    global first_wait
+    waits_lock.lock()
+    if wait.previous != NULL:
+        wait.previous.next = wait.next
+    else:
+        first_wait = wait.next
+    if wait.next != NULL:
+        wait.next.previous = wait.previous
+    waits_lock.unlock()
+
+
+cdef Status wait_on_host(
+    DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
+) noexcept nogil:
+    """Block until all events are over."""
+    cdef HostWait wait
+    cdef Status status
+    if not device.waits_steal_work:
+        return driver.wait_events(device.context, events, interrupted)
+    wait.driver = driver
+    wait.events = events
+    begin_wait(&wait)
+    status = driver.wait_events(device.context, events, interrupted)
+    end_wait(&wait)
+    return status
+
+
+# -- the watcher
+
+
+cdef bint is_stuck(HostWait* wait) noexcept nogil:
+    """Return whether all events of the wait were over at the last look already."""
+    if wait.over == wait.events.count:
+        return True
+    while wait.over < wait.events.count and wait.driver.event_status(wait.events.events[wait.over]) != NOT_YET:
+        wait.over += 1
+    return False
+
+
+cdef uint64_t submitted_in_all() noexcept nogil:
+    """Count the commands of all queues whose waits steal work."""
+    cdef uint64_t submitted = 0
+    cdef size_t i
+    states_lock.lock()
+    for device in states:
+        if device.waits_steal_work:
+            device.registry_lock.lock()
+            for i in range(device.queues.size()):
+                submitted += submitted_epoch(device.queues[i].epochs)
+            device.registry_lock.unlock()
+    states_lock.unlock()
+    return submitted
+
+
+cdef void limit_in_flight(uint64_t limit) noexcept nogil:
+    """Let no queue whose waits steal work have more commands in flight."""
+    cdef size_t i
+    states_lock.lock()
+    for device in states:
+        if device.waits_steal_work and device.in_flight_limit.load() != limit:
+            device.registry_lock.lock()
+            device.in_flight_limit.store(limit)
+            for i in range(device.queues.size()):
+                device.queues[i].queue.room = room_with(device, device.queues[i].queue.lent)
+            device.registry_lock.unlock()
+    states_lock.unlock()
+
+
+cdef uint64_t look() noexcept nogil:
+    """Look at the waits that are under way. Return after how many microseconds to look again."""
+    global awake, begun, contended, idle_looks, last_submitted
+    cdef bint stuck = False, disturbed = False, waited
+    cdef HostWait* wait
+    cdef uint64_t submitted = 0
+    waits_lock.lock()
+    waited = first_wait != NULL
+    wait = first_wait
+    while wait != NULL:
+        stuck = is_stuck(wait) or stuck
+        disturbed = disturbed or wait.looks != 0
+        wait.looks += 1
+        wait = wait.next
+    idle_looks = 0 if waited or begun else idle_looks + 1
+    begun = False
+    awake = idle_looks < IDLE_LOOKS
+    waits_lock.unlock()
+    if waited:
+        submitted = submitted_in_all()
+        contended = contended or disturbed and submitted > last_submitted
+    last_submitted = submitted if waited else UNLIMITED
+    contended = contended and awake
+    limit_in_flight(0 if stuck else BACKLOG if contended else UNLIMITED)
+    if not awake:
+        idle_looks = 0
+        return 0
+    return PAUSE_OF_STUCK if stuck else PAUSE
+
+
+def end_watching() -> None:
+    """Look at no wait any more: the interpreter ends, and drivers are unloaded."""
+    with nogil:
+        watcher.end()
+        limit_in_flight(UNLIMITED)
