@@ -4,7 +4,8 @@ from forebay.core.driver cimport Driver, Interrupted, Status, Waits
 from forebay.core.state cimport DeviceState
 
 
-# Blocks, and no lock is held. `driver` is that of the events.
+# These block until all events are over, and no lock is held. `driver` is that of the events.
+cdef Status steal_until(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil
 cdef Status wait_on_host(
     DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
 ) noexcept nogil

@@ -6,8 +6,8 @@ therefore looks at all such waits every few milliseconds, and limits what each q
 
 - While a wait is stuck, which means that its events are over and it has not returned, no queue may be given commands.
   Nothing that the wait needs is outstanding then.
-- Once other threads have submitted during a wait, each queue may have `BACKLOG` commands in flight, because a wait that
-  is stuck lasts until these have run. This limit ends when no thread has waited for a second.
+- Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight, because a
+  wait that is stuck lasts until this has run. This limit ends when no thread has waited for a second.
 
 The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` in room.pyx obeys it. A wait
 that no other thread disturbs costs its registration, and the watcher sleeps when there are none.
@@ -16,7 +16,7 @@ that no other thread disturbs costs its registration, and the watcher sleeps whe
 from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport NOT_YET, Driver, Interrupted, Status, Waits
-from forebay.core.epochs cimport Lock, submitted_epoch
+from forebay.core.epochs cimport Epochs, Lock, completed_epoch, submitted_epoch
 from forebay.core.state cimport UNLIMITED, DeviceState, room_with, states, states_lock
 
 cdef extern from *:
@@ -98,10 +98,12 @@ cdef extern from *:
 
 
 cdef enum:
-    BACKLOG = 512  # commands in flight: a GPU's driver takes some hundreds, too, before a launch blocks
-    PAUSE = 2000  # microseconds between two looks
+    LEAST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
+    MOST_BACKLOG = 512  # a GPU's driver takes some hundreds, too, before a launch blocks
+    PAUSE = 4000  # microseconds between two looks
+    PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
     PAUSE_OF_STUCK = 200
-    IDLE_LOOKS = 500  # without a wait, before the watcher sleeps
+    IDLE_LOOKS = 250  # without a wait, before the watcher sleeps
 
 
 cdef cppclass HostWait:
@@ -109,7 +111,7 @@ cdef cppclass HostWait:
     const Driver* driver
     Waits events
     uint32_t over  # how many of the events, from the first on, are known to be over
-    uint32_t looks  # of the watcher
+    bint looked_at  # by the watcher
     HostWait* next
     HostWait* previous
 
@@ -122,7 +124,9 @@ cdef bint begun = False  # whether a wait began since the last look
 # The watcher's own
 cdef uint32_t idle_looks = 0
 cdef bint contended = False  # whether other threads submitted during a wait
+cdef uint64_t backlog = LEAST_BACKLOG
 cdef uint64_t last_submitted = UNLIMITED
+cdef uint64_t last_completed = 0
 
 cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may wait while the process ends
 
@@ -130,7 +134,8 @@ cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may w
 cdef void begin_wait(HostWait* wait) noexcept nogil:
     global first_wait, awake, begun
     cdef bint asleep
-    wait.over = wait.looks = 0
+    wait.over = 0
+    wait.looked_at = False
     wait.previous = NULL
     waits_lock.lock()
     wait.next = first_wait
@@ -157,20 +162,23 @@ cdef void end_wait(HostWait* wait) noexcept nogil:
     waits_lock.unlock()
 
 
-cdef Status wait_on_host(
-    DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
-) noexcept nogil:
-    """Block until all events are over."""
+cdef Status steal_until(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil:
     cdef HostWait wait
     cdef Status status
-    if not device.waits_steal_work:
-        return driver.wait_events(device.context, events, interrupted)
     wait.driver = driver
     wait.events = events
     begin_wait(&wait)
-    status = driver.wait_events(device.context, events, interrupted)
+    status = driver.wait_events(context, events, interrupted)
     end_wait(&wait)
     return status
+
+
+cdef Status wait_on_host(
+    DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
+) noexcept nogil:
+    if device.waits_steal_work:
+        return steal_until(driver, device.context, events, interrupted)
+    return driver.wait_events(device.context, events, interrupted)
 
 
 # -- the watcher
@@ -185,19 +193,29 @@ cdef bint is_stuck(HostWait* wait) noexcept nogil:
     return False
 
 
-cdef uint64_t submitted_in_all() noexcept nogil:
-    """Count the commands of all queues whose waits steal work."""
-    cdef uint64_t submitted = 0
+cdef void note_progress(bint disturbed) noexcept nogil:
+    """Note whether other threads have submitted since the last look, if a wait has lasted as long, and how many
+    commands may be in flight beside waits.
+    """
+    global backlog, contended, last_completed, last_submitted
+    cdef uint64_t submitted = 0, completed = 0
+    cdef Epochs* epochs
     cdef size_t i
     states_lock.lock()
     for device in states:
         if device.waits_steal_work:
             device.registry_lock.lock()
             for i in range(device.queues.size()):
-                submitted += submitted_epoch(device.queues[i].epochs)
+                epochs = device.queues[i].epochs
+                completed += completed_epoch(epochs)
+                submitted += submitted_epoch(epochs)
             device.registry_lock.unlock()
     states_lock.unlock()
-    return submitted
+    contended = contended or disturbed and submitted > last_submitted
+    if contended and completed > last_completed + backlog // 2:
+        backlog = min(2 * backlog, <uint64_t> MOST_BACKLOG)
+    last_submitted = submitted
+    last_completed = completed
 
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
@@ -216,32 +234,31 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
 
 cdef uint64_t look() noexcept nogil:
     """Look at the waits that are under way. Return after how many microseconds to look again."""
-    global awake, begun, contended, idle_looks, last_submitted
-    cdef bint stuck = False, disturbed = False, waited
+    global awake, backlog, begun, contended, idle_looks
+    cdef bint stuck = False, lasting = False, waited
     cdef HostWait* wait
-    cdef uint64_t submitted = 0
     waits_lock.lock()
     waited = first_wait != NULL
     wait = first_wait
     while wait != NULL:
         stuck = is_stuck(wait) or stuck
-        disturbed = disturbed or wait.looks != 0
-        wait.looks += 1
+        lasting = lasting or wait.looked_at
+        wait.looked_at = True
         wait = wait.next
     idle_looks = 0 if waited or begun else idle_looks + 1
     begun = False
     awake = idle_looks < IDLE_LOOKS
     waits_lock.unlock()
     if waited:
-        submitted = submitted_in_all()
-        contended = contended or disturbed and submitted > last_submitted
-    last_submitted = submitted if waited else UNLIMITED
-    contended = contended and awake
-    limit_in_flight(0 if stuck else BACKLOG if contended else UNLIMITED)
+        note_progress(lasting)
     if not awake:
         idle_looks = 0
+        contended = False
+        backlog = LEAST_BACKLOG
+    limit_in_flight(0 if stuck else backlog if contended else UNLIMITED)
+    if not awake:
         return 0
-    return PAUSE_OF_STUCK if stuck else PAUSE
+    return PAUSE_OF_STUCK if stuck else PAUSE_IN_WAIT if lasting else PAUSE
 
 
 def end_watching() -> None:

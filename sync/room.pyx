@@ -244,11 +244,12 @@ cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil:
 
 cdef Status look_for_room(QueueState* queue) noexcept nogil:
     """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
-    if has_room(queue, 0) and in_flight_of(queue) < queue.device.in_flight_limit.load():
+    cdef uint64_t limit = queue.device.in_flight_limit.load()
+    if has_room(queue, 0) and in_flight_of(queue) < limit:
         return 0
     if queue.device.room != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
         collect_room(queue.device.room)
-    return mark_the_way(queue) if queue.room >= WORTH_MARKING else 0
+    return mark_the_way(queue) if queue.room >= WORTH_MARKING or limit != UNLIMITED else 0
 
 
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:

@@ -16,6 +16,7 @@ from forebay.queues.drivers.opencl.calls cimport (
     CALL_SetKernelExecInfo, CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
 )
 from forebay.queues.drivers.opencl.fills cimport fill_by_kernel
+from forebay.sync.host_waits cimport steal_until
 
 from forebay.core.errors import DriverError
 
@@ -297,6 +298,15 @@ cdef int check(str call, cl_int error) except -1:
     if error != 0:
         raise DriverError(f"{call} failed: error {error}", call=call, code=error)
     return 0
+
+
+def wait_for(event: pyopencl.Event) -> None:
+    """Block until it is over, beside other threads that submit: for devices whose `waits_steal_work`."""
+    cdef void* handle = <void*> <uintptr_t> event.int_ptr
+    cdef Status status
+    with nogil:
+        status = steal_until(&table, NULL, Waits(1, &handle), NULL)
+    check("clWaitForEvents", <cl_int> status)
 
 
 def retain_queue(queue: pyopencl.CommandQueue) -> int:
