@@ -383,9 +383,9 @@ class DriverDevice(ABC):
     asks_of_copy: int = 0
     """How often a finish right after a copy asks whether that is done before it waits (`copies_have_events` in
     driver.pxd)."""
-    waits_steal_work: bool = False
-    """Whether a thread that waits for an event executes commands of any queue meanwhile, and returns only when it finds
-    none: then other threads are held up while it is stuck."""
+    waits_starve: bool = False
+    """Whether a wait of the host may return late, or never, while other threads go on submitting: then back-pressure
+    holds these up (sync/host_waits.pyx). Only where `event_status` may be asked during such a wait."""
     copies_between_kinds: bool = True
     """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
     unrolls_recursion: bool = False

@@ -190,7 +190,7 @@ cdef cppclass DeviceState:
     uint32_t calls  # of the driver, at most, that each command is
     uint32_t asks_of_copy  # see core/driver.py
     bint lost  # the device: whatever is asked of it is an error
-    bint waits_steal_work  # see core/driver.py
+    bint waits_starve  # see core/driver.py
     atomic[uint64_t] in_flight_limit  # of each queue, by back-pressure of sync/host_waits; UNLIMITED when there is none
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first

@@ -28,7 +28,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.room = NULL
     device.calls = 1
     device.asks_of_copy = 0
-    device.lost = device.waits_steal_work = False
+    device.lost = device.waits_starve = False
     device.in_flight_limit.store(UNLIMITED)
     device.null_queue = NULL
     device.listed.store(NULL)

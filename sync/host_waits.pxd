@@ -5,7 +5,7 @@ from forebay.core.state cimport DeviceState
 
 
 # These block until all events are over, and no lock is held. `driver` is that of the events.
-cdef Status steal_until(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil
+cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil
 cdef Status wait_on_host(
     DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
 ) noexcept nogil

@@ -1,16 +1,16 @@
 """Waits of the host that end, although other threads go on submitting.
 
-On some drivers a waiting thread steals work (`waits_steal_work`): it executes commands of any queue of the process, and
-returns only when it finds none. Beside a thread that fills a queue it may never return. A watcher, a thread of its own,
-therefore looks at all such waits every few milliseconds, and limits what each queue may have in flight:
+On some drivers they starve beside such threads (`waits_starve`). On Intel's CPU runtime a waiting thread executes
+commands of any queue of the process, and returns only when it finds none. A watcher, a native thread, therefore looks
+at all such waits every few milliseconds, and limits what each queue may have in flight:
 
-- While a wait is stuck, which means that its events are over and it has not returned, no queue may be given commands.
+- While a wait is stuck, which means that its events are over and it has not returned, no queue is given commands.
   Nothing that the wait needs is outstanding then.
 - Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight, because a
   wait that is stuck lasts until this has run. This limit ends when no thread has waited for a second.
 
 The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` in room.pyx obeys it. A wait
-that no other thread disturbs costs its registration, and the watcher sleeps when there are none.
+that no other thread disturbs costs its registration. Without waits the watcher sleeps.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -162,7 +162,7 @@ cdef void end_wait(HostWait* wait) noexcept nogil:
     waits_lock.unlock()
 
 
-cdef Status steal_until(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil:
+cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil:
     cdef HostWait wait
     cdef Status status
     wait.driver = driver
@@ -176,8 +176,8 @@ cdef Status steal_until(const Driver* driver, void* context, Waits events, Inter
 cdef Status wait_on_host(
     DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
 ) noexcept nogil:
-    if device.waits_steal_work:
-        return steal_until(driver, device.context, events, interrupted)
+    if device.waits_starve:
+        return wait_watched(driver, device.context, events, interrupted)
     return driver.wait_events(device.context, events, interrupted)
 
 
@@ -203,7 +203,7 @@ cdef void note_progress(bint disturbed) noexcept nogil:
     cdef size_t i
     states_lock.lock()
     for device in states:
-        if device.waits_steal_work:
+        if device.waits_starve:
             device.registry_lock.lock()
             for i in range(device.queues.size()):
                 epochs = device.queues[i].epochs
@@ -219,11 +219,11 @@ cdef void note_progress(bint disturbed) noexcept nogil:
 
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
-    """Let no queue whose waits steal work have more commands in flight."""
+    """Let no queue whose waits starve have more commands in flight."""
     cdef size_t i
     states_lock.lock()
     for device in states:
-        if device.waits_steal_work and device.in_flight_limit.load() != limit:
+        if device.waits_starve and device.in_flight_limit.load() != limit:
             device.registry_lock.lock()
             device.in_flight_limit.store(limit)
             for i in range(device.queues.size()):
@@ -235,7 +235,7 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
 cdef uint64_t look() noexcept nogil:
     """Look at the waits that are under way. Return after how many microseconds to look again."""
     global awake, backlog, begun, contended, idle_looks
-    cdef bint stuck = False, lasting = False, waited
+    cdef bint stuck = False, lasting = False, waited, goes_on
     cdef HostWait* wait
     waits_lock.lock()
     waited = first_wait != NULL
@@ -247,16 +247,16 @@ cdef uint64_t look() noexcept nogil:
         wait = wait.next
     idle_looks = 0 if waited or begun else idle_looks + 1
     begun = False
-    awake = idle_looks < IDLE_LOOKS
+    awake = goes_on = idle_looks < IDLE_LOOKS
     waits_lock.unlock()
     if waited:
         note_progress(lasting)
-    if not awake:
+    if not goes_on:
         idle_looks = 0
         contended = False
         backlog = LEAST_BACKLOG
     limit_in_flight(0 if stuck else backlog if contended else UNLIMITED)
-    if not awake:
+    if not goes_on:
         return 0
     return PAUSE_OF_STUCK if stuck else PAUSE_IN_WAIT if lasting else PAUSE
 

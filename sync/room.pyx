@@ -18,22 +18,28 @@ from forebay.sync.points cimport ask_queue, forget_done_marks, mark_the_way, tak
 cdef extern from *:
     """
     #include <chrono>
+    #include <cstdint>
     #include <thread>
 
     namespace forebay {
     static thread_local bool is_host_thread = false;
     static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+
+    // Where a command of this thread has given way in vain: the queue made no progress from this epoch on
+    static thread_local std::uint64_t stalled_queue = 0, stalled_at = 0;
     }
     """
     bint is_host_thread "forebay::is_host_thread"
     void pause "forebay::pause"() nogil
+    uint64_t stalled_queue "forebay::stalled_queue"
+    uint64_t stalled_at "forebay::stalled_at"
 
 
 cdef enum:
     COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
-    PAUSES = 400  # at most, that one command waits because its queue has as much in flight as waits allow
-    PAUSES_OF_STUCK = 50000  # at most, that it waits while a wait of the host is stuck
+    PAUSES = 10000  # some 1.5 s: at most, that one command gives way while its queue makes no progress
+    PAUSES_OF_STUCK = 100000  # the same while a wait is stuck, when hardly anything can depend on this thread
 
 
 cdef atomic[int32_t] host_functions
@@ -282,21 +288,27 @@ cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
 cdef void give_way(QueueState* queue) noexcept nogil:
     """Sleep while the queue may be given no command, by the limit of host_waits.pyx. No lock is held.
 
-    Each command waits for some time at most, because memory that a kernel looks at, or an event of another package, may
-    depend on what this thread does next. While a gate is closed or a host function has not returned, only a wait that
-    is stuck holds it up.
+    While a gate is closed or a host function has not returned, only a wait that is stuck holds a thread up. Memory that
+    a kernel looks at, or an event of another package, may depend on what this thread does next, too. So when the queue
+    makes no progress, the thread goes on, and gives way there again when it does.
     """
-    cdef uint64_t limit
-    cdef int turn
-    for turn in range(PAUSES_OF_STUCK):
+    global stalled_queue, stalled_at
+    cdef uint64_t limit, completed, before = UNLIMITED
+    cdef int pauses = 0
+    while True:
         limit = queue.device.in_flight_limit.load()
-        if limit == UNLIMITED:
-            return
-        if limit != 0 and (
-            in_flight_of(queue) < limit or turn >= PAUSES or is_host_thread or closed_gates(queue.device) != 0
-            or not ask_first_mark(queue)
+        completed = completed_epoch(queue.epochs)
+        if limit == UNLIMITED or limit != 0 and (
+            in_flight_of(queue) < limit or stalled_queue == queue.epochs.queue_id and stalled_at == completed
+            or queue.adopted or is_host_thread or closed_gates(queue.device) != 0 or not ask_first_mark(queue)
         ):
             return
+        if pauses == (PAUSES if limit != 0 else PAUSES_OF_STUCK):
+            stalled_queue = queue.epochs.queue_id
+            stalled_at = completed
+            return
+        pauses = pauses + 1 if completed == before else 0
+        before = completed
         pause()
 
 

@@ -13,6 +13,7 @@ import time
 import pytest
 
 import forebay as fb
+from tests.observers.internals import room_of
 
 TURNS = int(os.environ.get("FOREBAY_TURNS", 0))
 GUARD = int(os.environ.get("GUARD", 20))  # seconds: a wait that takes longer hangs
@@ -73,7 +74,11 @@ class Scene:
         assert self.raised is None
 
     def turn(self, wait, late):
-        """Wait once. Return after how many milliseconds since its point was reached, or None when it hung."""
+        """Wait once. Return how many milliseconds later than its point was reached, and the whole wait. None: it hung."""
+        if not late:
+            self.begin()
+            while self.turns < 60 and self.raised is None:
+                time.sleep(0)
         for _ in range(300 if late else 20):
             self.queue.launch(self.work, 4, 64, self.x)
         if wait == "copy":
@@ -93,13 +98,13 @@ class Scene:
 
         watching = threading.Thread(target=watch)
         watching.start()
+        start = time.perf_counter()
         WAITS[wait](self, point)
         end = time.perf_counter()
         returned.set()
         watching.join()
-        if late:
-            self.end()
-        return None if hung else 1e3 * (end - min([*reached, end]))
+        self.end()
+        return None if hung else (1e3 * (end - min([*reached, end])), 1e3 * (end - start))
 
 
 def wait_for_another(scene, point):
@@ -115,6 +120,7 @@ WAITS = {
     "copy": lambda scene, point: scene.queue.finish(),
     "device": lambda scene, point: scene.device.finish(),
     "a queue after it": wait_for_another,
+    "pinned memory": lambda scene, point: fb.host_empty(1 << 20, "f4", device=scene.device),
 }
 FILLINGS = [  # threads, where they submit, how many commands ahead, whether they begin while the wait is on
     *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (False,)),
@@ -128,12 +134,74 @@ FILLINGS = [  # threads, where they submit, how many commands ahead, whether the
 def test_it_ends(device, wait, filling):
     *where, late = filling
     scene = Scene(device, *where)
-    if not late:
-        scene.begin()
-    try:
-        lags = [scene.turn(wait, late) for _ in range(TURNS or 3)]
-    finally:
-        scene.end()
-    assert None not in lags
-    if TURNS:
-        print(f"\n{wait}, {filling}: median {statistics.median(lags):.1f} ms, {max(lags):.0f} ms at most")
+    turns = [scene.turn(wait, late) for _ in range(TURNS or 3)]
+    assert None not in turns
+    for name, each in zip(("late", "in all"), zip(*turns, strict=True), strict=True) if TURNS else ():
+        print(f"\n{wait}, {filling}, {name}: median {statistics.median(each):.1f} ms, {max(each):.0f} ms at most")
+
+
+def hold_by_gate(hold, queue):
+    return hold(queue).open
+
+
+def hold_by_host_function(hold, queue):
+    go = threading.Event()
+    queue.host(go.wait)
+    return go.set
+
+
+def hold_by_user_event(hold, queue):
+    """Nothing tells forebay that the queue is held."""
+    import pyopencl as cl
+
+    context = queue.device.null_queue.native.context
+    native, event = cl.CommandQueue(context), cl.UserEvent(context)
+    cl.enqueue_barrier(native, wait_for=[event])
+    queue.wait(queue.device.adopt_queue(native))
+    return lambda: event.set_status(cl.command_execution_status.COMPLETE)
+
+
+@pytest.mark.parametrize(
+    "hold_by", [hold_by_gate, hold_by_host_function, pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL"))]
+)
+def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
+    """It submits hundreds of commands first, more than others may have in flight beside a wait."""
+    queue = device.queue(blocking=False)
+    work, x = device.program(SOURCE)["work"], device.zeros(256, "f4")
+    let_go = hold_by(hold, queue)
+    waiting = threading.Thread(target=queue.finish)
+    waiting.start()
+    for _ in range(8):
+        for _ in range(100):
+            queue.launch(work, 4, 64, x)
+        time.sleep(0.005)
+    assert waiting.is_alive()
+    let_go()
+    waiting.join(GUARD)
+    assert not waiting.is_alive()
+
+
+@pytest.mark.needs("waits that starve")
+def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
+    """Once other threads submit; also those of other contexts. They take any number again when no thread has waited."""
+    queue, room = device.queue(), room_of(device.queue())
+    work, x = device.program(SOURCE)["work"], device.zeros(256, "f4")
+    with fb.Device(device.name, private=True) as other:
+        held = other.queue()
+        gate = hold(held)
+        waiting = threading.Thread(target=held.finish)
+        waiting.start()
+        submitting = until(lambda: room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x))
+        gate.open()
+        waiting.join()
+    assert submitting
+    assert until(lambda: room_of(queue) == room, lambda: time.sleep(0.01))
+
+
+def until(holds, action):
+    end = time.monotonic() + GUARD
+    while time.monotonic() < end:
+        if holds():
+            return True
+        action()
+    return False

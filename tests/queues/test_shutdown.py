@@ -33,6 +33,15 @@ for _ in range(500):
     add[10, 100, queue](buffer, 1)
     other.wait(queue)
     other.copy(out, buffer)
+== a daemon thread that launches without a pause
+def work():
+    try:
+        while True:
+            queue.launch(add, 10, 100, buffer, 1)
+    except fb.ClosedError:
+        pass
+threading.Thread(target=work, daemon=True).start()
+[0 for _ in iter(lambda: queue.epoch > 5000, True)]
 == a gate that is closed
 gate = queue._gate()
 add[10, 100, queue](buffer, 1)

@@ -83,8 +83,9 @@ class OpenCLDevice(DriverDevice):
         self.unrolls_recursion = is_cpu
         self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        # A wait joins the threads of TBB, which keep it for as long as any queue of the process is filled (2026.2.0).
-        self.waits_steal_work = info.platform == INTEL_CPU
+        # On Intel's (2026.2.0) a waiting thread executes commands of any queue, and returns when it finds none. On
+        # PoCL (3.1) it waits for locks that a submitting thread has nearly always: up to 2.6 s.
+        self.waits_starve = is_cpu
         self.priorities: tuple[int, ...] = (
             tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
         )
@@ -289,7 +290,7 @@ class OpenCLDevice(DriverDevice):
             array, event = enqueue_map(
                 self._map_queue, buffer, both, 0, (max(nbytes, 1),), np.uint8, is_blocking=False
             )
-            (operations.wait_for if self.waits_steal_work else cl.Event.wait)(event)
+            (operations.wait_for if self.waits_starve else cl.Event.wait)(event)
         except cl.MemoryError as error:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return array.ctypes.data, (array, buffer)

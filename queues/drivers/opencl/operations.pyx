@@ -16,7 +16,7 @@ from forebay.queues.drivers.opencl.calls cimport (
     CALL_SetKernelExecInfo, CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
 )
 from forebay.queues.drivers.opencl.fills cimport fill_by_kernel
-from forebay.sync.host_waits cimport steal_until
+from forebay.sync.host_waits cimport wait_watched
 
 from forebay.core.errors import DriverError
 
@@ -301,11 +301,11 @@ cdef int check(str call, cl_int error) except -1:
 
 
 def wait_for(event: pyopencl.Event) -> None:
-    """Block until it is over, beside other threads that submit: for devices whose `waits_steal_work`."""
+    """Block until it is over, beside other threads that submit: for devices whose `waits_starve`."""
     cdef void* handle = <void*> <uintptr_t> event.int_ptr
     cdef Status status
     with nogil:
-        status = steal_until(&table, NULL, Waits(1, &handle), NULL)
+        status = wait_watched(&table, NULL, Waits(1, &handle), NULL)
     check("clWaitForEvents", <cl_int> status)
 
 

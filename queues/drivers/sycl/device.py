@@ -134,6 +134,7 @@ class SyclDevice(DriverDevice):
         over_opencl = self.native.backend.name == "opencl"
         self.languages = (Language.SPIRV, Language.OPENCL_C) if over_opencl else (Language.SPIRV,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
+        self.waits_starve = is_cpu  # Intel's runtime, as over OpenCL
         self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait
         self.reads_pageable_late = is_cpu
         self._drivers = drivers
