@@ -37,8 +37,10 @@ class Scene:
         self.out = fb.host_empty(256, "f4", device=device)
         other = device.queue(blocking=False)
         self.filled = [
-            (self.queue if place == "same" else other if place == "other" else device.queue(blocking=False),
-             device.zeros(256, "f4"))
+            (
+                self.queue if place == "same" else other if place == "other" else device.queue(blocking=False),
+                device.zeros(256, "f4"),
+            )
             for _ in range(threads)
         ]
         self.ends, self.turns, self.raised, self.running = False, 0, None, []
@@ -74,7 +76,10 @@ class Scene:
         assert self.raised is None
 
     def turn(self, wait, late):
-        """Wait once. Return how many milliseconds later than its point was reached, and the whole wait. None: it hung."""
+        """Wait once. Return by how many ms the wait ended later than its point was reached, and how long it took in all.
+
+        None: it hung, or took so long.
+        """
         if not late:
             self.begin()
             while self.turns < 60 and self.raised is None:
@@ -162,7 +167,8 @@ def hold_by_user_event(hold, queue):
 
 
 @pytest.mark.parametrize(
-    "hold_by", [hold_by_gate, hold_by_host_function, pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL"))]
+    "hold_by",
+    [hold_by_gate, hold_by_host_function, pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL"))],
 )
 def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
     """It submits hundreds of commands first, more than others may have in flight beside a wait."""

@@ -287,9 +287,7 @@ class OpenCLDevice(DriverDevice):
             buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
             if self._map_queue is None:
                 self._map_queue = cl.CommandQueue(self.context, self.native)
-            array, event = enqueue_map(
-                self._map_queue, buffer, both, 0, (max(nbytes, 1),), np.uint8, is_blocking=False
-            )
+            array, event = enqueue_map(self._map_queue, buffer, both, 0, (max(nbytes, 1),), np.uint8, is_blocking=False)
             (operations.wait_for if self.waits_starve else cl.Event.wait)(event)
         except cl.MemoryError as error:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
