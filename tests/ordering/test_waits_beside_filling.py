@@ -18,9 +18,9 @@ from tests.observers.internals import room_of
 TURNS = int(os.environ.get("FOREBAY_TURNS", 0))
 GUARD = int(os.environ.get("GUARD", 20))  # seconds: a wait that takes longer hangs
 SOURCE = """
-kernel void work(global float *x) {
+kernel void work(global float *x, int n) {
     float v = x[get_global_id(0)];
-    for (int i = 0; i < 200; i++) v = v * 1.0001f + 1.0f;
+    for (int i = 0; i < n; i++) v = v * 1.0001f + 1.0f;
     x[get_global_id(0)] = v;
 }
 """
@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.threads, pytest.mark.timeout(600)]
 class Scene:
     """A queue that this thread waits for, and threads that fill it or others."""
 
-    def __init__(self, device, threads, place, ahead):
-        self.device, self.ahead = device, ahead
+    def __init__(self, device, threads, place, ahead, iterations):
+        self.device, self.ahead, self.iterations = device, ahead, iterations
         self.work = device.program(SOURCE)["work"]
         self.queue, self.x = device.queue(blocking=False), device.zeros(256, "f4")
         self.out = fb.host_empty(256, "f4", device=device)
@@ -50,7 +50,7 @@ class Scene:
         points = collections.deque()
         try:
             while not self.ends:
-                queue.launch(self.work, 4, 64, memory)
+                queue.launch(self.work, 4, 64, memory, self.iterations)
                 self.turns += 1
                 if self.ahead and self.turns % 50 == 0:
                     points.append(queue.record())
@@ -76,16 +76,16 @@ class Scene:
         assert self.raised is None
 
     def turn(self, wait, late):
-        """Wait once. Return by how many ms the wait ended later than its point was reached, and how long it took in all.
+        """Wait once. Return how many milliseconds after its point the wait returned, and how many it took in all.
 
-        None: it hung, or took so long.
+        None: it hung, or took as long.
         """
         if not late:
             self.begin()
             while self.turns < 60 and self.raised is None:
                 time.sleep(0)
         for _ in range(300 if late else 20):
-            self.queue.launch(self.work, 4, 64, self.x)
+            self.queue.launch(self.work, 4, 64, self.x, 200)
         if wait == "copy":
             self.queue.copy(self.out, self.x)
         point, returned, reached, hung = self.queue.record(), threading.Event(), [], []
@@ -127,10 +127,11 @@ WAITS = {
     "a queue after it": wait_for_another,
     "pinned memory": lambda scene, point: fb.host_empty(1 << 20, "f4", device=scene.device),
 }
-FILLINGS = [  # threads, where they submit, how many commands ahead, whether they begin while the wait is on
-    *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (False,)),
-    *itertools.product((2, 4), ("others",), (1000, None), (False,)),
-    *itertools.product((1, 2, 4), ("same", "other"), (None,), (True,)),
+FILLINGS = [  # threads, where they submit, how many commands ahead, iterations, whether they begin while the wait is on
+    *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (200,), (False,)),
+    *itertools.product((2, 4), ("others",), (1000, None), (200,), (False,)),
+    *itertools.product((1, 2, 4), ("same", "other"), (None,), (200,), (True,)),
+    *itertools.product((2,), ("same", "other"), (None,), (20000,), (False, True)),
 ]
 
 
@@ -179,7 +180,7 @@ def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
     waiting.start()
     for _ in range(8):
         for _ in range(100):
-            queue.launch(work, 4, 64, x)
+            queue.launch(work, 4, 64, x, 200)
         time.sleep(0.005)
     assert waiting.is_alive()
     let_go()
@@ -197,7 +198,7 @@ def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
         gate = hold(held)
         waiting = threading.Thread(target=held.finish)
         waiting.start()
-        submitting = until(lambda: room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x))
+        submitting = until(lambda: room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x, 200))
         gate.open()
         waiting.join()
     assert submitting
