@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport Status
 from forebay.core.marker cimport Marker
-from forebay.core.state cimport DeviceState, QueueState, Room
+from forebay.core.state cimport UNLIMITED, DeviceState, QueueState, Room
 
 
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
@@ -19,7 +19,13 @@ cdef Status look_for_room(QueueState* queue) noexcept nogil  # the queue is lock
 # `more`: how much room is taken with the next command, before anybody asks again
 cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
-cdef void give_way(QueueState* queue) noexcept nogil  # blocks for a while at most; no lock is held
+cdef void sleep_while_limited(QueueState* queue) noexcept nogil  # no lock is held
 cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held
+
+
+cdef inline void give_way(QueueState* queue) noexcept nogil:
+    """Let waits of the host that starve go before the queue's next command. No lock is held."""
+    if queue.device.in_flight_limit.load() != UNLIMITED:
+        sleep_while_limited(queue)

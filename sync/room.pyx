@@ -285,7 +285,7 @@ cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
     return marked
 
 
-cdef void give_way(QueueState* queue) noexcept nogil:
+cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
     """Sleep while the queue may be given no command, by the limit of host_waits.pyx. No lock is held.
 
     While a gate is closed or a host function has not returned, only a wait that is stuck holds a thread up. Memory that

@@ -25,7 +25,7 @@ NEEDS = {
     "CUDA": lambda info: info.backend == "cuda",
     "Level Zero": lambda info: info.backend == "level_zero",
     "SYCL": lambda info: info.backend == "sycl",
-    "waits that starve": lambda info: info.backend == "opencl" and info.kind == "cpu",
+    "waits that starve": lambda info: info.backend in ("opencl", "sycl") and info.kind == "cpu",
     # pyopencl makes the queues of OpenCL, and the tests cannot make that fail
     "queues made by forebay": lambda info: info.backend != "opencl",
     # CUDA has no kernel objects: forebay keeps the arguments itself until a launch.
