@@ -1,4 +1,7 @@
-"""Runs a check on generated examples: a thousand in `make test`, more in the long tests and by HYPOTHESIS_EXAMPLES."""
+"""Runs a check on generated examples: a thousand in `make test`, the same each time; ten thousand in the long tests.
+
+HYPOTHESIS_EXAMPLES=100000 is for a long search, with others each time. It takes longer than a test may: --timeout 0.
+"""
 
 import os
 
@@ -17,6 +20,7 @@ def on_examples(check, strategy, count):
     """Call `check` with so many examples, and with smaller ones when one fails."""
     settings(
         max_examples=many(count),
+        derandomize="HYPOTHESIS_EXAMPLES" not in os.environ,
         database=None,
         deadline=None,
         phases=[Phase.generate, Phase.shrink],

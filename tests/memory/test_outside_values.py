@@ -7,22 +7,16 @@ The memory in use lies between canaries of the same allocation, and a twin on th
 import contextlib
 import ctypes
 import operator
-import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.cupy_style import ReductionKernel
+from tests.helpers.examples import MANY, on_examples
 
-# For a long search: HYPOTHESIS_VALUES=100000, which takes longer than a test may. The properties share the examples.
-EXAMPLES = [1_000, pytest.param(10_000, marks=pytest.mark.long)]
-if os.environ.get("HYPOTHESIS_VALUES"):
-    EXAMPLES = [int(os.environ["HYPOTHESIS_VALUES"])]
-    pytestmark = pytest.mark.timeout(0)
-PROPERTIES = 4
+PROPERTIES = 4  # which share the examples
 
 SOURCE = """
 kernel void move(global const uchar *x, global uchar *y) { y[get_global_id(0)] = x[get_global_id(0)]; }
@@ -36,15 +30,14 @@ SWAPPED = "newbyteorder"
 
 
 def property_of(*strategies):
-    """Make a test of a function of the scene and of an example: as many as `EXAMPLES` says."""
+    """Make a test of a function of the scene and of an example."""
 
     def decorate(body):
         @pytest.mark.executes(run=False)
         @pytest.mark.filterwarnings("ignore:__index__ returned non-int")
-        @pytest.mark.parametrize("examples", EXAMPLES)
-        def test(scene, examples):
-            searched = given(st.tuples(*strategies))(lambda example: body(scene, *example))
-            settings(max_examples=max(examples // PROPERTIES, 1), derandomize=examples <= 10_000)(searched)()
+        @pytest.mark.parametrize("count", MANY)
+        def test(scene, count):
+            on_examples(lambda example: body(scene, *example), st.tuples(*strategies), count // PROPERTIES)
 
         return test
 
