@@ -278,5 +278,5 @@ def test_code_in_the_middle_of_a_command(count, checked):
         program = device.program(SOURCE)
         gc.collect()
         gc.freeze()  # the collector runs often, and need not look at what was there before
-        on_examples(lambda example: Example(device, program, *example).check(), EXAMPLES, count)
+        on_examples(lambda example: Example(device, program, *example).check(), EXAMPLES, count // 2)
         gc.unfreeze()
