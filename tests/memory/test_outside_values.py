@@ -10,6 +10,7 @@ import operator
 
 import numpy as np
 import pytest
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import forebay as fb
@@ -317,6 +318,7 @@ def captured(scene, host):
 
 
 def adopted(scene, host):
+    assume(scene.device.driver.takes_host)
     buffer = scene.device.as_buffer(host)
     return moved(scene, buffer, count=buffer.nbytes)
 

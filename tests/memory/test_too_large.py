@@ -6,33 +6,32 @@ import pytest
 import forebay as fb
 from forebay import hip
 
+SOURCE = "kernel void use(ulong n, global uchar *stack) { if (n == 0) stack[0] = 1; }"
 SIZES = [2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
 
 
-def with_scratch(device, queue, nbytes):
-    kernel = device.program("kernel void use(ulong n, global uchar *stack) { if (n == 0) stack[0] = 1; }")["use"]
-    kernel.scratch("stack", fb.Argument("n") * (nbytes // 2**32))
-    queue.launch(kernel, 1, 1, 2**32)
+def with_scratch(device, queue, kernel, nbytes):
+    queue.launch(kernel, 1, 1, nbytes // 2**32)
 
 
-def in_a_graph_with_scratch(device, queue, nbytes):
+def in_a_graph_with_scratch(device, queue, kernel, nbytes):
     with queue.capture() as graph:
-        with_scratch(device, queue, nbytes)
+        with_scratch(device, queue, kernel, nbytes)
     graph.launch(queue)
 
 
-def in_a_capture(device, queue, nbytes):
+def in_a_capture(device, queue, kernel, nbytes):
     with queue.capture():
         queue.alloc(nbytes, "u1")
 
 
 ALLOCATIONS = {
-    "empty": lambda device, queue, nbytes: device.empty(nbytes, "u1"),
-    "empty of rows": lambda device, queue, nbytes: device.empty((nbytes, 3), "f8"),
-    "zeros": lambda device, queue, nbytes: device.zeros(nbytes, "u1"),
-    "alloc": lambda device, queue, nbytes: queue.alloc(nbytes, "u1"),
-    "host_empty": lambda device, queue, nbytes: fb.host_empty(nbytes, "u1", device),
-    "add_alloc": lambda device, queue, nbytes: device.graph().add_alloc(nbytes, "u1"),
+    "empty": lambda device, queue, kernel, nbytes: device.empty(nbytes, "u1"),
+    "empty of rows": lambda device, queue, kernel, nbytes: device.empty((nbytes, 3), "f8"),
+    "zeros": lambda device, queue, kernel, nbytes: device.zeros(nbytes, "u1"),
+    "alloc": lambda device, queue, kernel, nbytes: queue.alloc(nbytes, "u1"),
+    "host_empty": lambda device, queue, kernel, nbytes: fb.host_empty(nbytes, "u1", device),
+    "add_alloc": lambda device, queue, kernel, nbytes: device.graph().add_alloc(nbytes, "u1"),
     "alloc in a capture": in_a_capture,
     "scratch": with_scratch,
     "scratch of a graph": in_a_graph_with_scratch,
@@ -48,6 +47,8 @@ def own(device, request):
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("allocate", ALLOCATIONS.values(), ids=ALLOCATIONS)
 def test_memory_runs_out(own, allocate, gated):
+    kernel = own.program(SOURCE)["use"]  # before the gate is closed: CUDA loads no code while one is
+    kernel.scratch("stack", fb.Argument("n") * 2**32)
     queue, gate = own.queue(blocking=False), own.queue(blocking=False)._gate()
     if not gated:
         gate.open()
@@ -56,7 +57,7 @@ def test_memory_runs_out(own, allocate, gated):
         own.empty(10)
         for nbytes in SIZES:
             with pytest.raises(fb.OutOfMemoryError, match=r"\d{19} "):
-                allocate(own, queue, nbytes)
+                allocate(own, queue, kernel, nbytes)
     own.finish()
 
 
