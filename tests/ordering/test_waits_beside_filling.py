@@ -131,7 +131,7 @@ FILLINGS = [  # threads, where they submit, how many commands ahead, iterations,
     *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (200,), (False,)),
     *itertools.product((2, 4), ("others",), (1000, None), (200,), (False,)),
     *itertools.product((1, 2, 4), ("same", "other"), (None,), (200,), (True,)),
-    *itertools.product((2,), ("same", "other"), (None,), (20000,), (False, True)),
+    *itertools.product((2,), ("same", "other"), (1000,), (5000,), (False, True)),
 ]
 
 
