@@ -127,6 +127,7 @@ WAITS = {
     "a queue after it": wait_for_another,
     "pinned memory": lambda scene, point: fb.host_empty(1 << 20, "f4", device=scene.device),
 }
+SHORT = [(1, "same", None, 200, False), (2, "other", None, 200, False), (2, "same", 1000, 5000, True)]
 FILLINGS = [  # threads, where they submit, how many commands ahead, iterations, whether they begin while the wait is on
     *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (200,), (False,)),
     *itertools.product((2, 4), ("others",), (1000, None), (200,), (False,)),
@@ -135,7 +136,11 @@ FILLINGS = [  # threads, where they submit, how many commands ahead, iterations,
 ]
 
 
-@pytest.mark.parametrize("filling", FILLINGS, ids=lambda filling: "-".join(map(str, filling)))
+@pytest.mark.parametrize(
+    "filling",
+    [pytest.param(each, marks=() if each in SHORT else pytest.mark.long) for each in FILLINGS],
+    ids=lambda filling: "-".join(map(str, filling)),
+)
 @pytest.mark.parametrize("wait", WAITS)
 def test_it_ends(device, wait, filling):
     *where, late = filling
