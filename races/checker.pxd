@@ -53,8 +53,8 @@ cdef int come_after_unseen(object queue, QueueState* state) except -1
 cdef int finished(object queue, QueueState* state) except -1
 cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
 cdef int finished_device(DeviceState* device) except -1
-# What the uses of memory come after, and these, or the writes among them. To be taken before the uses are looked for that
-# are waited for, and joined when the wait was made: other threads may submit more meanwhile.
+# What the uses of memory, or the writes among them, come after, with these themselves. Take it before looking for the
+# uses to wait for, and join it when the wait was made: other threads may submit more meanwhile.
 cdef Past past_of_uses(Uses* uses, bint writers_only) noexcept
 cdef void waited_for_past(const Past& past) noexcept
 cdef int come_after_past(object queue, QueueState* state, const Past& past) except -1

@@ -309,7 +309,7 @@ cdef class BoundLaunch:
         self.vectorcall(self, NULL, 0, NULL)
 
     cdef int check_arguments(self) except -1:
-        """Check that the buffers are still open, if any were closed since the last look. It runs no Python code, so that
+        """Check that the buffers are still open, if any was closed since the last look. This runs no Python code, so
         they are open when it returns.
         """
         cdef Py_ssize_t index

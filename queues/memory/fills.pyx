@@ -1,7 +1,5 @@
 """Fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat. And prefetches."""
 
-from libcpp.vector cimport vector
-
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.state cimport QueueState
