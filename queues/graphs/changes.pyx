@@ -195,8 +195,8 @@ cdef inline bint same_memory(PyObject* work, PyObject* other):
 
 
 cdef list hold_buffers(object works):
-    """Return the memory of all Buffers that the works use. Keep it while the driver is given their arguments: a close in
-    the middle of the call, by other code or another thread, then frees nothing.
+    """Return the memory of all Buffers that the works use. Keep it while the driver is given their arguments: then a
+    close in the middle of the call, by other code or another thread, frees nothing.
 
     Raises
     ------
