@@ -53,7 +53,7 @@ MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets
 
 
 def be(kind: Any, made: type) -> None:
-    """Say that a class is what a kind stands for: modules below it check by `isinstance`, and cannot import it."""
+    """Register the class that an `Any…` kind stands for, for modules below it, which cannot import it."""
     kind.register(made)
 
 

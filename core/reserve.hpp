@@ -1,8 +1,7 @@
 // Memory of the host that is set aside, so that nothing runs out of it in the middle of a command.
 //
-// What the engine allocates under a lock, between taking something over and noting it, cannot fail: it would have to be
-// undone, which takes memory as well. So the modules' `operator new` takes a piece of the reserve when
-// malloc fails, and a command begins only when the reserve is whole.
+// The reserve makes allocations under a lock infallible: undoing half a command would itself need memory. The modules'
+// `operator new` takes a piece of it when malloc fails, and a command begins only when the reserve is whole.
 #pragma once
 
 #include <atomic>

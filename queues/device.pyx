@@ -1044,6 +1044,9 @@ cdef class Device:
         if not self.closed:
             self._close(True)
 
+    def _close_at_exit(self) -> None:
+        self._close(raising=False)
+
     def _close(self, raising: bool) -> None:
         refuse_on_host_thread("Device.close()")
         if captures_under_way():
@@ -1278,12 +1281,10 @@ def _finish_all() -> None:
     stop_host_functions()
     end_calls()
     still_open = open_devices()
-    for device in still_open:
-        device._refuse_commands()
-    for device in still_open:
+    for end in [device._refuse_commands for device in still_open] + [device._close_at_exit for device in still_open]:
         try:
-            device._close(raising=False)
-        except BaseException:  # noqa: BLE001 - at exit nobody is left to tell
+            end()
+        except BaseException:  # noqa: BLE001 - at exit no caller is left to catch it
             pass
     collect_abandoned()
     end_watching()

@@ -34,7 +34,7 @@ cdef int tell_of_nodes(
 # It may run Python code: what the command uses is checked again after it.
 cdef int command(object queue, QueueState* state, Announcement& uses) except -1
 cdef void withdraw(Announcement& uses) noexcept  # it was not submitted after all
-# Before what the queue comes after for a command alone, such as `come_after_past`: `withdraw` takes that back, too
+# Call before joins that are made for one command only, such as `come_after_past`, so that `withdraw` undoes them
 cdef int begin_announcement(object queue, QueueState* state, Announcement& uses) except -1
 cdef int on_host(DeviceState* device, vector[Use]& uses) except -1  # what the host does at once
 cdef int made(Uses* uses, uint64_t nbytes) except -1

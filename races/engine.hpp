@@ -56,12 +56,12 @@ struct Use {
 struct Before {
     uint64_t queue = 0;  // 0: nothing has begun
     Past past, past_after, told, told_after;
-    uint64_t null_seen = 0, commands = 0, commands_after = 0;
+    uint64_t null_seen = 0, commands_after = 0;  // the count itself stays: others may have seen it
     bool listed = false;
     std::vector<uint64_t> unlisted;  // queues that it took off the null queue's list
 };
 
-// What a command says before it is submitted: its uses, and what `withdraw` needs.
+// A command's uses, recorded before submission, and the state that `withdraw` restores.
 struct Announcement : std::vector<Use> {
     Before before;
 };
@@ -237,7 +237,6 @@ class Engine {
         before.past = queue.past;
         before.told = told;
         before.null_seen = queue.null_seen;
-        before.commands = queue.commands;
         before.listed = queue.listed;
     }
 
@@ -247,7 +246,7 @@ class Engine {
         before.told_after = told;
     }
 
-    // Nothing, where another command of the queue came after this one: that one stands.
+    // Does nothing if the queue has received another command since.
     void restore(const Before& before) {
         auto place = queues.find(before.queue);
         if (place == queues.end()) return;
@@ -255,7 +254,6 @@ class Engine {
         if (queue.past != before.past_after || queue.commands != before.commands_after) return;
         queue.past = before.past;
         queue.null_seen = before.null_seen;
-        queue.commands = before.commands;
         if (told == before.told_after) told = before.told;
         auto& listed = contexts[queue.context].listed;
         if (queue.listed && !before.listed) {

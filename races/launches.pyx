@@ -253,9 +253,9 @@ cdef int add_view(object view, bint writes, list rows) except -1:
 
 
 cdef class AnnouncedMove:
-    """Says what this thread's launch of a kernel in the block does: it copies strided memory, and uses no byte between.
+    """Declares the bytes that the launch of one strided copy uses, in a `with` block around it.
 
-    Launches that other code makes in the block, such as a destructor, have announcements of their own or none.
+    A launch that other code makes in the block, such as a destructor, takes no other launch's declaration.
     """
 
     cdef Kernel kernel

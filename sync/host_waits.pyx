@@ -33,7 +33,7 @@ cdef extern from *:
     #endif
 
     namespace forebay {
-    /* A thread that Python does not know. It calls `look` again after as many microseconds as that returns. After 0 it
+    /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns. After 0 it
        sleeps until `wake` is called. */
     class Watcher {
         std::mutex mutex;
@@ -147,7 +147,9 @@ cdef void begin_wait(HostWait* wait) noexcept nogil:
     awake = True
     waits_lock.unlock()
     if asleep and not watcher.wake():
+        waits_lock.lock()
         awake = False  # the next wait tries again
+        waits_lock.unlock()
 
 
 cdef void end_wait(HostWait* wait) noexcept nogil:
@@ -262,7 +264,7 @@ cdef uint64_t look() noexcept nogil:
 
 
 def end_watching() -> None:
-    """Look at no wait any more: the interpreter ends, and drivers are unloaded."""
+    """Stop the watcher: at exit, before drivers are unloaded."""
     with nogil:
         watcher.end()
         limit_in_flight(UNLIMITED)

@@ -9,8 +9,8 @@ from forebay.core.epochs cimport Lock, completed_epoch, is_empty, submitted_epoc
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    UNLIMITED, DeviceState, QueueState, Room, capacity_with, closed_gates, release_queue_state, retain_queue_state,
-    room_with, states, states_lock
+    UNLIMITED, DeviceState, QueueState, Room, capacity_with, closed_gates, refusal, release_queue_state,
+    retain_queue_state, room_with, states, states_lock
 )
 from forebay.sync.host_waits cimport wait_on_host
 from forebay.sync.points cimport ask_queue, forget_done_marks, mark_the_way, take_marker
@@ -25,7 +25,7 @@ cdef extern from *:
     static thread_local bool is_host_thread = false;
     static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
 
-    // Where a command of this thread has given way in vain: the queue made no progress from this epoch on
+    // Queue and epoch at which this thread last gave up waiting, because the queue made no progress
     static thread_local std::uint64_t stalled_queue = 0, stalled_at = 0;
     }
     """
@@ -39,6 +39,7 @@ cdef enum:
     COLLECTS = 64  # commands that cannot borrow, of which one looks what others have borrowed
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
     PAUSES = 10000  # some 1.5 s: at most, that one command gives way while its queue makes no progress
+    PAUSES_BESIDE_GATES = 500  # the same while a gate of the device is closed, which this thread may be about to open
     PAUSES_OF_STUCK = 100000  # the same while a wait is stuck, when hardly anything can depend on this thread
 
 
@@ -274,10 +275,14 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
 
 
 cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
-    """Ask how far the queue is. Return False when it has no mark that could tell. No lock is held."""
+    """Ask how far the queue is, by a mark, which is made if there is none: launches of graphs make none. Return False
+    when there is none all the same. No lock is held.
+    """
     cdef bint marked = True
     if queue.lock.try_lock():
         forget_done_marks(queue)
+        if queue.marks.empty() and refusal(queue) == 0:
+            mark_the_way(queue)
         marked = not queue.marks.empty()
         if marked:
             poll_marker(queue.marks.front())
@@ -288,22 +293,23 @@ cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
 cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
     """Sleep while the queue may be given no command, by the limit of host_waits.pyx. No lock is held.
 
-    While a gate is closed or a host function has not returned, only a wait that is stuck holds a thread up. Memory that
-    a kernel looks at, or an event of another package, may depend on what this thread does next, too. So when the queue
-    makes no progress, the thread goes on, and gives way there again when it does.
+    What the queue waits for may depend on what this thread does next: a gate that it opens, memory that a kernel polls,
+    an event of another package. So the thread goes on when its queue makes no progress, soon if a gate is closed or a
+    host function has not returned, and gives way again when the queue does. The host thread always goes on.
     """
     global stalled_queue, stalled_at
     cdef uint64_t limit, completed, before = UNLIMITED
-    cdef int pauses = 0
+    cdef int pauses = 0, most
     while True:
         limit = queue.device.in_flight_limit.load()
         completed = completed_epoch(queue.epochs)
-        if limit == UNLIMITED or limit != 0 and (
+        if limit == UNLIMITED or is_host_thread or limit != 0 and (
             in_flight_of(queue) < limit or stalled_queue == queue.epochs.queue_id and stalled_at == completed
-            or queue.adopted or is_host_thread or closed_gates(queue.device) != 0 or not ask_first_mark(queue)
+            or queue.adopted or not ask_first_mark(queue)
         ):
             return
-        if pauses == (PAUSES if limit != 0 else PAUSES_OF_STUCK):
+        most = PAUSES_OF_STUCK if limit == 0 else PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
+        if pauses >= most:
             stalled_queue = queue.epochs.queue_id
             stalled_at = completed
             return

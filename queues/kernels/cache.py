@@ -180,7 +180,7 @@ class BinaryCache:
         return self._folder and self._folder / key
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the cache's own files, including those being written, and whatever else has their names but folders."""
+        """Yield the cache's own files, including those being written, and other non-directories with such names."""
         try:
             paths = list(self._folder.iterdir()) if self._folder else []
         except OSError:
@@ -242,7 +242,7 @@ def open_file(path: Path) -> BinaryIO:
 def put_in_place(part: os.PathLike[str] | str, path: Path) -> None:
     """Give a file that is complete its name in a cache, whatever has that name now.
 
-    An empty folder is replaced, too. One that is not empty is not the cache's: it stays, and is told of. Raises
+    An empty folder is replaced, too. One that is not empty is not the cache's: it is kept, and a warning is logged. Raises
     OSError.
     """
     try:

@@ -45,7 +45,7 @@ def language_of(source: str | bytes) -> Language:
 
 
 def check_text(what: str, text: str, errors: str = "strict") -> None:
-    """Refuse text for a compiler that is not text: with half of a character, a lone surrogate.
+    """Refuse source text with a lone surrogate.
 
     Parameters
     ----------
@@ -63,6 +63,6 @@ def check_text(what: str, text: str, errors: str = "strict") -> None:
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise InvalidArgumentError(
-            f"{what}: line {line} has {text[error.start]!r}, half of a character, which no encoding has: read the text "
+            f"{what}: line {line} has {text[error.start]!r}, a lone surrogate, which no encoding has: read the text "
             "with the encoding it was written in"
         ) from None

@@ -52,7 +52,7 @@ def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) 
     BuildError
         If a front end refuses the source.
     InvalidArgumentError
-        For bytes in no language that is known, and for text with half a character.
+        For bytes in no language that is known, and for text with a lone surrogate.
     NotSupportedError
         For a language that neither the driver nor a front end takes.
 

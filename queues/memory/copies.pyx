@@ -9,6 +9,8 @@ would make the caller wait with the queue locked) the copy fills staging memory 
 memory and pageable destinations are kept until the queue has reached the copy's epoch.
 """
 
+import ctypes
+
 import numpy as np
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer,
@@ -44,7 +46,7 @@ from forebay.sync.points cimport keep_copied
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.sharing.foreign import host_array
-from forebay.queues.memory.shapes import check_copied, format_problem, type_problem
+from forebay.queues.memory.shapes import check_copied, ctypes_problem, format_problem, type_problem
 from forebay.queues.memory.strided import StridedView, copy_strided
 
 cdef extern from *:
@@ -96,6 +98,7 @@ find_functions()
 
 cdef object ndarray = np.ndarray
 cdef object void = np.void
+cdef tuple of_ctypes = ctypes.Structure, ctypes.Union, ctypes.Array
 cdef dict plain = {}  # types of structures that are plain bytes, by identity: equality of structures takes long
 cdef object strided_view = StridedView
 
@@ -498,7 +501,7 @@ cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL:
 
 
 cdef str view_bytes(object host, Py_buffer* view, int flags):
-    """Open a view of C-contiguous bytes, unless they are none that a device computes with: then return why.
+    """Open a view of C-contiguous bytes. Return why a device cannot use them, and open none; or an empty string.
 
     Only memory that this accepts comes from the host. `flags` are PyBUF_WRITABLE, or 0. A structure of NumPy's is not
     held by the view: the caller keeps the object itself.
@@ -520,9 +523,12 @@ cdef str view_bytes(object host, Py_buffer* view, int flags):
         return problem
     PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags)
     if view.format == NULL or are_bytes(view.format):
-        return ""
-    problem = format_problem(view.format.decode())
-    PyBuffer_Release(view)
+        owner = type(host.obj if isinstance(host, memoryview) else host)
+        problem = ctypes_problem(owner) if issubclass(owner, of_ctypes) else ""
+    else:
+        problem = format_problem(view.format.decode("utf-8", "replace"))
+    if problem:
+        PyBuffer_Release(view)
     return problem
 
 

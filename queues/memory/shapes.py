@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import operator
@@ -67,7 +68,7 @@ def shortened(value: Any, most: int = 80) -> str:
 
 @functools.lru_cache(maxsize=256)
 def type_problem(dtype: np.dtype[Any]) -> str:
-    """Return why elements of this type are no bytes that a device computes with, and what to do; empty if they are.
+    """Return why a device cannot use elements of this type, and what to do; empty if it can.
 
     Every element type from outside is read by this, by `read_dtype`, or by `format_problem`: so that of a Buffer is
     always one of plain bytes in the machine's order.
@@ -92,7 +93,7 @@ def _objects(kind: str) -> str:
 
 def _swapped(kind: str) -> str:
     return (
-        f"its elements ({kind}) are in the other byte order, in which nothing computes: "
+        f"its elements ({kind}) are in the other byte order, and devices compute in the machine's own: "
         'x.astype(x.dtype.newbyteorder("=")) converts an array x'
     )
 
@@ -101,6 +102,21 @@ def format_problem(text: str) -> str:
     """Return `type_problem` of the elements of a buffer by its format, of PEP 3118, which has one."""
     has_objects = "O" in re.sub(":[^:]*:", "", text)  # without the names of fields
     return _objects(text) if has_objects else _swapped(text)
+
+
+@functools.lru_cache(maxsize=256)
+def ctypes_problem(kind: type) -> str:
+    """Return `type_problem` of a type of ctypes, whose unions show no format but bytes."""
+    return _swapped(kind.__name__) if _has_swapped(kind) else ""
+
+
+def _has_swapped(kind: Any) -> bool:
+    big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
+    if hasattr(kind, "_swappedbytes_") or (big is not little and kind is (big if _OTHER_ORDER == ">" else little)):
+        return True
+    if issubclass(kind, ctypes.Array):
+        return _has_swapped(kind._type_)
+    return any(_has_swapped(field[1]) for field in getattr(kind, "_fields_", ()))
 
 
 def check_copied(to: Any, source: Any) -> None:
@@ -132,7 +148,7 @@ def _dtype_of(memory: Any) -> Any:
 
 
 def read_int(value: Any, what: str, way_out: str = "") -> int:
-    """Convert what counts, or says where something is: an index, an extent, an axis, a number of bytes.
+    """Convert an index, an extent, an axis or a count to an int.
 
     Python code may run. The result is an int of Python's own type, whatever was given.
 
@@ -221,13 +237,15 @@ def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[An
     ArgumentTypeError
         When it cannot be converted, or something imaginary would be dropped.
     """
+    again = dtype is not None and isinstance(host, (list, tuple))
     try:
+        if again and dtype.kind not in "biuf":  # type: ignore[union-attr]
+            return np.asarray(host, dtype, order="C")
         array = np.asarray(host)
         wanted = array.dtype.newbyteorder("=") if dtype is None else dtype
         if _is_imaginary(array, wanted):
             raise TypeError("complex numbers are no real ones: pass x.real or abs(x)")
         # A list once more by itself: its integers are converted exactly.
-        again = dtype is not None and isinstance(host, (list, tuple))
         return np.asarray(host if again else array, wanted, order="C")
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last from tensors that need gradients
         what = "" if dtype is None else f"no array of {dtype}: "

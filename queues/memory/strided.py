@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core.driver import AnyBuffer
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRangeError
-from forebay.queues.memory.shapes import check_copied, check_in_place, read_int
+from forebay.queues.memory.shapes import check_copied, check_in_place, read_int, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -76,6 +76,9 @@ def read_key(
         each if each is None or each is Ellipsis or isinstance(each, slice) else read_index(each)
         for each in (key if isinstance(key, tuple) else (key,))
     )
+    for each in keys:
+        if isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise OutOfRangeError(f"index {shortened(each)} is out of bounds (a Buffer of shape {shape})")
     # An array that nobody reads: NumPy computes where the elements would be. It must make no copy, as it does for
     # masks and arrays of indices, which would read what is there.
     whole = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, strides)

@@ -400,6 +400,36 @@ def test_byte_orders(scene, way, dtype):
     assert SWAPPED in message or way in {*NOT_ALL_TYPES, "get"}
 
 
+def test_lists_of_structures_are_converted_by_numpy(device):
+    pair = np.dtype([("a", "i4"), ("b", [("c", "f4"), ("d", "f4", 2)])])
+    made = device.array([(1, (2, [3, 4]))], pair)
+    assert made.dtype == pair
+    made.set([(5, (6, [7, 8]))])
+    device.finish()
+
+
+def test_indices_beyond_any_memory_are_out_of_range(device):
+    x = device.empty((8, 8))
+    for key in (2**70, (2**70, 1), (slice(None, None, 2), -(2**70))):
+        with pytest.raises(fb.OutOfRangeError, match="bounds"):
+            x[key]
+    with pytest.raises(fb.OutOfRangeError, match="bounds"):
+        x[::2][2**70]
+
+
+@pytest.mark.skipif(not hasattr(ctypes, "BigEndianUnion"), reason="Python has none before 3.11")
+@pytest.mark.parametrize("shape", ["union", "in a structure", "in an array"])
+def test_unions_of_the_other_byte_order(device, queue, shape):
+    """Their buffer shows no order."""
+    union = type("Union", (ctypes.BigEndianUnion,), {"_fields_": [("a", ctypes.c_int), ("b", ctypes.c_float)]})
+    structure = type("Structure", (ctypes.Structure,), {"_fields_": [("u", union)]})
+    value = {"union": union(7), "in a structure": structure(union(7)), "in an array": (union * 1)()}[shape]
+    buffer = device.zeros(1, "i4")
+    for use in (lambda: queue.copy(buffer, value), lambda: queue.copy(value, buffer), lambda: fb.by_value(value)):
+        with pytest.raises(fb.ArgumentTypeError, match="order"):
+            use()
+
+
 class Swapped(ctypes.BigEndianStructure):
     _fields_ = (("O", ctypes.c_int32), ("b", ctypes.c_float))
 

@@ -43,14 +43,25 @@ class Scene:
             )
             for _ in range(threads)
         ]
+        if place == "graphs":
+            self.filled = [(queue, (self.graph_of(memory), memory)) for queue, memory in self.filled]
         self.ends, self.turns, self.raised, self.running = False, 0, None, []
+        self.drains = device.finish
         device.finish()
+
+    def graph_of(self, memory):
+        graph = self.device.graph()
+        graph.add_kernel(self.work, 4, 64, memory, self.iterations)
+        return graph.instantiate()
 
     def fill(self, queue, memory):
         points = collections.deque()
         try:
             while not self.ends:
-                queue.launch(self.work, 4, 64, memory, self.iterations)
+                if type(memory) is tuple:
+                    memory[0].launch(queue)
+                else:
+                    queue.launch(self.work, 4, 64, memory, self.iterations)
                 self.turns += 1
                 if self.ahead and self.turns % 50 == 0:
                     points.append(queue.record())
@@ -72,7 +83,7 @@ class Scene:
         self.ends = True
         for thread in self.running:
             thread.join()
-        self.device.finish()
+        self.drains()
         assert self.raised is None
 
     def turn(self, wait, late):
@@ -127,12 +138,23 @@ WAITS = {
     "a queue after it": wait_for_another,
     "pinned memory": lambda scene, point: fb.host_empty(1 << 20, "f4", device=scene.device),
 }
-SHORT = [(1, "same", None, 200, False), (2, "other", None, 200, False), (2, "same", 1000, 5000, True)]
+SHORT = [
+    (1, "same", None, 200, False),
+    (2, "other", None, 200, False),
+    (2, "same", 1000, 5000, True),
+    (4, "graphs", None, 200, False),
+]
+    (4, "graphs", None, 200, False),
+    (1, "same", None, 200, False),
+    (2, "other", None, 200, False),
+    (2, "same", 1000, 5000, True),
+]
 FILLINGS = [  # threads, where they submit, how many commands ahead, iterations, whether they begin while the wait is on
     *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (200,), (False,)),
     *itertools.product((2, 4), ("others",), (1000, None), (200,), (False,)),
     *itertools.product((1, 2, 4), ("same", "other"), (None,), (200,), (True,)),
     *itertools.product((2,), ("same", "other"), (1000,), (5000,), (False, True)),
+    (4, "graphs", None, 200, False),
 ]
 
 
@@ -149,6 +171,18 @@ def test_it_ends(device, wait, filling):
     assert None not in turns
     for name, each in zip(("late", "in all"), zip(*turns, strict=True), strict=True) if TURNS else ():
         print(f"\n{wait}, {filling}, {name}: median {statistics.median(each):.1f} ms, {max(each):.0f} ms at most")
+
+
+@pytest.mark.parametrize("by", ["gate", "host function"])
+def test_it_ends_while_something_else_is_held(device, hold, by):
+    """A queue that has nothing to do with the wait, nor with what the threads submit."""
+    release = (hold_by_gate if by == "gate" else hold_by_host_function)(hold, device.queue(blocking=False))
+    scene = Scene(device, 4, "others", None, 200)
+    scene.drains = lambda: [queue.finish() for queue, _ in scene.filled]
+    turns = [scene.turn("finish", False) for _ in range(3)]
+    release()
+    device.finish()
+    assert None not in turns
 
 
 def hold_by_gate(hold, queue):

@@ -1,6 +1,7 @@
 """Commands that the driver refuses: the checker of races forgets what they said, of memory and of order."""
 
 import contextlib
+import logging
 
 import numpy as np
 import pytest
@@ -108,6 +109,33 @@ def test_the_null_queue_orders_nothing_by_a_refused_command(device, commands, fo
         device.null_queue.fill(commands.other[:1], 1)
     commands.launch(q2)
     assert len(found()) == 1
+    device.finish()
+
+
+def test_others_have_come_after_a_command_of_the_null_queue_that_is_refused(device, commands, queues, found, caplog):
+    """A blocking queue that submits in between still comes after the null queue's next command."""
+    null, blocking, y = device.null_queue, device.queue(), device.zeros(SIZE)
+    device.finish()
+
+    class Meanwhile(logging.Handler):
+        """As another thread could, between the announcement and the driver's call."""
+
+        def emit(self, record):
+            commands.launch(blocking)
+            y.close()
+
+    meanwhile = Meanwhile()
+    logging.getLogger("forebay.races").addHandler(meanwhile)
+    try:
+        queues[0].launch(commands.kernel, *GRID, y, 2.0)
+        with pytest.raises(fb.ClosedError):
+            null.launch(commands.kernel, *GRID, y, 2.0)
+    finally:
+        logging.getLogger("forebay.races").removeHandler(meanwhile)
+    assert len(found()) == 1
+    null.launch(commands.kernel, *GRID, commands.other, 2.0)
+    blocking.launch(commands.kernel, *GRID, commands.other, 2.0)
+    assert not found()
     device.finish()
 
 

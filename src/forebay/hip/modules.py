@@ -377,7 +377,7 @@ def packed_offsets(function: Function) -> Iterator[tuple[Parameter, int]]:
     Raises
     ------
     InvalidArgumentError
-        When a structure comes of which the alignment is not known, where that makes a difference.
+        For a structure of unknown alignment whose offset depends on it.
     """
     end = 0
     for parameter in _values(function):

@@ -74,7 +74,7 @@ def prepare(
     NotSupportedError
         When there is none for this device.
     InvalidArgumentError
-        For text with half a character.
+        For text with a lone surrogate.
 
     Blocks while it compiles.
     """
