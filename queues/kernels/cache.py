@@ -242,8 +242,8 @@ def open_file(path: Path) -> BinaryIO:
 def put_in_place(part: os.PathLike[str] | str, path: Path) -> None:
     """Give a file that is complete its name in a cache, whatever has that name now.
 
-    An empty folder is replaced, too. One that is not empty is not the cache's: it is kept, and a warning is logged. Raises
-    OSError.
+    An empty folder is replaced, too. One that is not empty is not the cache's: it is kept, and a warning is logged.
+    Raises OSError.
     """
     try:
         os.replace(part, path)

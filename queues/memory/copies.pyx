@@ -98,7 +98,7 @@ find_functions()
 
 cdef object ndarray = np.ndarray
 cdef object void = np.void
-cdef tuple of_ctypes = ctypes.Structure, ctypes.Union, ctypes.Array
+cdef tuple of_ctypes = (ctypes.Structure, ctypes.Union, ctypes.Array)
 cdef dict plain = {}  # types of structures that are plain bytes, by identity: equality of structures takes long
 cdef object strided_view = StridedView
 

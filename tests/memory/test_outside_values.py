@@ -411,9 +411,9 @@ def test_lists_of_structures_are_converted_by_numpy(device):
 def test_indices_beyond_any_memory_are_out_of_range(device):
     x = device.empty((8, 8))
     for key in (2**70, (2**70, 1), (slice(None, None, 2), -(2**70))):
-        with pytest.raises(fb.OutOfRangeError, match="bounds"):
+        with pytest.raises(fb.OutOfRangeError, match="out of"):
             x[key]
-    with pytest.raises(fb.OutOfRangeError, match="bounds"):
+    with pytest.raises(fb.OutOfRangeError, match="out of"):
         x[::2][2**70]
 
 

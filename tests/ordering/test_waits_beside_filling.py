@@ -144,11 +144,6 @@ SHORT = [
     (2, "same", 1000, 5000, True),
     (4, "graphs", None, 200, False),
 ]
-    (4, "graphs", None, 200, False),
-    (1, "same", None, 200, False),
-    (2, "other", None, 200, False),
-    (2, "same", 1000, 5000, True),
-]
 FILLINGS = [  # threads, where they submit, how many commands ahead, iterations, whether they begin while the wait is on
     *itertools.product((1, 2, 4), ("same", "other"), (1000, None), (200,), (False,)),
     *itertools.product((2, 4), ("others",), (1000, None), (200,), (False,)),
@@ -176,8 +171,8 @@ def test_it_ends(device, wait, filling):
 @pytest.mark.parametrize("by", ["gate", "host function"])
 def test_it_ends_while_something_else_is_held(device, hold, by):
     """A queue that has nothing to do with the wait, nor with what the threads submit."""
-    release = (hold_by_gate if by == "gate" else hold_by_host_function)(hold, device.queue(blocking=False))
     scene = Scene(device, 4, "others", None, 200)
+    release = (hold_by_gate if by == "gate" else hold_by_host_function)(hold, device.queue(blocking=False))
     scene.drains = lambda: [queue.finish() for queue, _ in scene.filled]
     turns = [scene.turn("finish", False) for _ in range(3)]
     release()
