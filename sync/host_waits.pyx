@@ -33,8 +33,8 @@ cdef extern from *:
     #endif
 
     namespace forebay {
-    /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns. After 0 it
-       sleeps until `wake` is called. */
+    /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns.
+       After 0 it sleeps until `wake` is called. */
     class Watcher {
         std::mutex mutex;
         std::condition_variable changed;
