@@ -41,8 +41,12 @@ cdef extern from *:
         std::uint64_t (*look)();
         bool woken = false, running = false;
         std::atomic<bool> ended{false};
+        std::atomic<std::uint64_t> number{0};
 
         void run() {
+    #ifndef _WIN32
+            number = (std::uint64_t) pthread_self();
+    #endif
     #ifndef _WIN32
             sigset_t all;  // signals are for Python's main thread
             sigfillset(&all);
@@ -66,6 +70,8 @@ cdef extern from *:
 
     public:
         explicit Watcher(std::uint64_t (*look)()) : look(look) {}
+
+        std::uint64_t identifier() const { return number; }
 
         bool wake() {  // false when the system has no thread
             std::lock_guard<std::mutex> lock(mutex);
@@ -93,6 +99,7 @@ cdef extern from *:
     """
     cdef cppclass Watcher "forebay::Watcher":
         Watcher(uint64_t (*look)() noexcept nogil)
+        uint64_t identifier() nogil
         bint wake() nogil
         void end() nogil
 
@@ -261,6 +268,13 @@ cdef uint64_t look() noexcept nogil:
     if not goes_on:
         return 0
     return PAUSE_OF_STUCK if stuck else PAUSE_IN_WAIT if lasting else PAUSE
+
+
+def watcher_thread() -> int:
+    """Return the identifier of the watcher, as `threading.get_ident` would; 0 before the first wait. It asks the driver
+    how far events are, which no call of the program does.
+    """
+    return watcher.identifier()
 
 
 def end_watching() -> None:
