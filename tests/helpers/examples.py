@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 MANY = [
     pytest.param(1000, id="1000"),
-    pytest.param(10_000, id="10000", marks=[pytest.mark.long, pytest.mark.needs("the default device")]),
+    pytest.param(10_000, id="10000", marks=[pytest.mark.long, pytest.mark.needs("no chosen device")]),
 ]
 
 

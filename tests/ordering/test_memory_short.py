@@ -170,7 +170,7 @@ def library(tmp_path_factory):
 
 @pytest.mark.skipif(standing_in.inside() or select().backend == "nothing", reason="another process has no stand-in")
 @pytest.mark.parametrize(
-    "programs", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.needs("the default device")])]
+    "programs", [100, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.needs("no chosen device")])]
 )
 def test_memory_of_the_host_runs_out(device, library, programs):
     ended = python("-c", CHILD, EXECUTES, programs, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=280)

@@ -138,6 +138,7 @@ WAITS = {
     "a queue after it": wait_for_another,
     "pinned memory": lambda scene, point: fb.host_empty(1 << 20, "f4", device=scene.device),
 }
+LONG = [pytest.mark.long, pytest.mark.needs("waits that starve")]
 SHORT = [
     (1, "same", None, 200, False),
     (2, "other", None, 200, False),
@@ -155,7 +156,7 @@ FILLINGS = [  # threads, where they submit, how many commands ahead, iterations,
 
 @pytest.mark.parametrize(
     "filling",
-    [pytest.param(each, marks=() if each in SHORT else pytest.mark.long) for each in FILLINGS],
+    [pytest.param(each, marks=() if each in SHORT else LONG) for each in FILLINGS],
     ids=lambda filling: "-".join(map(str, filling)),
 )
 @pytest.mark.parametrize("wait", WAITS)
