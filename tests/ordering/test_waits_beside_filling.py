@@ -169,7 +169,7 @@ def test_it_ends(device, wait, filling):
         print(f"\n{wait}, {filling}, {name}: median {statistics.median(each):.1f} ms, {max(each):.0f} ms at most")
 
 
-@pytest.mark.parametrize("by", ["gate", "host function"])
+@pytest.mark.parametrize("by", ["gate", pytest.param("host function", marks=pytest.mark.executes(run=False))])
 def test_it_ends_while_something_else_is_held(device, hold, by):
     """A queue that has nothing to do with the wait, nor with what the threads submit."""
     scene = Scene(device, 4, "others", None, 200)
@@ -204,7 +204,11 @@ def hold_by_user_event(hold, queue):
 
 @pytest.mark.parametrize(
     "hold_by",
-    [hold_by_gate, hold_by_host_function, pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL"))],
+    [
+        hold_by_gate,
+        pytest.param(hold_by_host_function, marks=pytest.mark.executes(run=False)),
+        pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL")),
+    ],
 )
 def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
     """It submits hundreds of commands first, more than others may have in flight beside a wait."""
