@@ -118,6 +118,7 @@ def meanwhile():
 MANY, TURNS = 64 << 20, 100  # one turn is enough, unless the other thread's processor is busy for all of the copy
 
 
+@pytest.mark.executes(run=False)
 @pytest.mark.parametrize("way", ["copy", "by value", "by value in a graph"])
 def test_the_host_copies_many_bytes_without_the_gil(device, make_queue, kernels, meanwhile, way):
     """What another thread writes then is among them."""
