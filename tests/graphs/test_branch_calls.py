@@ -182,8 +182,8 @@ class Follower:
         for segment in segments:
             groups += [segment.nodes] if RECORDS and segment.nodes else [[node] for node in segment.nodes]
         shift, before = self.launches * self.size, {}
-        for call in self.calls.since(self.read):
-            self.read += 1
+        calls, self.read = self.calls.take(self.read)
+        for call in calls:
             kind = self.calls.kind(call)
             handle = self.recorded.queue(call.object)
             if kind == "finish":

@@ -53,8 +53,12 @@ class Calls:
 
     def since(self, first):
         """Those from the given one on, but for what the watcher of waits asks, which depends on how long these take."""
-        watcher = watcher_thread()
-        return [call for call in (Call(*fields) for fields in self.driver.read(first)) if call.thread != watcher]
+        return self.take(first)[0]
+
+    def take(self, first):
+        """(those of `since`, the index from which to read on): what is left out counts for the index."""
+        watcher, made = watcher_thread(), [Call(*fields) for fields in self.driver.read(first)]
+        return [call for call in made if call.thread != watcher], first + len(made)
 
     def names(self, first=0):
         """The names of all calls from the given one on, in order."""

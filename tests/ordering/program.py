@@ -159,8 +159,7 @@ class Program:
 
     def submitted(self):
         """The calls since the last time, less those that submit what steps have collected: these are checked here."""
-        calls = self.calls.since(self.read)
-        self.read += len(calls)
+        calls, self.read = self.calls.take(self.read)
         while (end := self.end_of_collected(calls)) is not None:
             calls = self.take_collected(calls, *end)
         return calls

@@ -111,8 +111,7 @@ class Watch:
 
     def follow(self):
         """Follow all new calls, each for the operation of the thread that made it."""
-        new = self.calls.since(self.read)
-        self.read += len(new)
+        new, self.read = self.calls.take(self.read)
         driver = self.calls.driver
         for call in new:
             number = len(self.relation.after)
