@@ -79,8 +79,8 @@ class Unobserved(Recorded):
     def __len__(self):
         return 0
 
-    def since(self, first):
-        return []
+    def take(self, first):
+        return [], first
 
     def handle_of(self, queue):
         return queue.id

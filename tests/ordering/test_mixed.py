@@ -29,16 +29,14 @@ def test_programs_leave_what_the_model_does_in_the_order_of_the_rules(bench, fir
 @pytest.mark.parametrize("which", [0, 3, 6])
 def test_waits_that_are_lost_are_found_though_the_bytes_may_be_right(bench, monkeypatch, which):
     """The calls of real programs, seen as if the driver had not been given one wait in seven."""
-    since = Calls.since
+    take = Calls.take
 
     def without(calls, first):
-        return [
-            each._replace(waits=tuple(event for event in each.waits if event % 7 != which))
-            for each in since(calls, first)
-        ]
+        made, end = take(calls, first)
+        return [each._replace(waits=tuple(event for event in each.waits if event % 7 != which)) for each in made], end
 
     found = []
-    monkeypatch.setattr(Calls, "since", without)
+    monkeypatch.setattr(Calls, "take", without)
     for seed in range(30):
         try:
             bench.run(seed)
