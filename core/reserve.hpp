@@ -43,7 +43,7 @@ class Reserve {
     }
 
   public:
-    // A piece of at least so many bytes, which `free` releases; NULL when there is none.
+    // A piece of at least `nbytes` bytes, which `free` releases; NULL when none is left.
     void* take(std::size_t nbytes) noexcept {
         void* piece = nullptr;
         lock();

@@ -46,8 +46,6 @@ cdef extern from *:
         void run() {
     #ifndef _WIN32
             number = (std::uint64_t) pthread_self();
-    #endif
-    #ifndef _WIN32
             sigset_t all;  // signals are for Python's main thread
             sigfillset(&all);
             pthread_sigmask(SIG_BLOCK, &all, nullptr);

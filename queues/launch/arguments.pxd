@@ -14,7 +14,7 @@ cdef enum:
     RAN_PYTHON = 1  # an argument was converted by Python code, which may have closed a Buffer that was packed before
     HAS_BYTES = 2  # bytes by value
     HAS_ARRAYS = 4  # arrays of the host and memory of other packages, for which nothing is packed
-    HAS_MUCH = 8  # so many bytes by value that they are not compared and copied with the GIL
+    HAS_MUCH = 8  # large by value: compared and copied without the GIL
 
 
 cdef struct Views:

@@ -8,8 +8,8 @@ from forebay.queues.memory.buffer cimport Buffer
 
 
 cdef enum:
-    # Bytes from which a copy is large. Other threads run while the host copies so many: memcpy takes some microseconds
-    # for them. And to ask how far a queue is can take a marker, which costs about as much as a smaller copy.
+    # Bytes from which a copy is large. Other threads run while the host copies as much: memcpy takes some microseconds
+    # for it. And to ask how far a queue is can take a marker, which costs about as much as a smaller copy.
     LARGE = 64 << 10
 
 

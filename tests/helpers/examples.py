@@ -15,12 +15,12 @@ MANY = [
 
 
 def many(count):
-    """How many a test that asks for so many is to have."""
+    """The number of examples to run for a test that asks for `count`."""
     return int(os.environ.get("HYPOTHESIS_EXAMPLES", count))
 
 
 def on_examples(check, strategy, count):
-    """Call `check` with so many examples, and with smaller ones when one fails."""
+    """Call `check` with generated examples, and shrink one that fails."""
     settings(
         max_examples=many(count),
         derandomize="HYPOTHESIS_EXAMPLES" not in os.environ,

@@ -10,7 +10,7 @@ from forebay.queues.drivers.cuda import library
 
 
 def current_context():
-    """The context that is current in this thread, whoever made it so."""
+    """The context that is current in this thread."""
     context = ctypes.c_void_p()
     assert ctypes.CDLL(library.LIBRARY).cuCtxGetCurrent(ctypes.byref(context)) == 0
     return context.value

@@ -1,6 +1,6 @@
 """Random programs whose calls of the driver are refused at random places: no memory has two owners.
 
-Who has which block is known outside of forebay: a block is written by its owner alone, with its own number. Gates hold
+The owner of each block is known without forebay: a block is written by its owner alone, with its own number. Gates hold
 the writes of earlier owners back, so a block that is handed out too early is overwritten when they open. The races are
 checked, too: a program has none, and one that is planted at the end is found, whatever was refused before.
 """

@@ -81,7 +81,7 @@ def kept() -> list[Path]:
 
 
 def forget(path: Path) -> None:
-    """Remove a precompiled header, or have nobody in this process get it any more."""
+    """Remove a precompiled header, or stop this process from using it."""
     try:
         path.unlink(missing_ok=True)
     except OSError:
