@@ -79,7 +79,7 @@ def read_key(
     for each in keys:
         if isinstance(each, int) and not -(2**63) <= each < 2**63:
             raise OutOfRangeError(f"index {shortened(each)} is out of bounds (a Buffer of shape {shape})")
-    # An array whose elements are never read: NumPy computes where the elements would be. It must make no copy, as it does for
+    # An array whose elements are never read: NumPy computes where they would be. It must make no copy, as it does for
     # masks and arrays of indices, which would read what is there.
     whole = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, strides)
     try:

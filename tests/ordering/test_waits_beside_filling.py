@@ -1,6 +1,6 @@
 """Waits of the host end beside threads that go on submitting, to the same queue or to others.
 
-With FOREBAY_TURNS set, each cell runs that number of turns and prints how late its waits returned: see docs/reliability.md.
+With FOREBAY_TURNS set, each cell runs as many turns and prints how late its waits returned: see docs/reliability.md.
 """
 
 import collections
