@@ -7,7 +7,7 @@ at all such waits every few milliseconds, and limits what each queue may have in
 - While a wait is stuck, which means that its events are over and it has not returned, no queue is given commands.
   Nothing that the wait needs is outstanding then.
 - Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight, because a
-  wait that is stuck lasts until this has run. This limit ends when no thread has waited for a second.
+  wait that is stuck lasts until this has run. This limit ends a second after the last such submission was seen.
 
 The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` in room.pyx obeys it. A wait
 that no other thread disturbs costs its registration. Without waits the watcher sleeps.
@@ -108,6 +108,8 @@ cdef enum:
     PAUSE = 4000  # microseconds between two looks
     PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
     PAUSE_OF_STUCK = 200
+    PAUSE_TO_COMPARE = 500  # while the limit holds waits are short, and whether threads submit during one must be seen
+    CALM = 1000000  # microseconds without a submission during a wait, before the limit ends
     IDLE_LOOKS = 250  # without a wait, before the watcher sleeps
 
 
@@ -128,7 +130,8 @@ cdef bint begun = False  # whether a wait began since the last look
 
 # The watcher's own
 cdef uint32_t idle_looks = 0
-cdef bint contended = False  # whether other threads submitted during a wait
+cdef bint contended = False  # whether other threads submitted during a wait in the last second
+cdef uint64_t calm = 0  # microseconds since they were seen to
 cdef uint64_t backlog = LEAST_BACKLOG
 cdef uint64_t last_submitted = UNLIMITED
 cdef uint64_t last_completed = 0
@@ -204,7 +207,7 @@ cdef void note_progress(bint disturbed) noexcept nogil:
     """Note whether other threads have submitted since the last look, if a wait has lasted as long, and how many
     commands may be in flight beside waits.
     """
-    global backlog, contended, last_completed, last_submitted
+    global backlog, calm, contended, last_completed, last_submitted
     cdef uint64_t submitted = 0, completed = 0
     cdef Epochs* epochs
     cdef size_t i
@@ -218,7 +221,9 @@ cdef void note_progress(bint disturbed) noexcept nogil:
                 submitted += submitted_epoch(epochs)
             device.registry_lock.unlock()
     states_lock.unlock()
-    contended = contended or disturbed and submitted > last_submitted
+    if disturbed and submitted > last_submitted:
+        contended = True
+        calm = 0
     if contended and completed > last_completed + backlog // 2:
         backlog = min(2 * backlog, <uint64_t> MOST_BACKLOG)
     last_submitted = submitted
@@ -241,8 +246,9 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
 
 cdef uint64_t look() noexcept nogil:
     """Look at the waits that are under way. Return after how many microseconds to look again."""
-    global awake, backlog, begun, contended, idle_looks
+    global awake, backlog, begun, calm, contended, idle_looks
     cdef bint stuck = False, lasting = False, waited, goes_on
+    cdef uint64_t pause_time
     cdef HostWait* wait
     waits_lock.lock()
     waited = first_wait != NULL
@@ -258,14 +264,21 @@ cdef uint64_t look() noexcept nogil:
     waits_lock.unlock()
     if waited:
         note_progress(lasting)
-    if not goes_on:
-        idle_looks = 0
+    if not goes_on or calm >= CALM:
         contended = False
         backlog = LEAST_BACKLOG
     limit_in_flight(0 if stuck else backlog if contended else UNLIMITED)
     if not goes_on:
+        idle_looks = 0
         return 0
-    return PAUSE_OF_STUCK if stuck else PAUSE_IN_WAIT if lasting else PAUSE
+    if stuck:
+        pause_time = PAUSE_OF_STUCK
+    elif lasting:
+        pause_time = PAUSE_IN_WAIT
+    else:
+        pause_time = PAUSE_TO_COMPARE if contended and waited else PAUSE
+    calm += pause_time
+    return pause_time
 
 
 def watcher_thread() -> int:

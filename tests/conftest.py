@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 import types
 import weakref
 from dataclasses import replace
@@ -27,6 +28,7 @@ from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 from tests.memory.other_process import Told
+from tests.observers.internals import in_flight_is_limited
 
 from . import null_levelzero
 from .helpers import kernels as sources
@@ -312,6 +314,19 @@ def another(request, device):
 
 
 # -- fixtures for all tests
+
+
+@pytest.fixture(autouse=True)
+def unlimited(request):
+    """Let each test begin without the limit that threads of an earlier one brought about: a full queue makes markers.
+
+    The limit ends a second after threads last submitted beside a wait. Tests with threads of their own count nothing.
+    """
+    if not request.node.get_closest_marker("threads"):
+        end = time.monotonic() + 10
+        while in_flight_is_limited():
+            assert time.monotonic() < end, "threads of an earlier test still submit beside waits"
+            time.sleep(0.01)
 
 
 @pytest.fixture(scope=validation.device_scope)

@@ -7,6 +7,7 @@ from posix.unistd cimport usleep
 
 from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.epochs cimport Epochs, Lock, completed_epoch, is_empty
+from forebay.core.state cimport UNLIMITED, states, states_lock
 from forebay.queues.context cimport Context
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
@@ -156,3 +157,13 @@ cdef class Turns:
             after = self.taken.load()
             self.lock.unlock()
         return before, after
+
+
+def in_flight_is_limited():
+    """Return whether back-pressure of host waits limits what queues may have in flight, on any device."""
+    cdef bint limited = False
+    states_lock.lock()
+    for device in states:
+        limited = limited or device.in_flight_limit.load() != UNLIMITED
+    states_lock.unlock()
+    return limited
