@@ -23,7 +23,7 @@ cdef class Gate:
     cdef void* handle
     cdef const Driver* driver
     cdef DeviceState* device  # retained
-    cdef readonly bint opened
+    cdef bint is_open
     cdef object __weakref__
 
 

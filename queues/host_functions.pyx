@@ -304,11 +304,19 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
 
 @cython.no_gc_clear
 cdef class Gate:
-    """Holds a queue until it is opened. Tests use it to keep queues busy. Dropping the last reference opens it."""
+    """Holds a queue until it is opened: what `Queue.gate` returns, and a context manager that opens it at its end.
+
+    Dropping the last reference opens it, too. Any thread may open it.
+    """
+
+    @property
+    def opened(self) -> bool:
+        """Whether it has been opened."""
+        return self.is_open
 
     def open(self, failed: bool = False) -> None:
         """Let the queue go on. With ``failed`` the commands behind the gate end with an error. Twice is fine."""
-        if self.opened or is_forked():
+        if self.is_open or is_forked():
             return
         self.let_go(failed)
         collect_device(self.device)
@@ -316,9 +324,9 @@ cdef class Gate:
 
     cdef void let_go(self, bint failed):
         global opening
-        if self.opened:
+        if self.is_open:
             return
-        self.opened = True
+        self.is_open = True
         with nogil:
             lock.lock()
             opening += 1
@@ -336,7 +344,7 @@ cdef class Gate:
 
     def __dealloc__(self):
         if self.handle != NULL and not is_forked():
-            if not self.opened:
+            if not self.is_open:
                 self.driver.open_gate(self.handle, False)
                 self.driver.release_event(self.handle)
                 self.device.open_holds.fetch_sub(1)

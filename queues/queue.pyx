@@ -417,8 +417,12 @@ cdef class Queue:
         if self._capture is None or not self._capture.host(self, function):
             submit_host_function(self, self.state, function)
 
-    def _gate(self) -> Gate:
-        """Hold the queue until the returned gate is opened; for tests."""
+    def gate(self) -> Gate:
+        """Hold the queue until the returned gate is opened: a user event of OpenCL. Does not block.
+
+        Later commands of this queue, and what waits for them, run after it is opened. A host wait for any of them blocks
+        until another thread opens it. Dropping the last reference to the gate opens it.
+        """
         return submit_gate(self, self.state)
 
     # -- order

@@ -341,7 +341,7 @@ class Holder:
         self.gates = []
 
     def __call__(self, queue):
-        self.gates.append(queue._gate())
+        self.gates.append(queue.gate())
         return self.gates[-1]
 
     def open(self):

@@ -23,7 +23,7 @@ def surrounded(bench: Bench, subject: Subject, others: list[fb.Queue]) -> Subjec
         with ExitStack() as gates:
             holder = device.queue(blocking=False)
             if bench.ground.executes:
-                gates.enter_context(holder._gate())
+                gates.enter_context(holder.gate())
             holder.launch(kernel, 1, 1, buffer, 100)
             for other in others:
                 other.wait(holder)

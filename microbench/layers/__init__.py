@@ -100,7 +100,7 @@ class Ground:
         """Hold queues while they are filled, so that a device that is this CPU does not compete for its cores."""
         with self.free(*queues), ExitStack() as gates:
             for queue in queues if self.holds else ():
-                gates.enter_context(queue._gate())
+                gates.enter_context(queue.gate())
             yield
 
 

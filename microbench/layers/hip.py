@@ -102,7 +102,7 @@ class Hip(Layer):
                 queue.finish()
             with ExitStack() as gates:
                 for queue in queues if hold and self.ground.holds else ():
-                    gates.enter_context(queue._gate())
+                    gates.enter_context(queue.gate())
                 yield
             for queue in queues:
                 queue.finish()

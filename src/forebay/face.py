@@ -43,6 +43,7 @@ from forebay.queues.device import Device
 from forebay.queues.drivers.selection import devices
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.host_functions import Gate
 from forebay.queues.kernels import program as _program
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
@@ -85,6 +86,7 @@ __all__ = [
     "Error",
     "Event",
     "ExecutableGraph",
+    "Gate",
     "Graph",
     "GraphUpdateError",
     "InvalidArgumentError",

@@ -9,6 +9,7 @@ import pytest
 
 import forebay as fb
 from tests.helpers.refusals import refused
+from tests.inside import capture_of
 
 MODES = ["global", "thread_local", "relaxed"]
 CAPTURE_ERRORS = [getattr(fb, name) for name in fb.__all__ if name.startswith("Capture")]
@@ -21,7 +22,7 @@ def begin():
 
     def begin(queue, mode="global"):
         queue.begin_capture(mode)
-        begun.append(queue._capture)
+        begun.append(capture_of(queue))
         return begun[-1]
 
     yield begin
@@ -236,7 +237,7 @@ def test_two_captures_do_not_merge(make_queue, begin, invalid):
     event = one.record()
     with refused(fb.CaptureMergeError, RuntimeError, "captured"):
         two.wait(event)
-    one._capture.abandon()
+    capture_of(one).abandon()
     invalid(two)
 
 
@@ -311,7 +312,7 @@ def test_modes(queue, mode, works):
 def test_a_gate_is_not_captured(queue, begin):
     begin(queue)
     with refused(fb.CaptureUnsupportedError, RuntimeError):
-        queue._gate()
+        queue.gate()
 
 
 def test_binding_bytes_by_value_would_upload_them(device, queue, kernels, x, begin, works):
@@ -388,7 +389,7 @@ def test_closing_the_device():
     with fb.Device(private=True) as device:
         queue = device.queue()
         queue.begin_capture()
-        graph = queue._capture.graph
+        graph = capture_of(queue).graph
     assert not queue.capturing
     assert graph.closed
     with refused(fb.ClosedError, RuntimeError):
@@ -398,7 +399,7 @@ def test_closing_the_device():
 def test_a_capture_that_is_lost_bars_nothing(device, works):
     queue = device.queue()
     queue.begin_capture()
-    capture = weakref.ref(queue._capture)
+    capture = weakref.ref(capture_of(queue))
     del queue
     gc.collect()
     assert capture() is None

@@ -7,6 +7,7 @@ import pytest
 import forebay as fb
 from forebay.queues.graphs.allocations.memory import figures_of
 from tests.helpers.refusals import refused
+from tests.inside import clock_of
 
 from .conftest import SIZE, steps
 
@@ -124,7 +125,7 @@ def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x
     with graph.instantiate() as executable:
         queue.fill(x, 0)
         executable.launch(queue)
-        assert other.id in queue._clock
+        assert other.id in clock_of(queue)
         assert not queue.query() or not really
         gate.open()
         assert (value_of(x), value_of(y)) == (steps(1), steps(1)) or not really

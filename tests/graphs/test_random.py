@@ -90,7 +90,7 @@ def test_captured_and_replayed_is_the_same(device, kernels, program, times, bloc
         captured.all(program)
     assert captured.host.tolist() == [11] * SIZE
     captured.block[:] = 99
-    gate = queues[0]._gate()
+    gate = queues[0].gate()
     for _ in range(times):
         graph.launch(queues[0])
     gate.open()

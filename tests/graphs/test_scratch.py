@@ -11,6 +11,7 @@ import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
 from tests.helpers.refusals import refused
+from tests.inside import launch_memory_of
 
 # `crowd` finds out whether anybody else writes to its room, and `use` fills as much of it as it was given.
 SOURCE = """
@@ -186,7 +187,7 @@ def test_launches_of_one_lane_share_it(device, queue, crowd):
             queue.launch(*node)
     gc.collect()
     device.finish()
-    pool = device._launch_memory
+    pool = launch_memory_of(device)
     before = pool.used
     graph.launch(queue)
     scratch = pool.used - before

@@ -7,6 +7,7 @@ from forebay import hip
 from forebay.core.driver import Language
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
+from tests.inside import capture_of
 
 SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
@@ -104,7 +105,7 @@ def hold(device):
     gates = []
 
     def hold(stream):
-        gates.append(hip.streams.queue_of(stream)._gate())
+        gates.append(hip.streams.queue_of(stream).gate())
         return gates[-1]
 
     yield hold
@@ -123,8 +124,8 @@ def streams(device):
 
     yield streams
     for stream in made:
-        if stream.queue._capture is not None:
-            stream.queue._capture.abandon()
+        if capture_of(stream.queue) is not None:
+            capture_of(stream.queue).abandon()
 
 
 @pytest.fixture

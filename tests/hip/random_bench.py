@@ -68,7 +68,7 @@ class HipBench:
         give_back(self.module)
 
     def hold(self, stream):
-        self.gates.append(hip.streams.queue_of(stream)._gate())
+        self.gates.append(hip.streams.queue_of(stream).gate())
         return self.gates[-1]
 
     def run(self, seed):

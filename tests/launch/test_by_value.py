@@ -16,6 +16,7 @@ import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe, observer_of
 from tests.helpers.refusals import refused
+from tests.inside import clock_of
 
 SOURCE = """
 kernel void total(global int *out, global const int *in, int n) {
@@ -471,7 +472,7 @@ def test_an_upload_of_a_bound_launch_carries_the_waits(device, make_queue, kerne
         bound()
         commands = [call.name for call in calls.since(first) if calls.kind(call) == "command"]
     assert commands == [upload, observer_of(device.info.backend).LAUNCH]
-    assert producer.id in queue._clock
+    assert producer.id in clock_of(queue)
 
 
 @pytest.mark.executes
@@ -636,7 +637,7 @@ def test_each_launch_sees_its_bytes(device, program_steps):
                 queue.launch(kernels[0]["total"], 1, 1, slot, fb.by_value(array), len(array))
                 expected.append(5 * len(array))
         elif step == "gate" and which not in gates:
-            gates[which] = queue._gate()
+            gates[which] = queue.gate()
         elif step == "open" and which in gates:
             gates.pop(which).open()
         elif step == "finish":

@@ -29,7 +29,7 @@ COMMANDS = 3000
 def make_busy(device: fb.Device, queue: fb.Queue, program: fb.Program) -> object:
     """Keep the queue running for half a second or more on a GPU, or until the returned gate is opened."""
     if device.info.kind == "cpu":
-        return queue._gate()
+        return queue.gate()
     queue.launch(program["spin"], 1, 1, device.zeros(2, "i4"), 2_000_000)  # loads, of 0.2 µs and more
     return None
 
@@ -289,7 +289,7 @@ def test_a_host_function_of_another_device_does_not_stop_who_is_to_open_a_gate(d
     small.finish()
     other = device.queue(blocking=False)
     other.host(go_on.wait)
-    gate = queue._gate()
+    gate = queue.gate()
 
     def submit():
         for n in range(100):

@@ -142,7 +142,7 @@ def test_a_launch_is_not_waited_for_while_a_host_function_or_a_gate_holds_the_de
     free.launch(kernels["put"], 1, 1, buffer, 2, 2)
     may_return.set()
     held.finish()
-    gate = held._gate()
+    gate = held.gate()
     held.launch(kernels["put"], 1, 1, buffer, 3, 3)
     gate.open()
     debugging.finish()
@@ -163,7 +163,7 @@ def test_a_launch_is_checked_while_a_gate_that_was_opened_still_counts(device):
     with Watched(device.name, debug=True, private=True) as debugging, observe(debugging) as calls:
         kernels, buffer = debugging.program(SOURCE), debugging.empty(10, "i4")
         held, free = debugging.queue(blocking=False), debugging.queue(blocking=False)
-        gate = held._gate()
+        gate = held.gate()
         calls.driver.pause("clSetUserEventStatus")
         opener = threading.Thread(target=gate.open)
         opener.start()

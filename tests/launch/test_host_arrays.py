@@ -74,7 +74,7 @@ def test_what_is_not_written_may_be_changed_at_once(device, queue, hold, kernels
 def test_copies_are_on_the_queue_of_the_launch(device, queue, kernels):
     """Another queue's gate does not hold them up."""
     other = device.queue()
-    gate = other._gate()
+    gate = other.gate()
     try:
         y = np.zeros(64, "f4")
         done = threading.Event()

@@ -16,6 +16,7 @@ import forebay as fb
 from forebay.queues.kernels.scratch_size import read_size
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
+from tests.inside import launch_memory_of
 
 SOURCE = """
 kernel void use(global const int *rows, global uchar *stack, int n, global int *out) {
@@ -333,7 +334,7 @@ def small_device(device):
         return memory
 
     device.finish()
-    device._launch_memory.trim()
+    launch_memory_of(device).trim()
     with mock.patch.object(device.driver, "allocate", allocate):
         yield device
 

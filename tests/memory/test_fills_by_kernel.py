@@ -11,6 +11,7 @@ import pytest
 import forebay as fb
 from forebay.queues.drivers.opencl import device as opencl_device
 from tests.helpers.observer import observe
+from tests.inside import context_of
 
 pytestmark = pytest.mark.needs("OpenCL")
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.needs("OpenCL")
 def of_addresses(device, monkeypatch):
     monkeypatch.setattr(opencl_device, "is_a_cpu", lambda native: False)
     with fb.Device(device.name, private=True) as opened:
-        if opened._context.driver.has_memory_objects:
+        if context_of(opened).driver.has_memory_objects:
             pytest.skip("the device has no addresses")
         yield opened
 

@@ -100,7 +100,7 @@ def test_memory_stays_until_the_other_device_is_done(linked):
     x = other.zeros(1 << 24, "u1").view("i4")
     other.finish()
     with observe(other) as calls:
-        with queue._gate():
+        with queue.gate():
             queue.launch(kernel, 1, 256, x, 1)
             x.close()
             del x
@@ -121,7 +121,7 @@ def test_a_device_closes_while_another_uses_its_memory(pair):
         one.enable_peer_access(closing)
         x = closing.zeros(1 << 20, "i4")
         closing.finish()
-        gate = queue._gate()
+        gate = queue.gate()
         queue.launch(kernel, 1, 256, x, 1)
     with gate, pytest.raises(fb.ClosedError):
         queue.launch(kernel, 1, 256, x, 1)
@@ -135,7 +135,7 @@ def test_copies_come_after_writes_of_the_other_device(pair, really):
     other.finish()
     one.finish()
     for turn in range(1, 4):
-        with writer._gate():
+        with writer.gate():
             writer.launch(kernel, N // 256, 256, x, 1)
             queue.copy(y, x)
             event = queue.record()
@@ -161,7 +161,7 @@ def test_later_work_of_the_other_device_comes_after_a_copy(linked):
     later, free = other.queue(), other.queue(blocking=False)
     other.finish()
     one.finish()
-    with queue._gate():
+    with queue.gate():
         queue.copy(y, x)
         later.fill(x, 7)
         free.fill(other.empty(4, "i4"), 1)

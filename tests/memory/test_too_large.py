@@ -47,7 +47,7 @@ def own(device, request):
 def test_memory_runs_out(own, allocate, gated):
     kernel = own.program(SOURCE)["use"]  # before the gate is closed: CUDA loads no code while one is
     kernel.scratch("stack", fb.Argument("n") * 2**32)
-    queue, gate = own.queue(blocking=False), own.queue(blocking=False)._gate()
+    queue, gate = own.queue(blocking=False), own.queue(blocking=False).gate()
     if not gated:
         gate.open()
     with gate:

@@ -334,7 +334,7 @@ class Program:
 
     def gate(self, queue):
         with self.command(queue) as operation:
-            self.gates[operation] = queue._gate()  # before the check, which may raise: `program_on` must open it then
+            self.gates[operation] = queue.gate()  # before the check, which may raise: `program_on` must open it then
         return operation
 
     @contextmanager

@@ -155,8 +155,8 @@ def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, b
     marker_fails = (calls.driver.MARKER, queue.record)
     query_fails = ((calls.driver.MARKER, calls.driver.BARRIER), queue.query)  # whichever the driver takes
     barrier_fails = (calls.driver.BARRIER, queue.finish)
-    hold_fails = (calls.driver.HOLD, queue._gate)
-    gate_fails = (calls.driver.GATE, queue._gate)
+    hold_fails = (calls.driver.HOLD, queue.gate)
+    gate_fails = (calls.driver.GATE, queue.gate)
     for name, command in (
         launch_fails, copy_fails, marker_fails, query_fails, barrier_fails, hold_fails, gate_fails
     ):  # fmt: skip
@@ -165,7 +165,7 @@ def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, b
         with pytest.raises(fb.Error, match=name if isinstance(name, str) else "|".join(name)):
             command()
         calls.forgive()
-        if command == queue._gate:
+        if command == queue.gate:
             assert counts_once_more(queue, before)
         else:
             assert state_of(queue) == before
@@ -361,7 +361,7 @@ def test_what_a_failed_call_left_in_a_queue_keeps_it(device, kernels, buffer, ca
         run = {
             "record": queue.record,
             "timed record": lambda queue=queue: queue.record(timing=True),
-            "gate": queue._gate,
+            "gate": queue.gate,
             "host function": lambda queue=queue: queue.host(int),
             "graph": lambda queue=queue: executable.launch(queue),
         }[command]

@@ -188,7 +188,7 @@ def test_ids_of_queues_are_never_used_again(device):
 
 def test_a_dropped_gate_opens(device):
     queue = device.queue()
-    gate = queue._gate()
+    gate = queue.gate()
     assert not queue.query()
     del gate
     gc.collect()

@@ -11,6 +11,7 @@ import forebay as fb
 from forebay.queues import context
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, LOST, observe
+from tests.inside import context_of
 from tests.observers.internals import locked
 
 from .program import SOURCE
@@ -73,7 +74,7 @@ def test_each_later_call_says_what_failed_first(device, kernels, calls, lose):
     for call in (
         lambda: queue.launch(advance, 4, 16, buffer, 1), lambda: other.launch(advance, 4, 16, buffer, 1),
         lambda: null.launch(advance, 4, 16, buffer, 1), bound, lambda: executable.launch(other),
-        lambda: queue.copy(out, buffer), lambda: queue.fill(buffer, 1), lambda: queue.host(int), queue._gate,
+        lambda: queue.copy(out, buffer), lambda: queue.fill(buffer, 1), lambda: queue.host(int), queue.gate,
         queue.record, lambda: queue.wait(other), lambda: queue.wait(event), queue.query, queue.finish, null.finish,
         event.query, event.wait, lambda: timed.elapsed(timed), device.finish, device.queue,
         lambda: device.empty(64, "u4"), lambda: queue.alloc(64, "u4"), lambda: device.program(SOURCE),
@@ -91,7 +92,7 @@ def test_closing_it_gives_everything_back(watched):
     device.finish()
     with observe(device) as calls:
         ran, queue = [], device.queue(blocking=False)
-        gate = queue._gate()
+        gate = queue.gate()
         queue.host(lambda: ran.append(1))
         calls.fail(calls.driver.LAUNCH, LOST[device.info.backend][0])
         with pytest.raises(fb.DeviceLostError):
@@ -166,7 +167,7 @@ def test_others_go_on_and_a_new_one_has_its_own_context(watched, monkeypatch):
     with fb.Device() as other:
         code, word = LOST[other.info.backend]
         with fb.Device(other.name) as device, fb.Device(other.name, private=True) as apart:
-            assert device._context is other._context
+            assert context_of(device) is context_of(other)
             advance, queue, buffer = device.program(SOURCE)["advance"], device.queue(), device.zeros(64, "u4")
             device.finish()
             with observe(device) as calls:
@@ -177,7 +178,7 @@ def test_others_go_on_and_a_new_one_has_its_own_context(watched, monkeypatch):
                 with pytest.raises(fb.DeviceLostError, match="is lost"):
                     lost.finish()
             with fb.Device(other.name) as fresh:
-                assert fresh._context is not device._context
+                assert context_of(fresh) is not context_of(device)
                 for each in (apart, fresh):
                     mine = each.zeros(64, "u4")
                     each.null_queue.launch(each.program(SOURCE)["advance"], 4, 16, mine, 7)

@@ -163,7 +163,7 @@ def test_as_many_waits_are_lost_as_it_is_told_to(device, calls):
     a, b = device.queue(blocking=False), device.queue(blocking=False)
     with device.empty(16, "u4") as x:
         for _ in range(9):
-            with a._gate() as gate:  # so that the wait is for what is not done
+            with a.gate() as gate:  # so that the wait is for what is not done
                 b.wait(a)
                 b.fill(x, 2)
                 gate.open()
@@ -179,7 +179,7 @@ def test_a_wait_that_is_lost_holds_nobody(device, calls, lost):
         pytest.skip("forebay itself keeps back there what is behind a gate")
     a, b = device.queue(blocking=False), device.queue(blocking=False)
     with device.empty(16, "u4") as x:
-        with a._gate() as gate:
+        with a.gate() as gate:
             calls.driver.drop_waits(int(lost))
             b.wait(a)
             b.fill(x, 1)

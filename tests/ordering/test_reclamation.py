@@ -216,7 +216,7 @@ def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue,
     _queues = busy_queues(device, kernels, hold, count)
     first = len(calls)
     for _ in range(2000):
-        gate, buffer = queue._gate(), device.empty(64, "u4")
+        gate, buffer = queue.gate(), device.empty(64, "u4")
         queue.fill(buffer, 1)
         done = queue.record()
         del buffer

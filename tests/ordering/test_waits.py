@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.inside import clock_of
 
 from .program import SOURCE, holds
 
@@ -186,7 +187,7 @@ def test_the_later_epoch_of_two_is_what_it_is_ordered_after(checked, held):
     for queue, order in ((first, (late, middle)), (second, (middle, late))):
         for each in order:
             checked.wait(queue, each)
-        assert queue._clock == {producer.id: producer.epoch, middle.id: middle.epoch}
+        assert clock_of(queue) == {producer.id: producer.epoch, middle.id: middle.epoch}
         epoch = queue.epoch
         assert checked.wait(queue, late)
         assert queue.epoch == epoch
@@ -198,14 +199,14 @@ def test_a_clock_takes_the_later_epoch_from_another_queue_and_keeps_its_own(chec
     queue, middle, other = (checked.queue(blocking=False) for _ in range(3))
     checked.gate(other)
     checked.wait(queue, producer)
-    early = queue._clock
+    early = clock_of(queue)
     checked.wait(queue, other)
     checked.step(producer, memory, 2)
     late = checked.record(producer)
     checked.wait(middle, late)
     checked.wait(queue, middle)
     assert early == {producer.id: producer.epoch - 1}
-    assert queue._clock == {producer.id: producer.epoch, other.id: 1, middle.id: 1}
+    assert clock_of(queue) == {producer.id: producer.epoch, other.id: 1, middle.id: 1}
     assert checked.wait(queue, late)
     checked.step(queue, memory, 3)
 
@@ -217,18 +218,18 @@ def test_clocks_name_only_what_is_not_known_to_be_done(checked, held):
     for other in others:
         checked.step(other, checked.memory(), 1)
         checked.wait(queue, other)
-    assert queue._clock == {other.id: 1 for other in others}
+    assert clock_of(queue) == {other.id: 1 for other in others}
     for other in others:
         checked.finish(other)
     checked.wait(queue, producer)
-    assert queue._clock == {producer.id: producer.epoch}
+    assert clock_of(queue) == {producer.id: producer.epoch}
     checked.wait(last, queue)
-    assert last._clock == {producer.id: producer.epoch, queue.id: queue.epoch}
+    assert clock_of(last) == {producer.id: producer.epoch, queue.id: queue.epoch}
     checked.finish_device()
     assert not checked.gates
     checked.gate(producer)
     checked.wait(last, producer)
-    assert last._clock == {producer.id: producer.epoch}
+    assert clock_of(last) == {producer.id: producer.epoch}
 
 
 def test_clocks_that_are_shared_do_not_change(checked, held):
@@ -242,17 +243,17 @@ def test_clocks_that_are_shared_do_not_change(checked, held):
     shared = {producer.id: producer.epoch}
     checked.wait(first, point)
     checked.wait(second, point)
-    assert first._clock == second._clock == shared
+    assert clock_of(first) == clock_of(second) == shared
     checked.wait(first, more[0])
-    assert (first._clock, second._clock) == (shared | {more[0].id: 1}, shared)
+    assert (clock_of(first), clock_of(second)) == (shared | {more[0].id: 1}, shared)
     checked.wait(third, first)
-    before = third._clock
+    before = clock_of(third)
     checked.wait(first, more[1])
     checked.gate(producer)
     checked.wait(first, producer)
-    assert third._clock == before
+    assert clock_of(third) == before
     checked.wait(second, point)
-    assert second._clock == shared
+    assert clock_of(second) == shared
 
 
 def test_a_null_command_is_ordered_after_what_those_it_gathered_waited_for(checked):
@@ -265,7 +266,7 @@ def test_a_null_command_is_ordered_after_what_those_it_gathered_waited_for(check
     checked.wait(b, first)
     checked.wait(a, first)  # listed last, so gathered first; the next has nothing new in its clock, and the last has
     checked.step(checked.null, checked.memory(), 1)
-    assert checked.null._clock.keys() >= {first.id, second.id, a.id, b.id, c.id}
+    assert clock_of(checked.null).keys() >= {first.id, second.id, a.id, b.id, c.id}
 
 
 def test_a_null_command_is_ordered_after_all_it_gathered(checked):
@@ -274,14 +275,14 @@ def test_a_null_command_is_ordered_after_all_it_gathered(checked):
         checked.gate(queue)
     memory = checked.memory()
     checked.step(checked.null, memory, 1)
-    assert checked.null._clock == {queue.id: queue.epoch for queue in queues}
+    assert clock_of(checked.null) == {queue.id: queue.epoch for queue in queues}
     for queue in queues:
         checked.step(queue, checked.memory(), 1)
     null = {checked.null.id: checked.null.epoch}
     for queue in queues:
-        assert queue._clock == null | {other.id: 1 for other in queues}
+        assert clock_of(queue) == null | {other.id: 1 for other in queues}
     checked.step(checked.null, memory, 2)
-    assert checked.null._clock | null == null | {queue.id: 2 for queue in queues}
+    assert clock_of(checked.null) | null == null | {queue.id: 2 for queue in queues}
 
 
 def test_a_later_epoch_of_an_ordered_queue_is_waited_for(checked, held):

@@ -10,6 +10,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.turns import turns
+from tests.inside import context_of
 from tests.observers.internals import sharers_of
 
 SOURCE = "kernel void f(global int *x) { x[get_global_id(0)] = 1; }"
@@ -115,7 +116,7 @@ def test_copies_of_pinned_memory_that_wait_for_a_gate(device, pins_of, dropped):
     buffer = other.zeros(64, "i4")
     source, result = (fb.host_empty(64, "i4", device=other) for _ in range(2))
     source[:] = 5
-    gate = queue._gate()
+    gate = queue.gate()
     queue.copy(buffer, source)
     queue.copy(result, buffer)
     if dropped:
@@ -175,11 +176,11 @@ def test_a_queue_that_is_made_meanwhile(device, monkeypatch):
 def test_two_threads_close_it(device):
     """Were each to count it as gone, the null queue would be closed while others still share it."""
     other, both = Watched(device.name), threading.Barrier(2)
-    before = sharers_of(other._context)
+    before = sharers_of(context_of(other))
     other.meanwhile = both.wait
     closing = [threading.Thread(target=other.close) for _ in range(2)]
     for thread in closing:
         thread.start()
     for thread in closing:
         thread.join()
-    assert sharers_of(other._context) == before - 1
+    assert sharers_of(context_of(other)) == before - 1

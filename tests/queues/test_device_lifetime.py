@@ -76,7 +76,7 @@ def use_graphs(device):
         queue.fill(buffer, 1)
     graph.launch(queue)
     graph.instantiate().launch(queue)
-    queue._gate().open()
+    queue.gate().open()
 
 
 USES = [use_nothing, use_queues, use_per_thread_queues, use_memory_of_launches, use_graphs]
@@ -128,7 +128,7 @@ def test_what_is_still_at_work_is_given_back_when_it_is_done(opened, calls, open
     other = opened()
     queue, buffer = other.queue(), other.zeros(100, "i4")
     left, held = handles_left(calls, queue, other.null_queue), calls.handle_of(queue)
-    gate = queue._gate()
+    gate = queue.gate()
     queue.fill(buffer, 1)
     del other, queue, buffer
     gc.collect()

@@ -116,7 +116,7 @@ device = fb.Device()
 program = device.program("kernel void fill(global int *a, int v) { a[get_global_id(0)] = v; }")
 queue, buffer = device.queue(), device.zeros(10, "i4")
 device.finish()
-gate = queue._gate()
+gate = queue.gate()
 queue.launch(program["fill"], 1, 10, buffer, 3)
 
 def interrupt_when(began):

@@ -91,21 +91,21 @@ STATES = {
     ),
     "long kernel": ("other.launch(spin, 1, 1, busy, 15 if device.info.kind == 'cpu' else 3); other.record()", ""),
     "gate": (
-        "gate = queue._gate(); add[10, 100, queue](buffer, 1); null.launch(add, 10, 100, buffer, 1)",
+        "gate = queue.gate(); add[10, 100, queue](buffer, 1); null.launch(add, 10, 100, buffer, 1)",
         "gate.open()",
     ),
     "memory closed in flight": (
-        "gate = queue._gate(); queue.fill(busy, 1); busy.close(); other.close()",
+        "gate = queue.gate(); queue.fill(busy, 1); busy.close(); other.close()",
         "gate.open()",
     ),
     "copies of pinned memory in flight": (
         "there, back = (fb.host_empty(1000, 'i4', device=device) for _ in range(2)); there[:] = 3\n"
-        "gate = queue._gate(); queue.copy(buffer, there); queue.copy(back, buffer); del there",
+        "gate = queue.gate(); queue.copy(buffer, there); queue.copy(back, buffer); del there",
         "gate.open(); queue.finish(); assert back.tolist() == [3] * 1000 or not really",
     ),
     "pinned memory that the child drops": (
         "pinned = [fb.host_empty(1000, 'i4', device=device)]\n"
-        "gate = queue._gate(); queue.copy(pinned[0], buffer)\n"
+        "gate = queue.gate(); queue.copy(pinned[0], buffer)\n"
         "call = in_child; in_child = lambda end: call(lambda: (pinned.clear(), gc.collect(), end()))",
         "gate.open(); queue.finish(); assert pinned[0].tolist() == [1] * 1000 or not really",
     ),
@@ -133,7 +133,7 @@ def test_a_child_drops_everything(device):
     plays(
         device,
         """
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 def child():
     for name in "gate event timed go busy buffer queue other null spin add program device".split():
@@ -160,7 +160,7 @@ with queue.capture(mode="relaxed") as graph:
 executable = graph.instantiate()
 executable.launch(queue)
 device.finish()
-gate = queue._gate()
+gate = queue.gate()
 ended, step = other.step(), queue.step()
 for of, each in ((other, ended), (queue, step)):
     each.__enter__()
@@ -256,7 +256,7 @@ def test_what_a_child_uses_of_its_parents_is_refused(device):
     plays(
         device,
         """
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 add[10, 100, null](buffer, 1)
 with queue.capture(mode="relaxed") as graph:
@@ -268,7 +268,7 @@ def child():
         fb.Device, fb.devices, device.finish, device.queue, device.event, device.graph, lambda: device.null_queue,
         lambda: device.empty(5), lambda: device.program("kernel void k() { }"), lambda: device.current_queue,
         lambda: fb.host_empty(5, device=device), lambda: device.as_buffer(buffer), lambda: device.zeros(3),
-        queue.finish, queue.query, queue.record, queue._gate, lambda: queue.record(event), null.query, other.finish,
+        queue.finish, queue.query, queue.record, queue.gate, lambda: queue.record(event), null.query, other.finish,
         lambda: queue.finish(timeout=5), lambda: queue.host(print), lambda: queue.wait(event),
         lambda: queue.wait(other), lambda: other.wait(queue), lambda: queue.launch(add, 10, 100, buffer, 1),
         lambda: add[10, 100, other](buffer, 1), lambda: null.launch(add, 10, 100, buffer, 1), go,
@@ -293,7 +293,7 @@ def test_blocks_that_a_child_leaves(device):
     plays(
         device,
         """
-with fb.Device() as inner, inner.queue() as mine, mine._gate():
+with fb.Device() as inner, inner.queue() as mine, mine.gate():
     mine.fill(inner.empty(10, "i4"), 1)
     in_child(lambda: None)
     sys.stdout.flush()

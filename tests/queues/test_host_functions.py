@@ -112,7 +112,7 @@ def test_it_may_launch_on_its_own_queue(device, queue, program):
 @pytest.mark.executes(run=False)
 def test_it_may_not_wait(device, queue, works):
     event = device.null_queue.record()
-    with queue._gate():
+    with queue.gate():
         mine = queue.record()
     errors = []
 
@@ -147,7 +147,7 @@ def test_it_may_not_close_a_device(device, how):
         except fb.Error as error:
             errors.append(str(error))
 
-    with busy._gate():
+    with busy.gate():
         queue.host(attempt)
         queue.finish()
         assert len(errors) == 1
@@ -342,7 +342,7 @@ def test_its_queue_may_be_closed_or_dropped(device):
     seen = []
     for number in range(10):
         queue = device.queue()
-        gate = queue._gate()
+        gate = queue.gate()
         queue.host(lambda number=number: seen.append(number))
         if number % 2:
             queue.close()

@@ -13,6 +13,7 @@ from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
 from tests.helpers.observer import EXECUTES
 from tests.helpers.turns import turns
+from tests.inside import context_of
 from tests.observers.internals import devices_of
 
 MANY = 4_000  # beside other processes an H200 takes 30 ms for each
@@ -54,7 +55,7 @@ def pass_by(name, value=1):
     with fb.Device(name) as device:
         queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
         queue.fill(buffer, value)
-        return device._context
+        return context_of(device)
 
 
 @pytest.mark.needs("no validation layer")  # which remembers each object that ever was
@@ -63,20 +64,20 @@ def test_many_one_after_the_other_beside_one_that_stays(name, staying):
         if turn == MANY // 10:
             gc.collect()
             before = resident()
-        assert pass_by(name) is staying._context
+        assert pass_by(name) is context_of(staying)
         assert len(context._shared) == 1
     gc.collect()
     assert resident() - before < MOST_GROWTH
     assert devices_of(staying.null_queue) == 1
     assert not staying.closed
-    assert pass_by(name) is staying._context
+    assert pass_by(name) is context_of(staying)
 
 
 def test_a_context_goes_with_the_last(name):
     """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
     for _ in turns(20):
         devices = [fb.Device(name) for _ in range(4)]
-        (shared,) = {device._context for device in devices}
+        (shared,) = {context_of(device) for device in devices}
         for device in devices:
             assert context._shared == [shared]
             device.close()
@@ -185,7 +186,7 @@ def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
                     queue, buffer = device.queue(blocking=turn % 2 == 0), device.empty(16, "i4")
                     queue.launch(fill, 1, 16, buffer, number)
                     queue.finish()
-                    assert device._context is staying._context
+                    assert context_of(device) is context_of(staying)
         except BaseException as error:
             failed.append(error)
 
@@ -206,7 +207,7 @@ def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
     done.set()
     launcher.join()
     assert failed == []
-    assert context._shared == [staying._context]
+    assert context._shared == [context_of(staying)]
 
 
 def test_a_plan_of_one_that_was_closed_is_used_by_another(name, staying, fill, really):

@@ -189,7 +189,7 @@ def test_the_null_queue_waits_for_what_only_pyopencl_submitted(native, queue, co
 def test_pyopencl_comes_after_what_forebay_submitted(native, queue, context, step, theirs):
     memory = cl_buffer(context)
     buffer = queue.device.as_buffer(memory).view("u4")
-    gate = queue._gate()
+    gate = queue.gate()
     queue.launch(step, COUNT // 64, 64, buffer, 4)
     done = theirs(native, (COUNT,), (64,), memory, np.uint32(2))
     native.flush()
@@ -327,7 +327,7 @@ def test_a_dropped_buffer_of_pyopencl_lives_until_the_work_is_done(native, queue
     """The array that the work writes to is read by pyopencl's own view of a part of the same memory."""
     memory = cl_buffer(context)
     whole = memory.get_sub_region(0, 4 * COUNT)
-    gate = queue._gate()
+    gate = queue.gate()
     queue.launch(step, COUNT // 64, 64, memory, 2)
     del memory
     gc.collect()
@@ -525,7 +525,7 @@ def test_memory_from_the_pool_is_ordered_for_pyopencls_next_command(native, queu
     other = own.queue(blocking=False)
     if full:
         own.pool.growth_limit = 0  # it rather has a queue wait
-    with observe(own) as calls, other._gate():
+    with observe(own) as calls, other.gate():
         buffer = other.alloc(COUNT, "u4")
         other.launch(step, 1, 64, buffer, 1)
         address = buffer.address

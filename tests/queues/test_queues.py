@@ -277,7 +277,7 @@ def uses(queue, device, program):
     yield lambda: queue.fill(buffer, 1)
     yield lambda: queue.fill(device.zeros(0), 1)
     yield lambda: queue.host(print)
-    yield queue._gate
+    yield queue.gate
     yield queue.record
     yield lambda: queue.record(device.event())
     yield lambda: queue.wait(event)
@@ -405,7 +405,7 @@ def test_closing_a_device_finishes_its_work(device):
         queue = other.queue()
         buffer = other.array(np.arange(10, dtype="i4"))
         other.finish()
-        opener = threading.Thread(target=queue._gate().open)
+        opener = threading.Thread(target=queue.gate().open)
         queue.copy(out, buffer)
         opener.start()
     opener.join()  # null hardware is done before the gate is open

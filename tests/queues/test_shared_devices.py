@@ -9,6 +9,7 @@ import pytest
 import forebay as fb
 from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
+from tests.inside import clock_of
 
 
 @pytest.fixture(params=DEVICES, ids=str)
@@ -93,10 +94,10 @@ def test_with_makes_a_queue_current_for_both(pair):
 def test_the_null_queue_is_ordered_against_the_queues_of_both(pair):
     first, second = pair
     queue, buffer = second.queue(), second.zeros(8)
-    gate = queue._gate()
+    gate = queue.gate()
     try:
         first.null_queue.fill(buffer, 1)
-        assert queue.id in first.null_queue._clock
+        assert queue.id in clock_of(first.null_queue)
     finally:
         gate.open()
     first.null_queue.finish()
@@ -140,7 +141,7 @@ def test_closing_one_does_not_wait_for_queues_of_the_other(pair):
     first, second = pair
     held, buffer = second.queue(blocking=False), first.zeros(8, "i4")
     first.finish()
-    gate = held._gate()
+    gate = held.gate()
     held.fill(buffer, 1)  # goes on using it after it was closed
     closer = threading.Thread(target=first.close)
     closer.start()
@@ -159,7 +160,7 @@ def test_closing_one_does_not_wait_for_what_the_null_queue_would_wait_for(pair):
     first, second = pair
     buffer, held = first.zeros(8, "i4"), second.queue()  # nobody knows yet that the zeros are there
     assert not first.null_queue.empty
-    gate = held._gate()
+    gate = held.gate()
     closer = threading.Thread(target=first.close)
     closer.start()
     closer.join(60)

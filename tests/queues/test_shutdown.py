@@ -43,11 +43,11 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 [0 for _ in iter(lambda: queue.epoch > 5000, True)]
 == a gate that is closed
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 queue.copy(out, buffer)
 == a gate that is closed, and waits for it
-gate = queue._gate()
+gate = queue.gate()
 event = queue.record()
 other.wait(event)
 null.launch(add, 10, 100, buffer, 1)
@@ -56,19 +56,19 @@ class C:
     pass
 c = C()
 c.me = c
-c.gate = queue._gate()
+c.gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 del c
 == a gate that is closed, kept by a module
-sys.gate = queue._gate()
+sys.gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 == a gate that is closed, its queue gone
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 del queue
 gc.collect()
 == a host function that was not reached
-gate = queue._gate()
+gate = queue.gate()
 queue.host(lambda: print('never'))
 add[10, 100, queue](buffer, 1)
 == a host function that is running
@@ -102,13 +102,13 @@ def again():
     queue.host(again)
 again()
 == copies in flight
-gate = queue._gate()
+gate = queue.gate()
 queue.copy(pinned, buffer)
 queue.copy(buffer, out)
 queue.copy(out, buffer)
 del out, pinned
 == memory closed in flight
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 buffer.close()
 == a bound launch
@@ -116,7 +116,7 @@ go = add.bind(queue, 10, 100, buffer, 1)
 go()
 sys.go = go
 == a graph in flight
-gate = queue._gate()
+gate = queue.gate()
 with queue.capture() as graph:
     add[10, 100, queue](buffer, 1)
     queue.host(lambda: None)
@@ -146,14 +146,14 @@ device.close()
 add[10, 100, queue](buffer, 1)
 device.close()
 == queues closed with work
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 queue.close()
 gate.open()
 == two devices
 b = fb.Device()
 q = b.queue()
-gate = q._gate()
+gate = q.gate()
 queue.wait(q)
 add[10, 100, queue](buffer, 1)
 == a thread that ended with a queue of its own
@@ -171,7 +171,7 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 [0 for _ in iter(lambda: queue.epoch > 50, True)]
 == a thread that waits for ever
-gate = queue._gate()
+gate = queue.gate()
 before = queue.stats.host_syncs
 threading.Thread(target=queue.finish, daemon=True).start()
 [0 for _ in iter(lambda: queue.stats.host_syncs > before, True)]
@@ -186,12 +186,12 @@ sys.modules.clear()
 == the names in sys
 sys.everything = dict(globals())
 == no exit handlers
-queue._gate()
+queue.gate()
 sys.stdout.flush()
 import os
 os._exit(0)
 == sys.exit
-gate = queue._gate()
+gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 sys.exit(0)
 """
@@ -234,7 +234,7 @@ def test_it_ends(device, ending):
 
 @pytest.mark.parametrize(
     "state",
-    ["", "gate = queue._gate(); add[10, 100, queue](buffer, 1)", "queue.host(lambda: None)",
+    ["", "gate = queue.gate(); add[10, 100, queue](buffer, 1)", "queue.host(lambda: None)",
      "queue.host(lambda: time.sleep(1e6))"],
     ids=["idle", "gate", "host function", "sleeping"],
 )  # fmt: skip
@@ -327,7 +327,7 @@ while not observer.blocked():
 @pytest.mark.needs("null hardware")
 @pytest.mark.parametrize(
     "held",
-    ["gate = queue._gate()", "ran = threading.Event(); queue.host(lambda: (ran.set(), never.wait())); ran.wait()"],
+    ["gate = queue.gate()", "ran = threading.Event(); queue.host(lambda: (ran.set(), never.wait())); ran.wait()"],
     ids=["gate", "host function"],
 )
 @pytest.mark.parametrize("what", ["queue.host(print)", "queue.fill(buffer, 1)", "graph.launch(queue)"])
@@ -348,7 +348,7 @@ def test_everything_deleted_in_any_order(device, seed):
 import random
 pool = dict(
     device=device, program=program, add=add, queue=queue, other=other, null=null, buffer=buffer, part=buffer[10:20],
-    out=out, pinned=pinned, gate=queue._gate(), event=queue.record(), go=add.bind(queue, 10, 100, buffer, 1),
+    out=out, pinned=pinned, gate=queue.gate(), event=queue.record(), go=add.bind(queue, 10, 100, buffer, 1),
     host=queue.host(lambda: None), thread=device.per_thread_queue, second=fb.Device(),
 )
 pool["launched"] = pool["go"]()

@@ -143,7 +143,7 @@ def test_waits(device, make_queue, hold):
 def test_host_synchronizations(device, make_queue, hold):
     with fb.Device(device.name, private=True) as other:
         queues = [other.queue() for _ in range(64)]
-        gates = [queue._gate() for queue in queues]
+        gates = [queue.gate() for queue in queues]
         before = other.stats
         for gate in gates:
             gate.open()
@@ -152,7 +152,7 @@ def test_host_synchronizations(device, make_queue, hold):
         assert [queue.stats.host_syncs for queue in queues] == [0] * 64
         other.finish()
         assert (other.stats - before).host_syncs == 1
-        with queues[0]._gate():
+        with queues[0].gate():
             pass
         queues[0].finish()
         queues[0].finish()

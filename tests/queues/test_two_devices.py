@@ -204,7 +204,7 @@ def test_waits_between_two_devices_in_both_directions(device, another, make_queu
 
 def test_a_queue_waits_for_an_event_of_another_device(device, another, queue, really):
     theirs = another.queue()
-    with theirs._gate() as gate:
+    with theirs.gate() as gate:
         queue.wait(theirs.record())
         assert not queue.query() or not really
         gate.open()
@@ -220,7 +220,7 @@ def test_nothing_is_released_while_a_wait_for_another_device_is_open(device, ano
     used, kernel = device.zeros(10, "i4"), program["fill"]
     device.finish()
     with observe(device) as calls:
-        with theirs._gate() as gate:
+        with theirs.gate() as gate:
             queue.wait(theirs.record())
             queue.launch(kernel, 1, 10, used, 1)
             first = len(calls)
@@ -239,7 +239,7 @@ def test_nothing_is_released_while_a_wait_for_another_device_is_open(device, ano
 @pytest.mark.executes
 def test_a_queue_waits_for_a_queue_of_another_device(device, another, queue):
     theirs = another.queue()
-    with theirs._gate() as gate:
+    with theirs.gate() as gate:
         queue.wait(theirs)
         mine = queue.record()
         assert not mine.done
@@ -254,7 +254,7 @@ def test_a_chain_of_waits_across_devices(device, another, make_queue, program, n
     source, buffer, out = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4"), pinned(device, numbers * 0)
     device.finish()
     another.finish()
-    gate = theirs._gate()
+    gate = theirs.gate()
     theirs.copy(source, numbers)
     queue.wait(theirs)
     queue.launch(program["fill"], 10, 100, buffer, 3)
@@ -268,7 +268,7 @@ def test_a_chain_of_waits_across_devices(device, another, make_queue, program, n
 
 def test_queues_of_two_devices_wait_for_each_other(device, another, queue, really):
     theirs = another.queue()
-    with theirs._gate() as gate:
+    with theirs.gate() as gate:
         queue.wait(theirs.record())
         theirs.wait(queue)
         assert not queue.query() or not really
@@ -314,7 +314,7 @@ def test_a_copy_from_another_device_comes_after_the_work_there(device, another, 
     buffer = device.zeros(COUNT, "i4")
     device.finish()
     another.finish()
-    with theirs._gate() as gate:
+    with theirs.gate() as gate:
         theirs.copy(source, numbers)
         queue.copy(buffer, source)
         queue.copy(done := pinned(device, np.full(1, -1, "i4")), buffer[7:8])
@@ -333,7 +333,7 @@ def test_a_copy_from_another_device_comes_after_what_its_queue_waits_for(device,
     source, buffer = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
     device.finish()
     another.finish()
-    with theirs._gate() as gate:
+    with theirs.gate() as gate:
         theirs.copy(source, numbers)
         queue.wait(theirs)
         queue.copy(buffer, source)

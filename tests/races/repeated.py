@@ -20,6 +20,7 @@ from rich.table import Table
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers import observer
+from tests.inside import forget_races
 from tests.races.conftest import SOURCE
 from tests.races.test_graphs import ADD, READS
 from tests.races.test_planted import MARKS, PAIRS, WAYS, play
@@ -75,7 +76,7 @@ def busy(device, kernels):
 
 def newly_told(device):
     races = device.races
-    device._forget_races()
+    forget_races(device)
     return races
 
 

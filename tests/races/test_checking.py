@@ -12,6 +12,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import EXECUTES
 from tests.helpers.processes import python
+from tests.inside import natives_of
 
 SIZE = 64
 LARGE = 1 << 20  # what the pool has no room for beside it
@@ -41,7 +42,7 @@ def test_what_a_race_says(device, kernels, caplog):
     assert told.missing == "b.wait(a)"
     assert told.where == f"before {told.second.place}"
     assert (told.begin, told.end) == (0, SIZE * 4)
-    if not kernels._natives.accesses("scale"):  # or the compiled code shows the write
+    if not natives_of(kernels).accesses("scale"):  # or the compiled code shows the write
         assert "is not const" in told.basis[0]
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert record.name == "forebay.races"

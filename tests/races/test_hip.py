@@ -6,7 +6,7 @@ import os
 import pytest
 
 from forebay.queues.drivers.selection import select
-from tests.helpers.processes import python
+from tests.helpers.processes import ROOT, python
 
 pytestmark = pytest.mark.skipif(select().backend == "cuda", reason="another process has no stand-in")
 
@@ -15,6 +15,7 @@ PLANTED = '''
 import ctypes, json, logging, sys
 import numpy as np
 from forebay import hip
+from tests.inside import forget_races
 
 logging.getLogger("forebay").setLevel(logging.CRITICAL)
 K = hip.hipMemcpyKind
@@ -156,16 +157,16 @@ MODULE = ok(hip.hipModuleLoadData(SOURCE.encode()))
 found = []
 for plant in (memset_and_copy, two_memsets, kernels, upload_and_kernel, kernel_and_download, null_stream,
               event_too_early, other_stream_synchronized, pool_memory, pool_free, graph):
-    device._forget_races()
+    forget_races(device)
     plant(lambda names: None)
     ok(hip.hipDeviceSynchronize())
     races = device.races
     missing = races[0].missing if races else ""
-    device._forget_races()
+    forget_races(device)
     plant(lambda names: exec(missing, {"hip": hip}, names))
     ok(hip.hipDeviceSynchronize())
     found.append((plant.__name__, len(races), missing, [str(race) for race in device.races]))
-device._forget_races()
+forget_races(device)
 silent()
 print(json.dumps([found, [str(race) for race in device.races]]))
 '''
@@ -175,7 +176,7 @@ print(json.dumps([found, [str(race) for race in device.races]]))
 def told(tmp_path_factory):
     script = tmp_path_factory.mktemp("hip") / "planted.py"
     script.write_text(PLANTED)
-    ran = python(script, FOREBAY_CHECK="races", FOREBAY_DEVICE=os.environ.get("FOREBAY_DEVICE"))
+    ran = python(script, PYTHONPATH=ROOT, FOREBAY_CHECK="races", FOREBAY_DEVICE=os.environ.get("FOREBAY_DEVICE"))
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout.splitlines()[-1])
 

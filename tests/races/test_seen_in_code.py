@@ -4,6 +4,7 @@ import pytest
 
 import forebay as fb
 from forebay.spirv.access import accesses_of
+from tests.inside import natives_of
 
 SIZE = 64
 GRID = SIZE // 16, 16
@@ -51,14 +52,14 @@ def program(device):
 
 @pytest.fixture
 def shows(program):
-    if not program._natives.accesses("twice"):
+    if not natives_of(program).accesses("twice"):
         pytest.skip("this driver compiles OpenCL C itself, and shows no code")
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_the_code_shows(program, shows, name):
     pointers = [i for i, parameter in enumerate(program[name].parameters) if parameter.kind == "pointer"]
-    shown = program._natives.accesses(name)
+    shown = natives_of(program).accesses(name)
     assert [shown[i] for i in pointers] == SHOWN[name]
     assert len(shown) == len(program[name].parameters)
 

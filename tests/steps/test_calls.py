@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.inside import step_of
 
 from .conftest import RECORDINGS, SIZE, SOURCE, after, made
 from .test_steps import BETWEEN
@@ -214,7 +215,7 @@ def test_several_queues(device, calls, advance, x, y, one_call):
         expected = [calls.driver.REPLAY] if one_call else [calls.driver.LAUNCH] * LAUNCHES
         if i > 1:
             assert commands(calls, queue, first) == commands(calls, other, first) == expected
-    assert other._step is None
+    assert step_of(other) is None
     first = len(calls)
     advance(other, y, 1)
     assert commands(calls, other, first) == [calls.driver.LAUNCH]
@@ -225,11 +226,11 @@ def test_an_event_of_the_step_lets_a_queue_join(device, calls, queue, advance, x
     step = queue.step()
     with step:
         other.wait(early)
-        assert other._step is None
+        assert step_of(other) is None
         advance(queue, x, 1)
         other.wait(queue.record())
-        assert other._step is step
-    assert other._step is None
+        assert step_of(other) is step
+    assert step_of(other) is None
 
 
 # -- giving up
@@ -248,7 +249,7 @@ def test_it_gives_up(calls, queue, advance, kernels, x):
         assert (changed.steps_recorded, changed.steps_given_up) == (i < 3, i == 3)
         assert changed.launches == i + 3
         assert calls.count(calls.driver.LAUNCH, first) == i + 3
-    assert queue._step is None
+    assert step_of(queue) is None
 
 
 def test_it_does_not_give_up_when_it_was_the_same_once(queue, advance, x):

@@ -144,7 +144,7 @@ with watch("level_zero") as driver, fb.Device() as device:
             if i // 10 % 2:  # a C library gives out first what came back last
                 x, y = y, x
             if i == 3:  # copies of the recording are made while the others may run; later they take turns
-                with queue._gate():
+                with queue.gate():
                     for pair in [(x, y), (y, x), (x, y)][:int(sys.argv[1]) - 1]:
                         turn(*pair)
             turn(x, y)

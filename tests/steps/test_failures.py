@@ -133,7 +133,7 @@ def test_nothing_is_left(watched, closes, splits):
         queue = device.queue()
         step = queue.step()
         for i in range(12):
-            gate = queue._gate()
+            gate = queue.gate()
             with step:
                 for k in range(4):
                     if splits and i // 3 % 2 and k == 2:

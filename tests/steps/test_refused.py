@@ -137,7 +137,7 @@ class Program:
         graph.launch(queue)
 
     def hold(self, queue, draw):
-        self.gates.append(draw.choice([queue, self.device.null_queue])._gate())
+        self.gates.append(draw.choice([queue, self.device.null_queue]).gate())
 
     def open(self, queue, draw):
         for gate in self.gates:

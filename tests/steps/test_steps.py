@@ -8,6 +8,7 @@ import pytest
 
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
+from tests.inside import step_of
 
 from .conftest import SIZE, TIMES, after, run
 
@@ -152,7 +153,7 @@ def test_an_exception(device, queue, advance, x, at, k):
                     expected.append(i + j)
         except KeyError:
             assert i == at
-        assert queue._step is None
+        assert step_of(queue) is None
     assert set(x.get()) == {after(expected)}
 
 

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import forebay as fb
+from tests.inside import step_of
 
 from .conftest import SOURCE, after, made
 
@@ -119,7 +120,7 @@ def test_a_step_left_by_another_thread(queue, advance, x):
         thread = threading.Thread(target=step.__exit__, args=(None, None, None))
         thread.start()
         thread.join()
-        assert queue._step is None
+        assert step_of(queue) is None
     assert set(x.get()) == {after(expected)}
 
 
@@ -230,7 +231,7 @@ def test_ctrl_c(queue, kernels, x):
         finally:
             quiet(timer)
     queue.finish()
-    assert queue._step is None
+    assert step_of(queue) is None
     assert set(x.get()) == {queue.stats.launches * 4 % (1 << 32)}
 
 
@@ -258,7 +259,7 @@ def test_a_step_that_is_dropped_while_open(device, advance, x):
         next(running)
     del running
     gc.collect()
-    assert queue._step is None
+    assert step_of(queue) is None
     advance(queue, x, 9)
     queue.finish()
     assert queue.empty

@@ -292,7 +292,7 @@ def most(device, monkeypatch):
 def test_too_many_queues_that_are_held(find, make_queue, most):
     def run(count):
         queues = [make_queue(blocking=False) for _ in range(count)]
-        gates = [queue._gate() for queue in queues]
+        gates = [queue.gate() for queue in queues]
         for gate in gates:
             gate.open()
 
@@ -303,7 +303,7 @@ def test_too_many_queues_that_are_held(find, make_queue, most):
 def test_queues_that_wait_behind_a_held_one_count(find, make_queue, most, add, buffer):
     def run():
         first, *others = [make_queue(blocking=False) for _ in range(most + 1)]
-        gate = first._gate()
+        gate = first.gate()
         before = first
         for queue in others:  # each behind the one before
             queue.wait(before)
@@ -318,7 +318,7 @@ def test_queues_that_wait_behind_a_held_one_count(find, make_queue, most, add, b
 def test_what_was_opened_or_has_returned_holds_nobody(find, make_queue, most):
     def run():
         for queue in [make_queue(blocking=False) for _ in range(most + 2)]:
-            queue._gate().open()
+            queue.gate().open()
             queue.host(lambda: None)
             queue.finish()
 
@@ -328,7 +328,7 @@ def test_what_was_opened_or_has_returned_holds_nobody(find, make_queue, most):
 def test_a_gate_that_is_dropped_opens_as_ever(find, make_queue, most, add, buffer):
     def run():
         first, second = make_queue(blocking=False), make_queue(blocking=False)
-        first._gate()
+        first.gate()
         first.launch(add, 10, 10, buffer, 1)
         second.wait(first)
         second.finish()
@@ -343,7 +343,7 @@ def test_host_functions_hold_their_queues_and_raise_as_ever(find, make_queue, mo
 
     def run():
         first, *queues = [make_queue(blocking=False) for _ in range(most + 2)]
-        gate = first._gate()
+        gate = first.gate()
         for queue in queues:
             queue.wait(first)
             queue.host(broken)

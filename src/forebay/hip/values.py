@@ -98,7 +98,7 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
     arrived = threading.Event()
     queue.host(arrived.set)
-    gate = queue._gate()
+    gate = queue.gate()
     queue._come_after_unseen()
     threading.Thread(
         target=_let_go,

@@ -100,7 +100,7 @@ class QueueWaits:
                 self._finished[producer.id] += 1
         elif call.name == "Queue.host" and "is_open" in call.notes:
             self._hold(call, call.notes["is_open"])
-        elif call.name == "Queue._gate" and call.arguments[0].device.driver.most_held is not None:
+        elif call.name == "Queue.gate" and call.arguments[0].device.driver.most_held is not None:
             gate = ref(call.result)  # dropping the gate opens it
             self._hold(call, lambda: (held := gate()) is None or held.opened)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # What habits are looked for in, beside what everybody watches
 MORE_CALLS: Names = {
-    Queue: ("wait", "_gate"),
+    Queue: ("wait", "gate"),
     Event: ("elapsed",),
     Device: ("empty", "zeros", "array", "_over_host_memory"),
     ExecutableGraph: ("set_kernel",),

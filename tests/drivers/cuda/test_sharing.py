@@ -80,7 +80,7 @@ def takes_dlpack(capsule):
 def test_a_stream_comes_after_the_uses_of_memory_that_it_is_handed(device, advance):
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
     buffer = device.empty(64, "u4")
-    with queue._gate():
+    with queue.gate():
         queue.launch(advance, 4, 16, buffer, 1)
         buffer.__dlpack__(stream=other.native)
         other.launch(advance, 4, 16, device.empty(64, "u4"), 1)
@@ -96,7 +96,7 @@ def test_a_stream_comes_after_the_uses_of_memory_that_it_is_handed(device, advan
 def test_a_queue_comes_after_the_stream_that_an_array_names(device, advance):
     theirs, queue = device.queue(blocking=False), device.queue(blocking=False)
     array = Array(device.empty(64, "u4"), stream=theirs.native)
-    with theirs._gate():
+    with theirs.gate():
         queue.launch(advance, 4, 16, array, 1)
         assert not queue.query()
     queue.finish()
@@ -126,7 +126,7 @@ def test_an_array_that_cannot_be_taken_says_why(device, changes, what):
 def test_a_stream_is_adopted(device, advance):
     theirs = device.queue(blocking=False)
     adopted, queue = device.adopt_queue(Stream(theirs.native, theirs)), device.queue(blocking=False)
-    with theirs._gate():
+    with theirs.gate():
         queue.wait(adopted)
         queue.launch(advance, 4, 16, device.empty(64, "u4"), 1)
         assert not queue.query()
@@ -140,7 +140,7 @@ def test_a_stream_is_kept_until_the_work_on_it_is_done(device):
     theirs = device.queue(blocking=False)
     stream = Stream(theirs.native, theirs)
     kept, adopted = weakref.ref(stream), device.adopt_queue(stream)
-    with adopted.device as other, theirs._gate():
+    with adopted.device as other, theirs.gate():
         del stream, theirs
         adopted.fill(other.empty(64, "u4"), 1)
         adopted.close()

@@ -116,7 +116,7 @@ def play(run, device):
     step("variable", lambda: device.program(VARIABLE, device.driver.variable_options).get_global("count"))
     kernel, host = program["advance"], np.arange(64, dtype="u4")
     for turn in range(2):
-        gate = step("gate", first._gate, first)
+        gate = step("gate", first.gate, first)
         step("fill", lambda: first.fill(buffer, 1), first)
         step("upload", lambda: first.copy(buffer, host), first)
         for k in (turn, turn, turn + 1):
@@ -249,7 +249,7 @@ def test_a_device_that_is_lost_closes_and_leaves_nothing(left, opened, emulated)
         device = opened()
         kernel, queue = device.program(SOURCE)["advance"], device.queue()
         buffer, host = device.empty(64, "u4"), fb.host_empty(64, "u4", device=device)
-        gate = queue._gate()
+        gate = queue.gate()
         queue.launch(kernel, 4, 16, buffer, 1)
         queue.copy(host, buffer)
         for name in CALLS:

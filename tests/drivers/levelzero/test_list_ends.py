@@ -15,7 +15,7 @@ MANY = 100
 def held(device):
     """A queue that waits for a gate, and the gate."""
     queue = device.queue(blocking=False)
-    gate = queue._gate()
+    gate = queue.gate()
     yield queue, gate
     gate.open()
 
@@ -55,7 +55,7 @@ def test_a_device_that_closes_leaves_lists_that_others_wait_for(left, opened):
     def work():
         device, other = opened(), opened()
         waiter = device.queue(blocking=False)
-        gate = waiter._gate()
+        gate = waiter.gate()
         ended(other, other.program(SOURCE), other.zeros(64, "u4"), waiter)
         other.close()
         gate.open()

@@ -82,7 +82,7 @@ def test_a_signal_handler_may_end_the_close_of_a_device(left, opened, ring, fail
     device = opened()
     kernels, buffer = device.program(SOURCE), device.zeros(64, "u4")
     queues = [device.queue(blocking=False) for _ in range(2)]
-    gates = [queue._gate() for queue in queues]
+    gates = [queue.gate() for queue in queues]
     try:
         for queue in queues:
             launch(queue, kernels, buffer)

@@ -148,7 +148,7 @@ def test_events_that_are_done_need_no_list(device, kernels, buffer, calls):
     for queue in queues:
         launch(queue, kernels, buffer)
         events.append(queue.record())
-    gate = queues[0]._gate()
+    gate = queues[0].gate()
     launch(queues[0], kernels, buffer)
     first = len(calls)
     wait_for_all(events)
@@ -180,7 +180,7 @@ def test_after_a_wait_that_failed_its_list_waits_for_nothing(device, kernels, bu
 
 def test_a_marker_for_devices_is_made_again_once_when_the_host_asks(device, kernels, buffer, calls):
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    gate = queue._gate()
+    gate = queue.gate()
     launch(queue, kernels, buffer)
     first = len(calls)
     other.wait(queue)
@@ -292,7 +292,7 @@ def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, em
 @pytest.mark.parametrize("how", ["close", "drop", "both"])
 def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kernels, buffer, calls, how, event_mode):
     queue, other, held = (device.queue(blocking=False) for _ in range(3))
-    gate = held._gate()
+    gate = held.gate()
     launch(queue, kernels, buffer)
     event = queue.record()
     other.wait(held)
@@ -318,7 +318,7 @@ def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kern
 def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated):
     """Queue, program, kernels, buffers and staging, with all work behind a gate."""
     held = device.queue(blocking=False)
-    gate = held._gate()
+    gate = held.gate()
 
     def work():
         program = device.program(kernels_source())
@@ -442,7 +442,7 @@ def test_gates_and_host_functions_come_again(device, kernels, buffer, calls, emu
     queues = [device.queue(blocking=False) for _ in range(3)]
     ran = []
     for k in range(30):
-        gate = queues[k % 3]._gate()
+        gate = queues[k % 3].gate()
         queues[k % 3].host(lambda k=k: ran.append(k))
         launch(queues[k % 3], kernels, buffer)
         queues[(k + 1) % 3].wait(queues[k % 3])
@@ -460,7 +460,7 @@ def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer,
     """The driver has already accepted the function when holding the queue fails, and still calls it."""
     queue, ran = device.queue(blocking=False), []
     for name, after in (("zeCommandListAppendWaitOnEvents", 0), ("zeCommandListAppendSignalEvent", 0)):
-        gate = queue._gate()  # so that it is called only after the refusal
+        gate = queue.gate()  # so that it is called only after the refusal
         calls.fail(name, calls.driver.FAILURE[0], after)
         with pytest.raises(fb.Error, match=name):
             queue.host(lambda: ran.append(1))
@@ -523,7 +523,7 @@ def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
         if k % 7 == 0:
             launch(other, kernels, buffer)
         if k % 50 == 10:
-            gates.append(queue._gate())
+            gates.append(queue.gate())
         if k % 50 == 40:
             gates.pop().open()
         if k % 25 == 0:
@@ -552,7 +552,7 @@ def test_branches_that_run_again_and_again(device, kernels, buffer, calls, left,
         for i in range(100):
             queue = queues[i // 3 % 2]
             if i % 20 == 3:
-                gates.append(queue._gate())
+                gates.append(queue.gate())
             executable.launch(queue)
             if i % 20 == 17:
                 gates.pop().open()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.inside import natives_of
 
 pytestmark = pytest.mark.needs("null hardware")
 
@@ -54,7 +55,7 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypa
             for name in ("none", "fill"):
                 with pytest.raises(fb.InvalidArgumentError, match="no variable"):
                     program.get_global(name)
-                assert program._natives["fill"]._module.variable(name) is None
+                assert natives_of(program)["fill"]._module.variable(name) is None
 
 
 def test_a_program_without_variables_is_compiled_without_the_option(opened, monkeypatch, tmp_path):

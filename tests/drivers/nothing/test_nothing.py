@@ -67,7 +67,7 @@ def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
 def test_nothing_is_done_behind_a_closed_gate(device, kernels):
     first, second, free = (device.queue(blocking=False) for _ in range(3))
     buffer, ran = device.empty(64, "u4"), []
-    gate = first._gate()
+    gate = first.gate()
     first.launch(kernels["advance"], 4, 16, buffer, 1)
     event = first.record()
     second.wait(event)
@@ -91,7 +91,7 @@ def test_nothing_is_done_behind_a_closed_gate(device, kernels):
 
 def test_the_null_queue_comes_after_blocking_ones_and_before(device, kernels):
     before, after, buffer = device.queue(), device.queue(), device.empty(64, "u4")
-    gate = before._gate()
+    gate = before.gate()
     device.null_queue.launch(kernels["advance"], 4, 16, buffer, 1)
     after.launch(kernels["advance"], 4, 16, buffer, 1)
     assert not device.null_queue.query()
@@ -111,7 +111,7 @@ def test_time_goes_on_from_one_event_to_the_next(device):
 def test_another_device_waits_for_an_event(device):
     with fb.Device("nothing", private=True) as other:
         first, second = device.queue(blocking=False), other.queue(blocking=False)
-        gate = first._gate()
+        gate = first.gate()
         second.wait(first.record())
         second.fill(other.empty(4, "u4"), 1)
         assert not second.query()

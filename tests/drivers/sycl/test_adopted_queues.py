@@ -136,7 +136,7 @@ def test_null_work_and_dpctls_work_in_turn_under_load(sycl_queue, queue, device,
     device.finish()
     for k in range(60):
         for other, load in zip(others, loads, strict=True):
-            gate = other._gate() if held else None
+            gate = other.gate() if held else None
             other.launch(step, COUNT // 64, 64, load, 50)
             if gate:
                 gate.open()
@@ -161,7 +161,7 @@ def test_memory_is_not_freed_under_the_work_of_a_queue_that_is_held(queue, devic
     own = device.queue(blocking=False)
     for each in (own, queue):
         for _ in range(20):
-            gate = own._gate() if each is own else None
+            gate = own.gate() if each is own else None
             buffer, kept = device.empty(COUNT, "u4"), device.empty(COUNT, "u4")
             each.copy(buffer, VALUES)  # nothing orders a queue that does not block after the null queue
             each.launch(step, COUNT // 64, 64, buffer, 300)
@@ -318,7 +318,7 @@ def test_host_functions_are_refused(queue):
 
 def test_it_cannot_wait_for_what_is_held(queue, device):
     own, buffer = device.queue(), device.empty(COUNT, "u4")
-    gate = own._gate()
+    gate = own.gate()
     own.fill(buffer, 3)
     queue.wait(own)
     with refused(fb.NotSupportedError, NotImplementedError, "behind a gate"):

@@ -40,7 +40,7 @@ def test_a_launch_that_cannot_be_kept_is_none(device, add, call):
     bound = [add.bind(own, 1, COUNT, buffer, np.array((k, 0), PAIR)) for k in (1, 2, 3)]
     device.finish()
     with observe(device) as calls:
-        gate = own._gate()
+        gate = own.gate()
         bound[0]()
         before = own.epoch
         calls.fail(call, -1)
@@ -57,7 +57,7 @@ def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
     own, other = device.queue(blocking=False), device.queue(blocking=False)
     buffer, spare = device.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
     device.finish()
-    gate = own._gate()
+    gate = own.gate()
     if what == "copy":
         own.copy(buffer, spare)
     else:
@@ -83,7 +83,7 @@ def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(de
     buffers = [device.zeros(1 << 22, "i4", usm_type="shared") for _ in range(2)]
     slow, spare = device.program(SLOW)["slow"], device.zeros(COUNT, "i4")
     device.finish()
-    with own._gate() as gate:
+    with own.gate() as gate:
         own.fill(spare, 3)
         if when == "behind the gate":
             event = own.record()
@@ -122,7 +122,7 @@ def test_memory_goes_back_though_nobody_waits_for_a_failure(device, fails):
     own = device.queue(blocking=False)
     device.finish()
     with observe(device) as calls:
-        with own._gate() as gate:
+        with own.gate() as gate:
             own.fill(device.empty(COUNT, "i4"), 3)
             gate.open(failed=fails)
         for i in range(300):
@@ -144,7 +144,7 @@ def test_a_failure_is_told_though_all_is_known_to_be_done(how):
     with fb.Device("sycl:cpu", private=True) as device:
         own, other, buffer = device.queue(), device.queue(blocking=False), device.zeros(COUNT, "i4")
         device.finish()
-        with own._gate() as gate:
+        with own.gate() as gate:
             own.fill(buffer, 3)
             gate.open(failed=True)
         marker = own.record()
@@ -172,7 +172,7 @@ def test_the_null_queue_tells_failures_of_blocking_queues(how):
         buffer = device.zeros(COUNT, "i4")
         device.finish()
         for queue in queues:
-            with queue._gate() as gate:
+            with queue.gate() as gate:
                 queue.fill(buffer, 3)
                 gate.open(failed=True)
             marker = queue.record()
@@ -193,7 +193,7 @@ def test_the_next_owner_of_a_queue_is_told_no_failure_of_before():
         buffer = device.zeros(COUNT, "i4")
         device.finish()
         own = device.queue(blocking=False)
-        with own._gate() as gate:
+        with own.gate() as gate:
             own.fill(buffer, 3)
             gate.open(failed=True)
         marker, native = own.record(), id(own.native)
@@ -207,7 +207,7 @@ def test_the_next_owner_of_a_queue_is_told_no_failure_of_before():
         assert own.query()
         own.fill(buffer, 7)
         assert buffer.get(queue=own).tolist() == [7] * COUNT
-        with own._gate() as gate:
+        with own.gate() as gate:
             own.fill(buffer, 3)
             gate.open(failed=True)
         marker.wait()
@@ -230,7 +230,7 @@ def test_of_threads_that_ask_at_once_one_is_told(device):
             told.append(str(error))
 
     for _ in range(50):
-        with own._gate() as gate:
+        with own.gate() as gate:
             own.fill(buffer, 3)
             gate.open(failed=True)
         threads = [

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.inside import clock_of
+
 from .conftest import steps
 
 N, FEW = 1000, 10
@@ -25,7 +27,7 @@ def test_what_an_adopted_queue_frees_is_waited_for(queue, device, hold, step, va
     queue.free(buffer)
     again = other.alloc(N, "u4")
     assert again.address == address
-    assert queue.id in other._clock
+    assert queue.id in clock_of(other)
     other.fill(again, 7)
     go_on()
     other.finish()
@@ -47,7 +49,7 @@ def test_what_an_adopted_queue_gets_is_waited_for(queue, device, hold, step, val
     other.free(buffer)
     again = queue.alloc(N, "u4")
     assert again.address == address
-    assert other.id in queue._clock
+    assert other.id in clock_of(queue)
     queue.fill(again, 7)
     go_on()
     queue.finish()

@@ -79,7 +79,7 @@ def test_the_owner_lives_until_the_work_is_done(sycl_queue, queue, device, step)
     owner = Array(memory)
     alive = weakref.ref(owner)
     buffer = device.as_buffer(owner)
-    gate = device.queue()._gate()
+    gate = device.queue().gate()
     queue.launch(step, COUNT // 64, 64, buffer, 1)
     del owner, memory
     buffer.close()

@@ -6,6 +6,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.memory.slabs import size_class
+from tests.inside import clock_of
 
 from .conftest import KINDS, N
 
@@ -139,7 +140,7 @@ def test_a_queue_gets_new_memory_rather_than_a_wait(make_queue, hold, fill, pool
     a.free(buffer)
     other = b.alloc(N, "i4")
     assert other.address != address
-    assert (b.epoch, b._clock) == (0, {})
+    assert (b.epoch, clock_of(b)) == (0, {})
     b.fill(other, 1)
     b.finish(timeout=30 if really else None)  # null hardware only finishes
     assert not a.query() or not really
@@ -169,7 +170,7 @@ def test_a_wait_is_inserted_where_nothing_else_orders(make_queue, hold, fill, fu
     a.free(buffer)
     other = b.alloc(N, "i4")
     assert other.address == address
-    assert (b.epoch, b._clock) == (1, {a.id: a.epoch})
+    assert (b.epoch, clock_of(b)) == (1, {a.id: a.epoch})
     assert not b.query() or not really
 
 

@@ -66,7 +66,7 @@ def test_any_program_reads_what_it_wrote(device, pool, program, operations, swit
                 queue.free(buffer)
             del buffer
         elif operation == "gate" and q not in gates:
-            gates[q] = queue._gate()
+            gates[q] = queue.gate()
         elif operation == "open" and gates:
             gates.pop(sorted(gates)[k % len(gates)]).open()
         elif operation == "wait":

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from tests.inside import clock_of
 from tests.observers.internals import block_size
 
 from .conftest import LARGE, N, allocations
@@ -313,13 +314,13 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
     pool.reuse_follow_event_dependencies, pool.reuse_allow_opportunistic = switches
     pool.reuse_allow_internal_dependencies = False
     made = [device.queue(blocking=False) for _ in range(3)]
-    gate = made[0]._gate() if held else None
+    gate = made[0].gate() if held else None
     buffer, live, freed = None, [], []  # (buffer, begin, end, queue, epoch of its use); (begin, end, queue, epoch)
     try:
         for what, q, k, nbytes in steps:
             queue = made[q]
             if what == "alloc":
-                clock = queue._clock
+                clock = clock_of(queue)
                 buffer = queue.alloc(nbytes, "u1")
                 begin, end = buffer.address, buffer.address + block_size(buffer)
                 assert begin % 128 == 0
@@ -453,7 +454,7 @@ def test_an_adopted_queue_gets_nothing_because_of_an_order(device):
         b = fb.Device.adopt_queue(cl.CommandQueue(context), blocking=False)
         buffer = a.alloc(N, "i4")
         address = buffer.address
-        gate = a._gate()
+        gate = a.gate()
         a.fill(buffer, 1)
         a.free(buffer)
         b.wait(a)

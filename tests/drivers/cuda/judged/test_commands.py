@@ -43,7 +43,7 @@ def test_what_it_refuses_is_counted(device, kernels, meant):
 def test_nothing_is_done_behind_a_closed_gate(device, kernels):
     first, second, free = (device.queue(blocking=False) for _ in range(3))
     buffer, ran = device.empty(64, "u4"), []
-    gate = first._gate()
+    gate = first.gate()
     first.launch(kernels["advance"], 4, 16, buffer, 1)
     event = first.record()
     second.wait(event)
@@ -66,7 +66,7 @@ def test_nothing_is_done_behind_a_closed_gate(device, kernels):
 
 def test_the_null_queue_comes_after_blocking_ones_and_before(device, kernels):
     before, after, buffer = device.queue(), device.queue(), device.empty(64, "u4")
-    gate = before._gate()
+    gate = before.gate()
     device.null_queue.launch(kernels["advance"], 4, 16, buffer, 1)
     after.launch(kernels["advance"], 4, 16, buffer, 1)
     assert not device.null_queue.query()
@@ -133,7 +133,7 @@ def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed():
 def test_another_device_waits_for_an_event(device):
     with fb.Device("cuda", private=True) as other:
         first, second = device.queue(blocking=False), other.queue(blocking=False)
-        gate = first._gate()
+        gate = first.gate()
         second.wait(first.record())
         second.fill(other.empty(4, "u4"), 1)
         assert not second.query()
@@ -152,12 +152,12 @@ def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
         begun.set()
         built.append(device.program("kernel void other(global int *x) {}")["other"])
 
-    gate = queue._gate()
+    gate = queue.gate()
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
     ended = in_a_thread(build)
     assert begun.wait(SECONDS)
     other = device.queue(blocking=False)
-    second = other._gate()  # gates, launches and host functions go on
+    second = other.gate()  # gates, launches and host functions go on
     second.open()
     other.launch(kernels["advance"], 4, 16, buffer, 1)
     other.host(lambda: None)
@@ -172,7 +172,7 @@ def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
 def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, kernels):
     """Its kernels are not built then: that would wait until the gate opens."""
     queue = device.queue(blocking=False)
-    gate = queue._gate()
+    gate = queue.gate()
     with fb.Device("cuda", private=True) as fresh:
         x, other = fresh.zeros((8, 8), "u4"), fresh.queue()
         before = other.stats.launches
@@ -190,7 +190,7 @@ def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
     before = standin.there_are()["modules"]
     for _ in range(10):
         passing = [device.program(source)]
-        gate = device.queue(blocking=False)._gate()
+        gate = device.queue(blocking=False).gate()
         ended = in_a_thread(passing.clear)
         assert ended()
         gc.collect()
@@ -204,7 +204,7 @@ def test_memory_of_the_program_is_unregistered_when_no_gate_is_closed(device):
     array = np.zeros(1000, "u4")
     for _ in range(3):
         registered = device._over_host_memory(array.ctypes.data, array.nbytes)
-        with device.queue(blocking=False)._gate():
+        with device.queue(blocking=False).gate():
             device.null_queue.fill(registered, 7)
             device.null_queue.finish()
             before = standin.there_are()["blocks"]
@@ -221,7 +221,7 @@ def test_memory_of_the_program_is_unregistered_when_no_gate_is_closed(device):
 
 def test_shared_memory_is_moved_in_the_order_of_the_queue(device, kernels, calls):
     queue, other, shared = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4", "shared")
-    with other._gate():
+    with other.gate():
         other.launch(kernels["advance"], 4, 16, shared, 1)
         queue.wait(other)
         first = len(calls)
@@ -240,7 +240,7 @@ def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
     before = standin.there_are()
     device = fb.Device("cuda", private=True)
     kernels, queue, buffer = device.program(program.SOURCE), device.queue(), device.zeros(1 << 20, "u4")
-    gate = queue._gate()
+    gate = queue.gate()
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
     graph = device.graph()
     graph.add_kernel(kernels["advance"], 4, 16, buffer, 1)
@@ -270,7 +270,7 @@ def test_a_hundred_thousand_turns_take_no_more_of_anything(device, kernels):
             one.launch(kernels["advance"], 4, 16, buffer, k)
             other.wait(one)
             if k % 10 == 0:
-                gate = other._gate()
+                gate = other.gate()
                 other.launch(kernels["advance"], 4, 16, buffer, k)
                 gate.open()
             if k % 1000 == 0:
@@ -289,12 +289,12 @@ def test_a_hundred_thousand_turns_take_no_more_of_anything(device, kernels):
 def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
     """Each question takes the driver a microsecond, and meanwhile nobody else of the context gets an event."""
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    closed = queue._gate()
+    closed = queue.gate()
     for _ in range(500):
-        queue._gate().open()
+        queue.gate().open()
     before = standin.there_are()
     for _ in range(200):
-        other._gate().open()
+        other.gate().open()
         other.finish()
     now = standin.there_are()
     assert now["queries"] - before["queries"] < 200 * 20
@@ -303,7 +303,7 @@ def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
     device.finish()
     before = standin.there_are()
     for _ in range(1000):
-        other._gate().open()
+        other.gate().open()
         other.finish()
     assert standin.there_are()["events"] == before["events"]
 
@@ -331,7 +331,7 @@ def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(de
     def hold(count):
         """Hold one queue of so many, and let the others wait for it."""
         first, *others = (device.queue(blocking=False) for _ in range(count))
-        with first._gate():
+        with first.gate():
             for queue in others:
                 queue.wait(first)
                 queue.launch(kernels["advance"], 4, 16, buffer, 1)

@@ -59,7 +59,7 @@ def test_host_functions_cut_a_graph_and_are_called(device, kernels, calls):
 def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, calls):
     """The driver may wait for the gate then. Its launches are submitted one by one, in order, until it can be."""
     queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4")
-    gate = held._gate()
+    gate = held.gate()
     graph = device.graph()
     begin = graph.add_kernel(kernels["advance"], 4, 16, x, 0)
     branches = [graph.add_kernel(kernels["advance"], 4, 16, x, k, after=begin) for k in (1, 2, 3)]
@@ -98,7 +98,7 @@ def test_a_launch_on_another_queue_comes_after_the_one_before(device, kernels, c
 
 def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
     queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4")
-    gate, step = held._gate(), queue.step()
+    gate, step = held.gate(), queue.step()
 
     def turn():
         first = len(calls)

@@ -95,7 +95,7 @@ def operations_on(device, kernels):
 
     def waiting(command):
         def run():
-            gate = other._gate()
+            gate = other.gate()
             try:
                 other.launch(kernels["advance"], 4, 16, x, 1)
                 queue.wait(other)
@@ -106,7 +106,7 @@ def operations_on(device, kernels):
         return run
 
     def held():
-        queue._gate().open()
+        queue.gate().open()
 
     def graph(launches):
         def run():
@@ -203,7 +203,7 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
                 if draw.random() < 0.3:
                     name = f"own{draw.randrange(5)}"
                     queue.launch(device.program(f"kernel void {name}(global uint *x) {{}}")[name], 1, 1, buffer)
-                gate = queue._gate()
+                gate = queue.gate()
                 queue.launch(kernels["advance"], 4, 16, buffer, 1)
                 if draw.random() < 0.5:
                     queue.host(lambda: None)

@@ -97,7 +97,7 @@ def test_what_a_private_device_has_in_flight_takes_room(device, kernels):
     with fb.Device(device.name, private=True) as private:
         assert private.driver.keeps_gil_below < 30
         other, y = [private.queue(blocking=False) for _ in range(2)], private.empty(64, "u4")
-        gates = [each._gate() for each in other]
+        gates = [each.gate() for each in other]
         for each in other:  # all that is to be lent
             for _ in range(500):
                 each.fill(y, 1)
@@ -150,7 +150,7 @@ def test_who_is_asked_whether_it_needs_what_is_lent_may_have_more_than_the_drive
             asked.launch(kernels["advance"], 4, 16, x, 1)
     for _ in range(10 * room):  # it borrows
         asked.launch(kernels["advance"], 4, 16, x, 1)
-    with held._gate():
+    with held.gate():
         with contextlib.ExitStack() as stack:
             if what == "a wait":
                 asked.wait(held)
@@ -176,7 +176,7 @@ device = fb.Device("cuda")
 kernel, x = device.program("kernel void use(global int *x) {}")["use"], device.empty(64, "i4")
 held, other = device.queue(blocking=False), device.queue(blocking=False)
 assert room_of(other) == device.driver.keeps_gil_below == 255
-gate = held._gate()
+gate = held.gate()
 for _ in range(2000):
     held.launch(kernel, 4, 16, x)
 more = [device.queue(blocking=False) for _ in range(200)]
@@ -207,7 +207,7 @@ def test_no_channel_gets_more_than_it_takes_while_the_interpreter_is_locked(devi
         held = [(device.queue(blocking=False), kernels["advance"], x) for _ in range(10)]
         held += [(private.queue(blocking=False), own, y) for _ in range(10)]
         for queue, _, _ in held:
-            gates.enter_context(queue._gate())
+            gates.enter_context(queue.gate())
         for _ in range(30):
             rest += [rng.choice((device, private)).queue(blocking=False) for _ in range(rng.randrange(60))]
             for _ in range(100):
@@ -240,7 +240,7 @@ def test_whoever_never_waits_has_the_queue_asked_now_and_then(device, kernels):
 def test_a_finish_asks_no_more_when_another_thread_wants_the_queue(device, kernels):
     """It asks up to 64 times with the queue locked, which could be as many microseconds."""
     queue, x = device.queue(blocking=False), device.empty(64, "u4")
-    gate = queue._gate()
+    gate = queue.gate()
     standin.pause_query()
     finished = in_a_thread(queue.finish)
     assert until(standin.is_paused)
