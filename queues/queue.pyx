@@ -420,8 +420,8 @@ cdef class Queue:
     def gate(self) -> Gate:
         """Hold the queue until the returned gate is opened: a user event of OpenCL. Does not block.
 
-        Later commands of this queue, and what waits for them, run after it is opened. A host wait for any of them blocks
-        until another thread opens it. Dropping the last reference to the gate opens it.
+        Later commands of this queue, and what waits for them, run after it is opened. A host wait for any of them
+        blocks until another thread opens it. Dropping the last reference to the gate opens it.
         """
         return submit_gate(self, self.state)
 
