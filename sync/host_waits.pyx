@@ -4,10 +4,12 @@ On some drivers they starve beside such threads (`waits_starve`). On Intel's CPU
 commands of any queue of the process, and returns only when it finds none. A watcher, a native thread, therefore looks
 at all such waits every few milliseconds, and limits what each queue may have in flight:
 
-- While a wait is stuck, which means that its events are over and it has not returned, no queue is given commands.
-  Nothing that the wait needs is outstanding then.
-- Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight, because a
-  wait that is stuck lasts until this has run. This limit ends a second after the last such submission was seen.
+- Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight. This limit
+  ends a second after the last such submission was seen.
+- Once a wait has lasted for long beside such threads, queues drain now and then: a thread of the runtime, and a waiting
+  thread too, stays with a queue until that is empty. So it may never come to the queue that is waited for, or never
+  return. Whether a wait starves or only waits for much work cannot be known. Queues are held for a fifth of the time at
+  most, so that threads whose work goes well lose little.
 
 The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` in room.pyx obeys it. A wait
 that no other thread disturbs costs its registration. Without waits the watcher sleeps.
@@ -15,7 +17,7 @@ that no other thread disturbs costs its registration. Without waits the watcher 
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from forebay.core.driver cimport NOT_YET, Driver, Interrupted, Status, Waits
+from forebay.core.driver cimport Driver, Interrupted, Status, Waits
 from forebay.core.epochs cimport Epochs, Lock, completed_epoch, submitted_epoch
 from forebay.core.state cimport UNLIMITED, DeviceState, room_with, states, states_lock
 
@@ -33,6 +35,11 @@ cdef extern from *:
     #endif
 
     namespace forebay {
+    static std::uint64_t microseconds() {
+        return std::chrono::duration_cast<std::chrono::microseconds>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+    }
+
     /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns.
        After 0 it sleeps until `wake` is called. */
     class Watcher {
@@ -41,11 +48,9 @@ cdef extern from *:
         std::uint64_t (*look)();
         bool woken = false, running = false;
         std::atomic<bool> ended{false};
-        std::atomic<std::uint64_t> number{0};
 
         void run() {
     #ifndef _WIN32
-            number = (std::uint64_t) pthread_self();
             sigset_t all;  // signals are for Python's main thread
             sigfillset(&all);
             pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -68,8 +73,6 @@ cdef extern from *:
 
     public:
         explicit Watcher(std::uint64_t (*look)()) : look(look) {}
-
-        std::uint64_t identifier() const { return number; }
 
         bool wake() {  // false when the system has no thread
             std::lock_guard<std::mutex> lock(mutex);
@@ -95,9 +98,10 @@ cdef extern from *:
     };
     }
     """
+    uint64_t microseconds "forebay::microseconds"() nogil
+
     cdef cppclass Watcher "forebay::Watcher":
         Watcher(uint64_t (*look)() noexcept nogil)
-        uint64_t identifier() nogil
         bint wake() nogil
         void end() nogil
 
@@ -105,20 +109,22 @@ cdef extern from *:
 cdef enum:
     LEAST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
     MOST_BACKLOG = 512  # a GPU's driver takes some hundreds, too, before a launch blocks
-    PAUSE = 4000  # microseconds between two looks
-    PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
-    PAUSE_OF_STUCK = 200
-    PAUSE_TO_COMPARE = 500  # while the limit holds waits are short, and whether threads submit during one must be seen
-    CALM = 1000000  # microseconds without a submission during a wait, before the limit ends
     IDLE_LOOKS = 250  # without a wait, before the watcher sleeps
+    # All in microseconds
+    PAUSE = 4000  # between two looks
+    PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
+    PAUSE_TO_COMPARE = 500  # while the limit holds waits are short, and whether threads submit during one must be seen
+    CALM = 1000000  # without a submission during a wait, before the limit ends
+    WORK_IN_FLIGHT = 4000  # of a queue, while the limit holds
+    RATED = 32000  # over how long it is counted how fast commands run
+    STARVED = 20000  # how long a wait has lasted then
+    LEAST_DRAIN = 4000  # how long queues are held so that they drain; the next time twice as long if they did not
+    MOST_DRAIN = 512000
 
 
 cdef cppclass HostWait:
     # A wait that is under way, on its thread's stack
-    const Driver* driver
-    Waits events
-    uint32_t over  # how many of the events, from the first on, are known to be over
-    bint looked_at  # by the watcher
+    uint64_t since  # when the watcher saw it first, or 0
     HostWait* next
     HostWait* previous
 
@@ -128,13 +134,14 @@ cdef HostWait* first_wait = NULL
 cdef bint awake = False  # the watcher
 cdef bint begun = False  # whether a wait began since the last look
 
-# The watcher's own
+# The watcher's own. Times are in microseconds
 cdef uint32_t idle_looks = 0
 cdef bint contended = False  # whether other threads submitted during a wait in the last second
-cdef uint64_t calm = 0  # microseconds since they were seen to
+cdef uint64_t contended_at = 0  # when they were last seen to
 cdef uint64_t backlog = LEAST_BACKLOG
 cdef uint64_t last_submitted = UNLIMITED
-cdef uint64_t last_completed = 0
+cdef uint64_t rated_at = 0, completed_then = 0
+cdef uint64_t drain_length = LEAST_DRAIN, drain_begins = 0, drain_ends = 0  # the last is 0 while none lasts
 
 cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may wait while the process ends
 
@@ -142,8 +149,7 @@ cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may w
 cdef void begin_wait(HostWait* wait) noexcept nogil:
     global first_wait, awake, begun
     cdef bint asleep
-    wait.over = 0
-    wait.looked_at = False
+    wait.since = 0
     wait.previous = NULL
     waits_lock.lock()
     wait.next = first_wait
@@ -175,8 +181,6 @@ cdef void end_wait(HostWait* wait) noexcept nogil:
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted interrupted) noexcept nogil:
     cdef HostWait wait
     cdef Status status
-    wait.driver = driver
-    wait.events = events
     begin_wait(&wait)
     status = driver.wait_events(context, events, interrupted)
     end_wait(&wait)
@@ -194,21 +198,12 @@ cdef Status wait_on_host(
 # -- the watcher
 
 
-cdef bint is_stuck(HostWait* wait) noexcept nogil:
-    """Return whether all events of the wait were over at the last look already."""
-    if wait.over == wait.events.count:
-        return True
-    while wait.over < wait.events.count and wait.driver.event_status(wait.events.events[wait.over]) != NOT_YET:
-        wait.over += 1
-    return False
-
-
-cdef void note_progress(bint disturbed) noexcept nogil:
+cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
     """Note whether other threads have submitted since the last look, if a wait has lasted as long, and how many
-    commands may be in flight beside waits.
+    commands may be in flight beside waits. Return how many the queue with the most has in flight.
     """
-    global backlog, calm, contended, last_completed, last_submitted
-    cdef uint64_t submitted = 0, completed = 0
+    global backlog, completed_then, contended, contended_at, last_submitted, rated_at
+    cdef uint64_t submitted = 0, completed = 0, most = 0
     cdef Epochs* epochs
     cdef size_t i
     states_lock.lock()
@@ -219,15 +214,41 @@ cdef void note_progress(bint disturbed) noexcept nogil:
                 epochs = device.queues[i].epochs
                 completed += completed_epoch(epochs)
                 submitted += submitted_epoch(epochs)
+                most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
             device.registry_lock.unlock()
     states_lock.unlock()
     if disturbed and submitted > last_submitted:
         contended = True
-        calm = 0
-    if contended and completed > last_completed + backlog // 2:
-        backlog = min(2 * backlog, <uint64_t> MOST_BACKLOG)
+        contended_at = now
     last_submitted = submitted
-    last_completed = completed
+    if now >= rated_at + RATED:
+        if contended and completed > completed_then:  # fewer, when a queue has gone
+            backlog = (completed - completed_then) * WORK_IN_FLIGHT // (now - rated_at)
+            backlog = min(max(backlog, <uint64_t> LEAST_BACKLOG), <uint64_t> MOST_BACKLOG)
+        rated_at = now
+        completed_then = completed
+    return most
+
+
+cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
+    """Return whether queues are to drain now."""
+    global drain_begins, drain_ends, drain_length
+    if not starved:
+        drain_length = LEAST_DRAIN
+        drain_ends = 0
+        return False
+    if drain_ends == 0:
+        if now < drain_begins:
+            return False
+        drain_ends = now + drain_length
+        return True
+    if now < drain_ends and not drained:
+        return True
+    if not drained:
+        drain_length = min(2 * drain_length, <uint64_t> MOST_DRAIN)
+    drain_begins = now + 4 * drain_length
+    drain_ends = 0
+    return False
 
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
@@ -246,46 +267,38 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
 
 cdef uint64_t look() noexcept nogil:
     """Look at the waits that are under way. Return after how many microseconds to look again."""
-    global awake, backlog, begun, calm, contended, idle_looks
-    cdef bint stuck = False, lasting = False, waited, goes_on
-    cdef uint64_t pause_time
+    global awake, backlog, begun, contended, idle_looks
+    cdef bint lasting = False, starved = False, waited, goes_on
+    cdef uint64_t now = microseconds(), most = 0
     cdef HostWait* wait
     waits_lock.lock()
     waited = first_wait != NULL
     wait = first_wait
     while wait != NULL:
-        stuck = is_stuck(wait) or stuck
-        lasting = lasting or wait.looked_at
-        wait.looked_at = True
+        lasting = lasting or wait.since != 0
+        starved = starved or wait.since != 0 and now > wait.since + STARVED
+        if wait.since == 0:
+            wait.since = now
         wait = wait.next
     idle_looks = 0 if waited or begun else idle_looks + 1
     begun = False
     awake = goes_on = idle_looks < IDLE_LOOKS
     waits_lock.unlock()
     if waited:
-        note_progress(lasting)
-    if not goes_on or calm >= CALM:
+        most = note_progress(now, lasting)
+    if not goes_on or contended and now > contended_at + CALM:
         contended = False
         backlog = LEAST_BACKLOG
-    limit_in_flight(0 if stuck else backlog if contended else UNLIMITED)
+    if is_draining(now, contended and starved, most <= 1):
+        limit_in_flight(1)
+    else:
+        limit_in_flight(backlog if contended else UNLIMITED)
     if not goes_on:
         idle_looks = 0
         return 0
-    if stuck:
-        pause_time = PAUSE_OF_STUCK
-    elif lasting:
-        pause_time = PAUSE_IN_WAIT
-    else:
-        pause_time = PAUSE_TO_COMPARE if contended and waited else PAUSE
-    calm += pause_time
-    return pause_time
-
-
-def watcher_thread() -> int:
-    """Return the identifier of the watcher, as `threading.get_ident` would; 0 before the first wait. It asks the driver
-    how far events are, which no call of the program does.
-    """
-    return watcher.identifier()
+    if lasting:
+        return PAUSE_IN_WAIT
+    return PAUSE_TO_COMPARE if contended and waited else PAUSE
 
 
 def end_watching() -> None:

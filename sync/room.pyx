@@ -40,7 +40,6 @@ cdef enum:
     WORTH_MARKING = 64  # where a queue takes fewer commands, markers cost as much as they save
     PAUSES = 10000  # some 1.5 s: at most, that one command gives way while its queue makes no progress
     PAUSES_BESIDE_GATES = 500  # the same while a gate of the device is closed, which this thread may be about to open
-    PAUSES_OF_STUCK = 100000  # the same while a wait is stuck, when hardly anything can depend on this thread
 
 
 cdef atomic[int32_t] host_functions
@@ -303,12 +302,12 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
     while True:
         limit = queue.device.in_flight_limit.load()
         completed = completed_epoch(queue.epochs)
-        if limit == UNLIMITED or is_host_thread or limit != 0 and (
-            in_flight_of(queue) < limit or stalled_queue == queue.epochs.queue_id and stalled_at == completed
-            or queue.adopted or not ask_first_mark(queue)
+        if (
+            limit == UNLIMITED or is_host_thread or in_flight_of(queue) < limit
+            or stalled_queue == queue.epochs.queue_id and stalled_at == completed or not ask_first_mark(queue)
         ):
             return
-        most = PAUSES_OF_STUCK if limit == 0 else PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
+        most = PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
         if pauses >= most:
             stalled_queue = queue.epochs.queue_id
             stalled_at = completed

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from forebay.queues.drivers.selection import VARIABLE
-from forebay.sync.host_waits import watcher_thread
 from tests.drivers.cuda import standing_in
 from tests.null_levelzero import MARK
 
@@ -52,13 +51,13 @@ class Calls:
         return self.driver.count()
 
     def since(self, first):
-        """Those from the given one on, but for what the watcher of waits asks, which depends on how long these take."""
+        """Those from the given one on."""
         return self.take(first)[0]
 
     def take(self, first):
-        """(those of `since`, the index from which to read on): what is left out counts for the index."""
-        watcher, made = watcher_thread(), [Call(*fields) for fields in self.driver.read(first)]
-        return [call for call in made if call.thread != watcher], first + len(made)
+        """(those of `since`, the index from which to read on)."""
+        made = [Call(*fields) for fields in self.driver.read(first)]
+        return made, first + len(made)
 
     def names(self, first=0):
         """The names of all calls from the given one on, in order."""

@@ -169,6 +169,14 @@ def test_it_ends(device, wait, filling):
         print(f"\n{wait}, {filling}, {name}: median {statistics.median(each):.1f} ms, {max(each):.0f} ms at most")
 
 
+@pytest.mark.needs("waits that starve")
+@pytest.mark.parametrize(("threads", "place"), [(2, "same"), (4, "others")])
+def test_it_ends_beside_long_commands(device, threads, place):
+    """Where threads are kept to half a second of work each, a wait ends although that never runs out."""
+    scene = Scene(device, threads, place, 150, 20000)
+    assert None not in [scene.turn("finish", False) for _ in range(3)]
+
+
 @pytest.mark.parametrize("by", ["gate", pytest.param("host function", marks=pytest.mark.executes(run=False))])
 def test_it_ends_while_something_else_is_held(device, hold, by):
     """A queue that has nothing to do with the wait, nor with what the threads submit."""
@@ -237,10 +245,12 @@ def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
         gate = hold(held)
         waiting = threading.Thread(target=held.finish)
         waiting.start()
-        submitting = until(lambda: room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x, 200))
+        submitting = until(lambda: 1 < room_of(queue) <= 512, lambda: queue.launch(work, 4, 64, x, 200))
+        draining = until(lambda: room_of(queue) == 1, lambda: queue.launch(work, 4, 64, x, 200))
         gate.open()
         waiting.join()
     assert submitting
+    assert draining
     assert until(lambda: room_of(queue) == room, lambda: time.sleep(0.01))
 
 
