@@ -13,7 +13,7 @@ import time
 import pytest
 
 import forebay as fb
-from tests.observers.internals import room_of
+from tests.observers.internals import in_flight_is_limited, room_of
 
 TURNS = int(os.environ.get("FOREBAY_TURNS", 0))
 GUARD = int(os.environ.get("GUARD", 20))  # seconds: a wait that takes longer hangs
@@ -238,6 +238,7 @@ def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
 @pytest.mark.needs("waits that starve")
 def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
     """Once other threads submit; also those of other contexts. They take any number again when no thread has waited."""
+    assert until(lambda: not in_flight_is_limited(), lambda: time.sleep(0.01))  # by an earlier test
     queue, room = device.queue(), room_of(device.queue())
     work, x = device.program(SOURCE)["work"], device.zeros(256, "f4")
     with fb.Device(device.name, private=True) as other:
