@@ -23,12 +23,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean
+.PHONY: help demo test test-all test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests on all cores; ARGS='-k name' goes to pytest, ARGS='-n 0' takes one core"
 	@echo "make test-long       run those that take more than a second or two each, which make test leaves out"
+	@echo "make test-all        run everything on every driver, in an hour"
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
@@ -43,13 +44,23 @@ help:
 demo: $(VENV)/with-cpu,demo $(VENV)/built
 	@$(BIN)/python -m examples.photo $(ARGS)
 
-# What is marked long is one test in fifty, and more than half of the time. All other targets have it, too.
+# What is marked long is one test in fifty, and more than half of the time.
+MARKS ?= not long
+
+# On other drivers: what can differ there, and the few long tests marked every_driver. ALL=1, or what ARGS says, is instead.
+PARTS := $(wildcard $(addprefix tests/,closing failures graphs launch memory ordering queues steps themes))
+HERE = $(if $(ALL)$(ARGS),,-m '$(if $(1),$(1) and )(not long or every_driver)' $(PARTS))
+
 test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
-	@$(BIN)/python -m pytest $(PARALLEL) -m 'not long' $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) -m '$(MARKS)' $(ARGS)
 
 test-long: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m pytest $(PARALLEL) -m long $(ARGS)
+
+# Everything on every driver stack: before a release, and nightly.
+test-all: test test-long
+	@$(MAKE) --no-print-directory ALL=1 test-levelzero test-sycl
 
 # ARGS='-n 3' is enough: each process, and each that a test starts, takes 32 of the GPU's channels (docs/cuda.md).
 # Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.
@@ -64,11 +75,11 @@ NULL = env FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(NULL) python -m forebay default
 	@echo "forebay: what the validation layer cannot watch" >&2
-	@$(NULL) python -m pytest $(PARALLEL) --unwatched $(ARGS)
+	@$(NULL) python -m pytest $(PARALLEL) --unwatched $(HERE) $(if $(ALL)$(ARGS),,tests/drivers/levelzero) $(ARGS)
 	@echo "forebay: the rest under the validation layer, with two devices" >&2
-	@$(NULL) --devices 2 --validate python -m pytest $(PARALLEL) $(ARGS)
+	@$(NULL) --devices 2 --validate python -m pytest $(PARALLEL) $(HERE) $(if $(ALL)$(ARGS),,tests/drivers/levelzero) $(ARGS)
 	@echo "forebay: many threads at once under it, without the layer's events checker, which crashes then" >&2
-	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(PARALLEL) -m threads $(ARGS)
+	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(PARALLEL) $(if $(ALL)$(ARGS),-m threads,$(call HERE,threads)) $(ARGS)
 
 # Lists at the end every test that failed in any run, with its seed: make test ARGS=--randomly-seed=…
 N ?= 10
@@ -83,7 +94,7 @@ test-sycl:
 
 test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
-	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(PARALLEL) $(HERE) $(if $(ALL)$(ARGS),,tests/drivers/sycl) $(ARGS)
 
 # Dask and Ray, on this machine, with four workers.
 test-clusters:
