@@ -12,7 +12,8 @@ OBSERVERS := tests/observers tests/drivers
 
 # On all cores, with two processes more, because many tests wait for processes that they start; each takes from the others
 # what they have not begun. What ARGS says comes later, and holds.
-PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 2)') --dist worksteal
+CORES := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)))')
+PARALLEL := -n $(shell expr $(CORES) + 2) --dist worksteal
 
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -29,13 +30,13 @@ help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests on all cores; ARGS='-k name' goes to pytest, ARGS='-n 0' takes one core"
 	@echo "make test-long       run those that take more than a second or two each, which make test leaves out"
-	@echo "make test-all        run everything on every driver, in an hour"
+	@echo "make test-all        test, test-long, test-levelzero and test-sycl in turn"
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
-	@echo "make check           check formatting, linting and types"
+	@echo "make check           check formatting, linting, types, docstrings, pages and links"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
 	@echo "make docs            build the documentation as a site: build/docs/index.html"
 	@echo "make wheels          build and try a wheel for each Python that is found, and the source distribution"
@@ -58,9 +59,7 @@ test: $(VENV)/with-cpu,test $(VENV)/observers
 test-long: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m pytest $(PARALLEL) -m long $(ARGS)
 
-# Everything on every driver stack: before a release, and nightly.
-test-all: test test-long
-	@$(MAKE) --no-print-directory ALL=1 test-levelzero test-sycl
+test-all: test test-long test-levelzero test-sycl
 
 # ARGS='-n 3' is enough: each process, and each that a test starts, takes 32 of the GPU's channels (docs/cuda.md).
 # Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.
@@ -121,8 +120,9 @@ check: $(VENV)/with-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python setup.py --quiet view
-	@printf '%s\n' 'cython-lint $(ROOMS) $(OBSERVERS)' mypy 'python release/types_known.py' \
-	    'python release/stubs_true.py' | xargs -P 3 -I CHECK sh -xc '$(BIN)/CHECK'
+	@printf '%s\n' 'cython-lint $(ROOMS) $(OBSERVERS)' mypy 'python release/types_known.py' 'python release/stubs_true.py' \
+	    'python -m tools.checks site' 'python -m tools.checks docstrings environment layers packages pages pictures' \
+	    | xargs -P $(CORES) -I CHECK sh -xc '$(BIN)/CHECK'
 	$(BIN)/mypy --follow-imports silent release/types_used.py
 
 # Modules are compiled next to their sources, where an editable install finds them.

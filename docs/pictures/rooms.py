@@ -3,7 +3,7 @@
 import itertools
 
 from docs.pictures.svg import Drawing
-from tests.helpers.rooms import FLOORS, read_rooms
+from tools.checks.layers import LAYERS, read_packages
 
 WIDTH, ROW, BOX, MARGIN, LANE = 400, 46, 26, 26, 10
 NAMES = {"": "import forebay", "__main__": "command line", "queues.queue": "Queue", "queues.device": "Device"}
@@ -34,10 +34,10 @@ def rows_of(rooms):
     """The row of each room, 0 at the top: floors in turn, and in a floor each room below those that import it."""
 
     def depth(room):
-        above = [other for other in rooms if room in rooms[other] and FLOORS[other] == FLOORS[room]]
+        above = [other for other in rooms if room in rooms[other] and LAYERS[other] == LAYERS[room]]
         return 1 + max(map(depth, above), default=-1)
 
-    places = {room: (-FLOORS[room], depth(room)) for room in rooms}
+    places = {room: (-LAYERS[room], depth(room)) for room in rooms}
     order = sorted(set(places.values()))
     return {room: order.index(place) for room, place in places.items()}
 
@@ -90,13 +90,13 @@ def lay_out(rooms, imports):
 
 def draw():
     """Return the picture, an SVG."""
-    rooms = read_rooms()
+    rooms = read_packages()
     imports = reduced(rooms)
     rows, place = lay_out(rooms, imports)
     at = rows_of(rooms)
     drawing = Drawing(WIDTH, ROW * len(rows) + 10, "The rooms of forebay, and what each imports")
-    for floor in sorted({FLOORS[room] for room in rooms}):
-        inside = [at[room] for room in rooms if FLOORS[room] == floor]
+    for floor in sorted({LAYERS[room] for room in rooms}):
+        inside = [at[room] for room in rooms if LAYERS[room] == floor]
         top, height = 6 + ROW * min(inside), ROW * (max(inside) - min(inside) + 1) - 4
         drawing.box(3, top, WIDTH - 6, height, "floor")
         drawing.words(13, top + height / 2, str(floor), "quiet")

@@ -8,7 +8,7 @@ import pytest
 from examples.cluster import picture
 from examples.cluster.picture import Painter, Tile, painted_alone, tiles_of
 from forebay.queues.drivers.selection import devices
-from tests.helpers.processes import ROOT, python
+from tests.helpers.processes import python
 
 pytestmark = [
     pytest.mark.needs("no validation layer", "the default device"),
@@ -70,12 +70,3 @@ def test_a_picture_that_is_wrong_is_told(monkeypatch, tmp_path, capsys):
     wrong[3, 4] += 1
     assert not picture.judged(wrong, {tile: 18}, {})
     assert capsys.readouterr().out.endswith("WRONG: 1 pixels differ\n")
-
-
-@pytest.mark.needs("no chosen device")
-def test_the_page_shows_these_programs():
-    page = (ROOT / "docs" / "several-processes.md").read_text(encoding="utf-8")
-    for name in ("picture", *PROGRAMS.values()):
-        assert f"```{{literalinclude}} ../examples/cluster/{name}.py\n" in page
-        lines = (ROOT / "examples" / "cluster" / f"{name}.py").read_text(encoding="utf-8").splitlines()
-        assert max(map(len, lines)) <= 80  # or they are cut on a phone

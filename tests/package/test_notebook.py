@@ -1,4 +1,4 @@
-"""docs/tutorial.ipynb is docs/tutorial.md, cell by cell, and runs."""
+"""docs/tutorial.ipynb runs, and prints what it says."""
 
 from xml.etree import ElementTree
 
@@ -9,21 +9,7 @@ from tests.helpers.processes import ROOT
 
 from .test_readme import PRINTS
 
-NOTEBOOK, PAGE = ROOT / "docs/tutorial.ipynb", ROOT / "docs/tutorial.md"
-MAKE = "jupytext --update --to ipynb docs/tutorial.md"
-
-
-def read(path):
-    return pytest.importorskip("jupytext").read(path)  # which takes long to import
-
-
-def cells_of(path):
-    return [(cell.cell_type, cell.source) for cell in read(path).cells]
-
-
-def test_the_notebook_is_the_page():
-    assert cells_of(NOTEBOOK) == cells_of(PAGE), f"the page was changed: {MAKE}"
-    assert not [cell for cell in read(NOTEBOOK).cells if cell.get("outputs")], "outputs are one machine's"
+NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +18,8 @@ def run():
     if not any(device.usable for device in devices()):
         pytest.skip("no usable device")
     pytest.importorskip("ipykernel")
-    nbclient, notebook = pytest.importorskip("nbclient"), read(NOTEBOOK)
+    nbclient = pytest.importorskip("nbclient")
+    notebook = pytest.importorskip("jupytext").read(NOTEBOOK)
     nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": NOTEBOOK.parent}}).execute()
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 

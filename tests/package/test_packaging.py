@@ -150,19 +150,6 @@ def test_the_wheel_has_stubs_with_the_annotations(wheel):
     assert "def advance(self) -> int:" in stub
 
 
-def test_an_index_can_show_the_readme(wheel):
-    """It has the text and not the files, so links and pictures must be whole addresses."""
-    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
-    metadata = zipfile.ZipFile(wheel).read(name).decode()
-    targets = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", metadata)
-    assert len([picture for picture, _ in targets if picture]) >= 2
-    for picture, target in targets:
-        host = "raw.githubusercontent.com" if picture else "github.com"
-        assert target.startswith(f"https://{host}/forebay/forebay/")
-        assert (ROOT / re.sub(r"^https://[^/]*/forebay/forebay/(blob/)?main/|#.*", "", target)).exists()
-    assert "Project-URL: Issues, https://" in metadata
-
-
 def version_of(checkout, folder):
     folder.mkdir()
     ask = "import setuptools.build_meta as b, sys; print(b.prepare_metadata_for_build_wheel(sys.argv[1]))"
@@ -357,49 +344,3 @@ def test_another_system_is_told_what_is_missing(monkeypatch, system, missing):
         assert "docs/platforms.md" in str(error.value)
     monkeypatch.setattr(sys, "argv", ["setup.py", "sdist"])
     rules["require_linux"]()
-
-
-def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    rules = runpy.run_path("setup.py")
-    names = {extension.name for extension in rules["extensions"](FACE, *ROOMS)}
-    sources = [
-        path for folder in (FACE, *ROOMS) for path in Path(folder).rglob("*.py*") if "__pycache__" not in path.parts
-    ]
-    assert names == {module_of(path) for path in sources if path.suffix == ".pyx"}
-    assert {module_of(path.parent) for path in sources} <= set(rules["packages"]())
-
-
-def module_of(path):
-    parts = path.with_suffix("").parts
-    return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))
-
-
-def test_the_recipe_of_conda_requires_what_the_package_does():
-    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text())
-    recipe = (ROOT / "release" / "conda" / "recipe.yaml").read_text()
-
-    def required(section):
-        (lines,) = re.findall(rf"^  {section}:\n((?:    - .*\n)+)", recipe, re.MULTILINE)
-        return {line.strip("- ").replace(" ", "").lower() for line in lines.splitlines()}
-
-    assert required("host") - {"python", "pip"} == {each.lower() for each in project["build-system"]["requires"]}
-    assert required("run") - {"python"} == set(project["project"]["dependencies"])
-
-
-def test_a_wheel_is_built_for_each_python_that_is_named():
-    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text())
-    named = re.findall(r"Python :: 3\.(\d+)$", "\n".join(project["project"]["classifiers"]), re.MULTILINE)
-    assert project["tool"]["cibuildwheel"]["build"].split() == [f"cp3{minor}-*" for minor in named]
-    assert project["project"]["requires-python"] == f">=3.{named[0]}"
-    assert runpy.run_path(str(ROOT / "release" / "wheels.py"))["VERSIONS"] == [f"python3.{minor}" for minor in named]
-
-
-def test_the_release_has_one_number():
-    """That of the newest chapter of CHANGELOG. A tag, where there is one, is git's and not a file's."""
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    number, date = re.search(r"^## \[(\d+\.\d+\.\d+)\] - (\S+)$", changes, re.MULTILINE).groups()
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.findall(r'^(?:version|date-released): "?([^"\n]*)', citation, re.MULTILINE) == [number, date]
-    assert f'  version: "{number}"\n' in (ROOT / "release" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
-    assert f'fallback_version = "{number}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -1,13 +1,17 @@
-"""The floors of forebay's code, and what imports what: read from the sources."""
+"""The layers of docs/architecture.md: a module imports only what lies below it, never in a circle.
+
+Also how much a folder holds, and what no module may have. All is read from the sources.
+"""
 
 import ast
 import functools
+import graphlib
 import re
 
-from tests.helpers.processes import ROOT
+from tools.checks import ROOT
 
 # The longest prefix that fits decides.
-FLOORS = {
+LAYERS = {
     "core": 1,
     "spirv": 1,
     "sync": 2,
@@ -45,10 +49,15 @@ FLOORS = {
     "__main__": 13,
 }
 FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues", "src/forebay")
+SOURCES = (".py", ".pyx", ".pxd")
+DRIVERS = ("opencl", "levelzero", "sycl", "cuda")
+KNOW_DRIVERS = ("queues.drivers.selection", "queues.interop")
+TYPED_VIEW = re.compile(r"^ *(?:cdef|ctypedef|cpdef)[^#\n]*\[ *:[:1, ]*\]|^(?:from|import).*cython\.view", re.M)
 CIMPORT = re.compile(r"^[ \t]*from (forebay[\w.]*) c?import (\([^)]*\)|[^\n#]*)|^[ \t]*c?import (forebay[\w.]*)", re.M)
 
 
 def name_of(path):
+    """Return a source file's module, without ``forebay.``."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = parts[2:] if parts[0] == "src" else parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -84,12 +93,7 @@ def imported_by_python(source):
 @functools.cache
 def read_imports():
     """For each module the others that it imports when it runs; their names are without ``forebay.``."""
-    paths = [
-        path
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*.p[yx]*")
-        if path.suffix in (".py", ".pyx", ".pxd")
-    ]
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.p[yx]*") if path.suffix in SOURCES]
     found = {name_of(path): set() for path in paths}
     for path in paths:
         read = imported_by_python if path.suffix == ".py" else imported_by_cython
@@ -102,21 +106,46 @@ def read_imports():
     return found
 
 
-def floor_of(module):
-    prefixes = [prefix for prefix in FLOORS if module == prefix or module.startswith(f"{prefix}.")]
-    return FLOORS[max(prefixes, key=len, default="")]
+def layer_of(module):
+    """Return the number of a module's layer."""
+    return LAYERS[package_of(module)]
 
 
-def room_of(module):
-    """The room that a module is in: the longest name among the floors that fits."""
-    rooms = [room for room in FLOORS if room and (module == room or module.startswith(f"{room}."))]
-    return max(rooms, key=len, default="")
+def package_of(module):
+    """Return the package that a module is in: the longest name among the layers that fits."""
+    packages = [name for name in LAYERS if name and (module == name or module.startswith(f"{name}."))]
+    return max(packages, key=len, default="")
 
 
-def read_rooms():
-    """For each room the others that its modules import when they run."""
+def read_packages():
+    """Return for each package the others that its modules import when they run."""
     imports = read_imports()
-    rooms = {room_of(module): set() for module in imports}
+    packages = {package_of(module): set() for module in imports}
     for module, others in imports.items():
-        rooms[room_of(module)] |= {room_of(other) for other in others} - {room_of(module)}
-    return rooms
+        packages[package_of(module)] |= {package_of(other) for other in others} - {package_of(module)}
+    return packages
+
+
+def findings():
+    """Yield imports from above and in circles, imports of drivers, large folders and typed memoryviews."""
+    imports = read_imports()
+    if sum(map(len, imports.values())) <= 500:
+        yield "imports are not found"
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        yield f"a circle: {' imports '.join(error.args[1])}"
+    for module, other in ((module, other) for module, others in imports.items() for other in others):
+        if layer_of(other) > layer_of(module):
+            yield f"{module} imports {other}, of a higher layer"
+        driver = re.match(r"queues\.drivers\.(\w+)", other)
+        if driver and driver[1] in DRIVERS and not module.startswith((driver[0], *KNOW_DRIVERS)):
+            yield f"{module} imports {other}; only the list of drivers knows a driver"
+    for top in (*FOLDERS, "microbench"):
+        for folder in {path.parent for path in (ROOT / top).rglob("*.p[yx]*") if path.suffix in SOURCES}:
+            names = {path.name for path in folder.iterdir() if path.suffix not in (".so", ".pyd", ".pyi")}
+            if len(names - {"__pycache__"}) > (22 if top == "src/forebay" else 20):
+                yield f"{folder.relative_to(ROOT)} has more entries than a reader sees at one look: {len(names)}"
+    for path in (path for top in FOLDERS for path in (ROOT / top).rglob("*.p[yx][xd]")):
+        if TYPED_VIEW.search(path.read_text(encoding="utf-8")):
+            yield f"{path.relative_to(ROOT)} has a typed memoryview, which costs its module 15,000 lines of C++"
