@@ -2,11 +2,7 @@
 looking for devices needs, or only some programs.
 """
 
-import subprocess
-
-import pytest
-
-from tests.helpers.processes import command
+from tests.helpers.processes import output_of
 
 CHILD = """
 import sys
@@ -19,90 +15,73 @@ forebay.Device
 print(*sorted(alone))
 print(*sorted(set(sys.modules) - before))
 """
-OTHERS = ["click", "dpctl", "pyopencl", "pytools", "rich"]
+OTHERS = {"click", "dpctl", "pyopencl", "pytools", "rich"}
 DRIVERS = ["cuda", "levelzero", "opencl", "sycl"]
-LATER = [
+LATER = {
     "asyncio", "ctypes", "email", "glob", "graphlib", "hashlib", "html", "importlib.metadata", "importlib.resources",
     "json", "numpy.typing", "random", "shutil", "socket", "subprocess", "tempfile", "zipfile",
-]  # fmt: skip
+}  # fmt: skip
 
 
-def output_of(program):
-    arguments, environment = command("-c", program)
-    return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.fixture(scope="module")
-def outputs():
-    return [line.split() for line in output_of(CHILD).splitlines()]
-
-
-@pytest.fixture(scope="module")
-def imported(outputs):
-    return outputs[1]
-
-
-def test_without_a_name_there_are_neither_numpy_nor_compiled_modules(outputs):
-    ours = [module for module in outputs[0] if module.partition(".")[0] == "forebay"]
+def test_only_what_is_used_is_imported():
+    alone, imported = map(str.split, output_of("-c", CHILD).splitlines())
+    ours = [module for module in alone if module.partition(".")[0] == "forebay"]
     assert ours == ["forebay", "forebay.core", "forebay.core.errors", "forebay.tracing"]
-    assert "numpy" not in outputs[0]
+    assert "numpy" not in alone
+    assert not OTHERS & {module.partition(".")[0] for module in imported}
+    assert not LATER & {*imported}
+    folders = [module.split(".")[3:] for module in imported if module.startswith("forebay.queues.drivers.")]
+    assert [folder for folder in folders if len(folder) > 1] == [[driver, "driver"] for driver in DRIVERS]
 
 
-@pytest.mark.parametrize("package", OTHERS)
-def test_no_package_that_only_some_programs_use(imported, package):
-    assert not [module for module in imported if module.partition(".")[0] == package]
+# Each runs in a fork of a process that has imported nothing.
+EACH = """
+import os, sys, traceback
+for program in sys.argv[1:]:
+    process = os.fork()
+    if not process:
+        try:
+            exec(program, {})
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc(file=sys.stdout)
+            sys.stdout.flush()
+            os._exit(1)
+    if os.waitpid(process, 0)[1]:
+        print("failed:", program, flush=True)
+"""
+MODULE = """
+import forebay.{}
+from forebay.queues.kernels.program import _front_ends
+from forebay.queues.queue import Queue
+assert _front_ends and any('synchronize' in vars(kind) for kind in Queue.__mro__)
+"""
+THREADS = """
+import forebay, threading
+found, start = [], threading.Barrier(8)
+def use(i):
+    start.wait()
+    found.append((forebay.Device, forebay.Queue, forebay.trace) if i % 2 else forebay.Error)
+threads = [threading.Thread(target=use, args=(i,)) for i in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+assert len(found) == 8 and len({*found}) == 2
+"""
+FIRST = [
+    "from forebay import *; assert Device and by_value and __version__",
+    "import forebay; assert {'Device', 'by_value', '__version__'} <= {*dir(forebay)}",
+    "import forebay; assert {'Device', 'by_value', '__version__'} <= {*forebay.__all__}",
+    "import forebay; assert forebay.queues.queue.Queue is forebay.Queue",
+    "import forebay; assert not hasattr(forebay, 'Stream')",
+    "import forebay; assert not hasattr(forebay, '__wrapped__')",
+    "import forebay, pydoc; assert 'class Device' in pydoc.plain(pydoc.render_doc(forebay))",
+    "import pickle; assert pickle.loads(b'cforebay\\nTimeoutError\\n.').__name__ == 'TimeoutError'",
+    "import forebay; from unittest.mock import patch; patch('forebay.local', 5).start(); assert forebay.local == 5",
+    "import forebay; forebay.devices = 5; assert forebay.Device and forebay.devices == 5",
+]
 
 
-@pytest.mark.parametrize("module", LATER)
-def test_nothing_of_the_standard_library_that_only_later_calls_use(imported, module):
-    assert module not in imported
-
-
-def test_of_a_driver_only_what_its_folder_offers(imported):
-    rooms = [module.split(".")[3:] for module in imported if module.startswith("forebay.queues.drivers.")]
-    assert [room for room in rooms if len(room) > 1] == [[driver, "driver"] for driver in DRIVERS]
-
-
-# Whatever asks first
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        "from forebay import *; assert Device and by_value and __version__",
-        "import forebay; assert {'Device', 'by_value', '__version__'} <= {*dir(forebay)}",
-        "import forebay; assert {'Device', 'by_value', '__version__'} <= {*forebay.__all__}",
-        "import forebay; assert forebay.queues.queue.Queue is forebay.Queue",
-        "import forebay; assert not hasattr(forebay, 'Stream')",
-        "import forebay; assert not hasattr(forebay, '__wrapped__')",
-        "import forebay, pydoc; assert 'class Device' in pydoc.plain(pydoc.render_doc(forebay))",
-        "import pickle; assert pickle.loads(b'cforebay\\nTimeoutError\\n.').__name__ == 'TimeoutError'",
-        "import forebay; from unittest.mock import patch; patch('forebay.local', 5).start(); assert forebay.local == 5",
-        "import forebay; forebay.devices = 5; assert forebay.Device and forebay.devices == 5",
-    ],
-)
-def test_names_are_there_whoever_asks_first(first):
-    output_of(f"{first}\nimport forebay\nassert forebay.Device().name")
-
-
-@pytest.mark.parametrize("module", ["hip", "cupy_style"])
-def test_modules_beside_it_are_whole_without_it(module):
-    """HIP C++ is a language, and types say what other packages' names are called here."""
-    output_of(
-        f"import forebay.{module}\nfrom forebay.queues.kernels.program import _front_ends\n"
-        "from forebay.queues.queue import Queue\n"
-        "assert _front_ends and any('synchronize' in vars(kind) for kind in Queue.__mro__)"
-    )
-
-
-def test_two_threads_that_use_names_first_at_once():
-    output_of(
-        "import forebay, threading\n"
-        "names, found, start = [*range(8)], [], threading.Barrier(8)\n"
-        "def use(i):\n"
-        "    start.wait()\n"
-        "    found.append((forebay.Device, forebay.Queue, forebay.trace) if i % 2 else forebay.Error)\n"
-        "threads = [threading.Thread(target=use, args=(i,)) for i in names]\n"
-        "[thread.start() for thread in threads], [thread.join() for thread in threads]\n"
-        "assert len(found) == 8 and len({*found}) == 2"
-    )
+def test_names_are_there_whoever_asks_first():
+    """Modules beside it are whole without it: HIP C++ is a language, and types know other packages' names."""
+    usable = "\nimport forebay\nassert forebay.Device().name"
+    programs = [*(f"{first}{usable}" for first in FIRST), MODULE.format("hip"), MODULE.format("cupy_style"), THREADS]
+    assert output_of("-c", EACH, *programs) == ""
