@@ -10,7 +10,7 @@ from forebay.queues.drivers.selection import VARIABLE
 from tests import hip_collections
 from tests.helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
 from tests.helpers.hip_instances import Instances
-from tests.helpers.hip_sources import Collection, guessed, host_functions, items, strings_of, with_types, without
+from tests.helpers.hip_sources import Collection, guessed, host_functions, items, with_types, without
 from tests.hip_collections import scoped
 
 
@@ -83,21 +83,24 @@ def test_instances():
 
 
 def test_what_a_build_and_other_files_give(folder):
-    (folder / "Makefile").write_text("TILE ?= 32\nFLAGS = -O2 -DTILE=$(TILE) -DUSE_IT -DTEXT=$(UNKNOWN)\n")
+    # The value of a -D ends at a comma.
+    (folder / "Makefile").write_text(
+        "TILE ?= 32\nSIZE =\nFLAGS = -DTILE=$(TILE) -DUSE_IT,-DSIZE=$(SIZE) -DA=$(UNKNOWN)\n"
+    )
     (folder / "CMakeLists.txt").write_text("target_compile_definitions(program PRIVATE ROWS=4 -DCOLUMNS=5)\n")
     (folder / "other.cu").write_text("static const float width = 3;\n__constant__ int table[4];\nint on_host = 2;\n")
     path, collection = folder / "program.cu", Collection(folder, Path())
-    assert macros_for(path, folder) == {"TILE": "32", "USE_IT": "1", "ROWS": "4", "COLUMNS": "5"}
+    assert macros_for(path, folder) == {
+        "TILE": "32", "USE_IT": "1", "SIZE": "16", "ROWS": "4", "COLUMNS": "5",
+    }  # fmt: skip
     text = "#ifdef USE_IT\n#if LEVEL >= 30\n#define BLOCK 4\n__global__ void k() {}\n#endif\n#endif\n"
     assert asked_at(text, text.index("__global__")) == {"USE_IT": "1", "LEVEL": "30"}
     assert defined_under(text, "BLOCK") == {"USE_IT": "1", "LEVEL": "30"}
     assert declaration_of("table", path, collection) == "__constant__ int table[4];"
     assert declaration_of("width", path, collection) == "static const float width = 3;"
     assert not declaration_of("on_host", path, collection)
-    assert [hip_collections.last_name(name) for name in ("9square_mei", "N8particle7advanceEf")] == [
-        "square_me",
-        "advance",
-    ]
+    assert hip_collections.last_name("9square_mei") == "square_me"
+    assert hip_collections.last_name("N8particle7advanceEf") == "advance"
 
 
 def test_instances_that_a_launch_leaves_open():
@@ -120,39 +123,12 @@ def test_names_with_the_namespaces_that_clang_knows():
     assert not scoped([["k<64, best>"]], "k.hip:9:2: error: use of undeclared identifier 'best'; did you mean 'rest'?")
 
 
-def test_values_that_a_makefile_asks_for(folder):
-    """The value ends at a comma, as in ``-Xcompiler -Wall,-DSIZE=$(SIZE),-DCODE=4``."""
-    (folder / "Makefile").write_text(
-        "SIZE =\nall:\n\tnvcc -Xcompiler -Wall,-DSIZE=$(SIZE),-DCODE=4 -DOTHER=$(NOWHERE)\n"
-    )
-    assert macros_for(folder / "program.cu", folder) == {"SIZE": "16", "CODE": "4"}
-
-
-@pytest.mark.needs("SPIR-V")
-@pytest.mark.needs("no validation layer")
-@pytest.mark.long
-def test_declarations_of_another_file_in_their_order(tmp_path, device, monkeypatch):
-    """What a kernel needs of a header that its build includes, and what that needs itself, goes before it."""
-    if find_clang()[0] is None:
-        pytest.skip(find_clang()[1])
-    monkeypatch.setenv("FOREBAY_DEVICE", device.name)
-    (tmp_path / "types.h").write_text("typedef float real;\ntypedef real field;\n#define SIZE 4\n")
-    (tmp_path / "kernel.cu").write_text("__global__ void k(field* x) { x[SIZE] = 1; }\n")
-    done = run([str(tmp_path)], device)
-    assert done.exit_code == 0, done.output
-
-
-def test_strings(folder):
-    assert len(strings_of(folder / "page.py")) == 1
-
-
 @pytest.mark.needs("SPIR-V")
 @pytest.mark.needs("no validation layer")  # its Devices live as long as the process
 @pytest.mark.long
-def test_table(folder, device, monkeypatch):
+def test_table(folder, device):
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])
-    monkeypatch.setenv("FOREBAY_DEVICE", device.name)
     done = run([str(folder), "--at-least", "99"], device)
     assert done.exit_code == 1
     assert "3 kernels: 2 loads, 1 does not compile" in done.output
