@@ -1,5 +1,7 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
+from forebay.selftest import work
+
 
 def clock_of(queue):
     """Return the queue's vector clock: the epoch that it comes after, by queue identifier."""
@@ -34,3 +36,8 @@ def launch_memory_of(device):
 def forget_races(device):
     """Forget the races that the checker has reported on the device."""
     device._forget_races()
+
+
+def control_of(bench):
+    """Return what selftest's control run reports: how many races on purpose were seen."""
+    return work._control(bench)

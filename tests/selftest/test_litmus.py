@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+from unittest import mock
 
 import pytest
 
@@ -9,10 +10,11 @@ import forebay as fb
 from forebay.queues.drivers.selection import select
 from forebay.selftest import kernels, work
 from forebay.selftest.litmus import LITMUS, RACES
-from forebay.selftest.messages import Controlled, Ended, Latency, Opened, Ran, Request
+from forebay.selftest.messages import Controlled, Ended, Opened, Ran, Request
 from forebay.selftest.scene import Bench, WrongError
 from tests.conftest import DEVICES
 from tests.drivers.levelzero import validation
+from tests.inside import control_of
 
 SLOW = 200_000  # steps
 CHAPTERS = sorted({test.chapter for test in LITMUS})
@@ -97,59 +99,47 @@ def test_an_error_leaves_the_bench_as_it_was(bench, works, queue):
 # -- lost waits: each of these would be silent otherwise
 
 
-@pytest.mark.needs("OpenCL", "real hardware", "the default device")
-class TestLostWaits:
-    def test_one_in_a_hundred(self, watched):
-        watched.drop_waits(100)
-        found = next(problems(rounds=100))
-        assert "element" in found.problem
-        assert watched.waits_dropped() > 0
+OPENCL = [pytest.mark.needs("OpenCL", "real hardware", "the default device")]
+SYCL = [pytest.mark.needs("SYCL")]
+CALLS_OF_OPENCL = {
+    "clEnqueueNDRangeKernel": "pairs of queues, events, chains, graphs, steps, copies, closing",
+    "clEnqueueMarkerWithWaitList": "host",
+    "clEnqueueBarrierWithWaitList": "host",
+    "clEnqueueReadBuffer": "copies",
+    "clEnqueueWriteBuffer": "host",
+    "clEnqueueCopyBuffer": "copies",
+    "clEnqueueFillBuffer": "copies, memory pool",
+}
+CALLS_OF_SYCL = {
+    "DPCTLQueue_SubmitNDRange": "pairs of queues",
+    "DPCTLQueue_MemcpyWithEvents": "copies",
+    "DPCTLQueue_SubmitBarrierForEvents": "host",
+}
 
-    @pytest.mark.parametrize(
-        ("call", "chapters"),
-        [
-            ("clEnqueueNDRangeKernel", {"pairs of queues", "events", "chains", "graphs", "steps", "copies", "closing"}),
-            ("clEnqueueMarkerWithWaitList", {"host"}),
-            ("clEnqueueBarrierWithWaitList", {"host"}),
-            ("clEnqueueReadBuffer", {"copies"}),
-            ("clEnqueueWriteBuffer", {"host"}),
-            ("clEnqueueCopyBuffer", {"copies"}),
-            ("clEnqueueFillBuffer", {"copies", "memory pool"}),
-        ],
-    )
-    def test_all_of_one_call(self, watched, monkeypatch, call, chapters):
-        monkeypatch.setattr(work, "LITMUS", tuple(test for test in LITMUS if test.chapter in chapters))
-        watched.drop_waits(1, [call])
-        left = set(chapters)
+
+@pytest.mark.parametrize("one_in", [pytest.param(100, marks=OPENCL), pytest.param(10, marks=SYCL)])
+def test_a_few_lost_waits_are_seen(watched, one_in):
+    watched.drop_waits(one_in)
+    assert "element" in next(problems(rounds=100)).problem
+    assert watched.waits_dropped() > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "chapters"),
+    [
+        *(pytest.param(call, chapters, marks=OPENCL) for call, chapters in CALLS_OF_OPENCL.items()),
+        *(pytest.param(call, chapters, marks=SYCL) for call, chapters in CALLS_OF_SYCL.items()),
+    ],
+)
+def test_all_lost_waits_of_a_call_are_seen_in_each_chapter_that_makes_it(watched, call, chapters):
+    left = set(chapters.split(", "))
+    watched.drop_waits(1, [call])
+    with mock.patch.object(work, "LITMUS", tuple(test for test in LITMUS if test.chapter in left)):
         for message in problems(rounds=100):
             left.discard(message.what.partition(":")[0])
             if not left:
                 break
-        assert left == set()
-
-    @pytest.mark.long
-    def test_none(self, watched):
-        assert list(problems(rounds=1)) == []
-
-
-@pytest.mark.needs("SYCL")
-class TestLostWaitsOfSycl:
-    def test_one_in_ten(self, watched):
-        watched.drop_waits(10)
-        assert "element" in next(problems(rounds=100)).problem
-
-    @pytest.mark.parametrize(
-        ("call", "chapter"),
-        [
-            ("DPCTLQueue_SubmitNDRange", "pairs of queues"),
-            ("DPCTLQueue_MemcpyWithEvents", "copies"),
-            ("DPCTLQueue_SubmitBarrierForEvents", "host"),
-        ],
-    )
-    def test_all_of_one_call(self, watched, monkeypatch, call, chapter):
-        monkeypatch.setattr(work, "LITMUS", tuple(test for test in LITMUS if test.chapter == chapter))
-        watched.drop_waits(1, [call])
-        assert next(problems(rounds=100)).problem
+    assert left == set()
 
 
 @pytest.mark.needs("OpenCL", "real hardware")  # SYCL's queues on a CPU seldom run side by side
@@ -171,30 +161,13 @@ def test_a_race_on_purpose_is_seen(bench):
 
 
 @pytest.mark.threads
-@pytest.mark.needs("real hardware", "the default device")
-@pytest.mark.long
-def test_a_run_tells_everything(device, really):
-    told = list(work.work(Request(device.name, 1, 300, 300, calls_only=not really)))
-    kinds = [type(message) for message in told]
-    opened = next(message for message in told if isinstance(message, Opened))
-    assert opened.facts["name"] == device.name
-    assert opened.executes == really
-    assert kinds.count(Ran) == len(LITMUS)
-    assert kinds.count(Controlled) == really
-    latencies = [message for message in told if isinstance(message, Latency)]
-    assert len(latencies) == 8
-    assert all(0 < row.minimum <= row.median for row in latencies)
-    assert told[-1].rounds == 1
+def test_time_that_is_over_ends_it_after_the_first_round(device, really):
+    some = LITMUS[::20]  # where queues run one after the other, kernels become slow
+    with mock.patch.object(work, "LITMUS", some):
+        told = list(work.work(Request(device.name, 1000, 0, 300, calls_only=not really)))
     assert isinstance(told[-1], Ended)
-    assert told[-1].stats["launches"] > len(LITMUS)
-
-
-@pytest.mark.threads
-def test_time_that_is_over_ends_it_after_the_first_round(device, really, monkeypatch):
-    monkeypatch.setattr(work, "LITMUS", LITMUS[::20])  # where queues run one after the other, kernels become slow
-    told = list(work.work(Request(device.name, 1000, 0, 300, calls_only=not really)))
     assert told[-1].rounds == 1
-    assert [type(message) for message in told].count(Ran) == len(work.LITMUS) + 1
+    assert [type(message) for message in told].count(Ran) == len(some) + 1
 
 
 def test_a_kernel_that_writes_nothing_is_a_failure(device, monkeypatch):
@@ -226,13 +199,12 @@ def test_with_no_compiler_at_all_it_says_why(device, monkeypatch):
 
 
 @pytest.mark.parametrize(("wrong_from", "slower", "seen"), [(1, 1, 24), (16, 16, 24), (17, 1, 0)])
-def test_kernels_become_as_slow_as_it_takes_to_see_a_race(monkeypatch, wrong_from, slower, seen):
-    bench = Bench(None, None, 100)
+def test_kernels_become_as_slow_as_it_takes_to_see_a_race(wrong_from, slower, seen):
+    class Seeing(Bench):
+        def run(self, program):
+            if self.steps >= 100 * wrong_from:
+                raise WrongError("seen")
 
-    def run(_):
-        if bench.steps >= 100 * wrong_from:
-            raise WrongError("seen")
-
-    monkeypatch.setattr(bench, "run", run)
-    assert work._control(bench) == Controlled(seen, 24, slower)
+    bench = Seeing(None, None, 100)
+    assert control_of(bench) == Controlled(seen, 24, slower)
     assert bench.steps == 100 * slower
