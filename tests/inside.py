@@ -1,6 +1,6 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
-from forebay.selftest import work
+import numpy as np
 
 
 def clock_of(queue):
@@ -40,4 +40,11 @@ def forget_races(device):
 
 def control_of(bench):
     """Return what selftest's control run reports: how many races on purpose were seen."""
+    from forebay.selftest import work
+
     return work._control(bench)
+
+
+def buffer_over(device, memory, shape, dtype):
+    """Return a Buffer over memory of the device's driver."""
+    return device._over(memory, shape, np.dtype(dtype))

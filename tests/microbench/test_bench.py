@@ -6,6 +6,7 @@ import io
 import json
 import os
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,21 +22,29 @@ from microbench.cases import CASES
 from microbench.compare import changes
 from microbench.layers import AbsentError, Ground, Subject
 from microbench.layers.all import LAYERS
+from microbench.layers.forebay import Queues
 from microbench.layers.hip import Hip
+from microbench.layers.pyopencl import PyOpenCL
 from microbench.measure import measure
 from microbench.report import Report
-from tests.helpers.processes import output_of, python
+from tests.helpers.processes import python
+from tests.inside import buffer_over
 
 pytestmark = pytest.mark.needs("no validation layer")
 
 OURS = {"forebay", "forebay bound"}
+SMALL = ("--quick", "--rounds", 2, "--calls", 2)
 
 
-def run(*words):
+def run(*words, status=0):
     done = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    assert done.stderr == "", "quiet where there is no terminal"
+    assert done.exit_code == status, done.output
+    assert status or done.stderr == "", "quiet where there is no terminal"
     return done.output
+
+
+def small(device, *layers):
+    return Bench(device, quick=True, rounds=2, calls=2, **({"only": layers} if layers else {}))
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +110,7 @@ def test_every_round_has_every_subject_once_in_its_surroundings():
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "start"])
 def test_every_case_gives_rows_of_forebay_at_every_point(device, name, really):
-    bench = Bench(device, quick=True, rounds=2, calls=2)
+    bench = small(device)
     case, turns = CASES[name], []
     rows = bench.run(case, lambda: turns.append(1))
     assert len(turns) == bench.turns(case)
@@ -113,21 +122,17 @@ def test_every_case_gives_rows_of_forebay_at_every_point(device, name, really):
 
 
 @pytest.mark.long
-def test_the_start_of_processes(device, monkeypatch):
-    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")  # with all each process takes seconds beside others
-    bench = Bench(device, quick=True, rounds=2, calls=2)
-    rows = bench.run(CASES["start"], lambda: None)
-    assert {row.point.partition(", ")[2] for row in rows} == {
-        "",
-        "compiled",
-        "out of forebay's cache",
-        "out of the driver's cache",
-    }
+def test_the_start_of_processes(device):
+    # With all connections each process takes seconds beside others.
+    with mock.patch.dict(os.environ, CUDA_DEVICE_MAX_CONNECTIONS="8"):
+        rows = small(device).run(CASES["start"], lambda: None)
+    caches = {"out of forebay's cache", "out of the driver's cache"}
+    assert {row.point.partition(", ")[2] for row in rows} == {"", "compiled", *caches}
 
 
 @pytest.mark.long
 def test_what_is_measured_leaves_nothing_behind(device):
-    bench = Bench(device, quick=True, rounds=2, calls=2, only=["C", "forebay", "forebay bound"])
+    bench = small(device, "C", "forebay", "forebay bound")
     names = ("launch", "events", "chains", "idle", "busy", "finish", "graph", "pool")
 
     def all_of_them():
@@ -155,11 +160,9 @@ def test_hips_functions_are_measured_on_the_device_that_was_asked_for():
             hip.hipStreamDestroy(stream)
 
 
-def test_hips_functions_are_not_measured_on_another_device(device, monkeypatch):
-    ground = Ground(device)
-    monkeypatch.setattr("microbench.layers.hip.number_of", lambda device: -1)
-    with pytest.raises(AbsentError, match=device.name):
-        Hip(ground)
+def test_hips_functions_are_not_measured_on_another_device(device):
+    with mock.patch("microbench.layers.hip.number_of", return_value=-1), pytest.raises(AbsentError, match=device.name):
+        Hip(Ground(device))
 
 
 # The floor
@@ -181,30 +184,25 @@ def test_the_floor_really_launches_and_copies(device, native):
     host.view("f4")[0] = 3
     raw.Sequence([*calls, *native.finish(queue)], (here, there, host))(1)
     assert raw.Sequence([*native.launch(queue, kernel), *native.finish(queue)], (kernel, memory))(3) > 0
-    found = np.zeros(2, "f4")
-    for value, source in zip(found[:, None], (here, memory), strict=True):
-        queue.copy(value, device._over(source, (1,), np.dtype("f4")))
-    queue.finish()
-    assert found.tolist() == [3, sum(range(100, 115))]
+    found = [buffer_over(device, source, (1,), "f4").item() for source in (here, memory)]
+    assert found == [3, sum(range(100, 115))]
 
 
 def test_a_call_that_fails_ends_the_floor(device, native):
-    queue = device.queue()
-    calls, kept = native.copy(queue, "across", 64)
-    broken = calls[0]._replace(arguments=(0, *calls[0].arguments[1:]))
     if device.info.backend != "opencl":
         pytest.skip("a null handle is no error there but the end of the process")
+    calls, kept = native.copy(device.queue(), "across", 64)
+    broken = calls[0]._replace(arguments=(0, *calls[0].arguments[1:]))
     with pytest.raises(RuntimeError, match="C loop"):
         raw.Sequence([broken], kept)(1)
 
 
-def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, monkeypatch, tmp_path):
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
-    monkeypatch.setenv("CC", "no-such-compiler")
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, tmp_path):
+    nothing = {"FOREBAY_CACHE": str(tmp_path), "CC": "no-such-compiler", "PATH": str(tmp_path)}
     raw.loops.cache_clear()
     try:
-        bench = Bench(device, quick=True, rounds=2, calls=2, only=["C", "C again", "forebay"])
+        with mock.patch.dict(os.environ, nothing):
+            bench = small(device, "C", "C again", "forebay")
         assert [layer.name for layer in bench.layers] == ["forebay"]
         assert "apt install gcc" in bench.absent["C"]
         rows = bench.run(CASES["launch"], lambda: None)
@@ -214,64 +212,55 @@ def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, monkeypatch
         raw.loops.cache_clear()
 
 
-def test_the_compiler_may_be_named_with_arguments(monkeypatch, tmp_path):
+def test_the_compiler_may_be_named_with_arguments(tmp_path):
     """As in CC="ccache gcc"."""
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
-    monkeypatch.setenv("CC", f"env NO_MATTER=1 {os.environ.get('CC') or 'cc'}")
-    assert raw.compile_c(Path(raw.__file__).with_name("calls.c")).is_file()
+    compiler = f"env NO_MATTER=1 {os.environ.get('CC') or 'cc'}"
+    with mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path), CC=compiler):
+        assert raw.compile_c(Path(raw.__file__).with_name("calls.c")).is_file()
 
 
 # Results
 
 
-def test_a_result_has_the_driver_the_versions_and_what_was_not_there(result):
+def test_a_result_has_the_driver_the_versions_the_rows_and_what_was_not_there(result):
     report = Report.read(result)
     assert report.about["driver"]
     assert report.about["versions"]["numpy"] == np.__version__
+    order = [kind.name for kind in LAYERS]
     there = {row.layer for row in report.rows}
-    assert there | set(report.absent) >= {kind.name for kind in LAYERS} - {"C recording", "forebay step"}
+    assert there | set(report.absent) >= set(order) - {"C recording", "forebay step"}
     assert not there & set(report.absent)
     assert report.missing["launch/one scalar changed"]["forebay bound"] == "its arguments are fixed"
-
-
-def test_csv_has_a_line_for_each_row(result):
-    report, file = Report.read(result), io.StringIO()
+    for key in {(row.case, row.point) for row in report.rows}:
+        layers = [row.layer for row in report.rows if (row.case, row.point) == key]
+        assert layers == sorted(layers, key=order.index)
+    file = io.StringIO()
     report.write_csv(file)
     lines = list(csv.DictReader(io.StringIO(file.getvalue())))
     assert [(line["case"], line["point"], line["layer"]) for line in lines] == list(report.by_id)
-    floors = [line for line in lines if line["layer"] == "C"]
-    assert {line["median/C"] for line in floors} <= {"1"}
+    assert {line["median/C"] for line in lines if line["layer"] == "C"} <= {"1"}
 
 
-def test_both_can_be_printed():
-    text = run("pool", "--quick", "--rounds", 2, "--calls", 2, "--layer", "forebay", "--json", "-")
+def test_a_result_can_be_printed_in_three_ways(result):
+    text = run("pool", *SMALL, "--layer", "forebay", "--json", "-")
     assert {row["layer"] for row in json.loads(text)["rows"]} == {"forebay"}
-    text = run("pool", "--quick", "--rounds", 2, "--calls", 2, "--layer", "forebay", "--csv", "-")
-    assert len(text.strip().splitlines()) == 2
-
-
-def test_tables(result):
+    assert len(run("pool", *SMALL, "--layer", "forebay", "--csv", "-").strip().splitlines()) == 2
     text = run("show", result)
     for word in ("forebay bound", "one scalar changed", "Beside others", "null, 1024 idle"):
         assert word in text
 
 
-def test_the_same_result_twice_has_no_changes(result):
-    assert "0 of" in run("compare", "--check", result, result)
-
-
-def test_what_is_slower_is_named_and_nothing_else(steady, tmp_path):
+def test_what_is_slower_is_named_and_nothing_else(result, steady, tmp_path):
     def slower(row):
         if (row["point"], row["layer"]) == ("one scalar changed", "forebay"):
             row["samples"] = [sample * 2 for sample in row["samples"]]
 
     new = changed(steady, tmp_path / "new.json", slower)
-    done = CliRunner().invoke(main, ["compare", "--check", str(steady), str(new)])
-    assert done.exit_code == 1
-    (line,) = [line for line in done.output.splitlines() if "launch/" in line]
+    (line,) = [line for line in run("compare", "--check", steady, new, status=1).splitlines() if "launch/" in line]
     assert "one scalar changed" in line
     assert "2.000" in line
-    assert CliRunner().invoke(main, ["compare", "--check", str(new), str(steady)]).exit_code == 0  # it is faster
+    run("compare", "--check", new, steady)  # it is faster
+    assert "0 of" in run("compare", "--check", result, result)
 
 
 def test_a_machine_that_is_slower_in_all_is_no_change_where_there_is_a_floor(steady, tmp_path):
@@ -289,9 +278,7 @@ def test_a_machine_that_is_slower_in_all_is_no_change_where_there_is_a_floor(ste
 def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
     path = tmp_path / "wrong.json"
     path.write_text(text)
-    done = CliRunner().invoke(main, ["compare", str(path), str(result)])
-    assert done.exit_code == 1
-    assert "wrong.json" in done.output
+    assert "wrong.json" in run("compare", path, result, status=1)
 
 
 @pytest.mark.needs("no chosen device")
@@ -308,19 +295,8 @@ def test_pictures(result, tmp_path):
 # The command line
 
 
-@pytest.mark.needs("no chosen device")
-@pytest.mark.long
-def test_the_installed_command_is_the_same():
-    text = output_of("-m", "forebay", "bench", "--help")
-    assert "compare" in text
-    assert "plot" in text
-    text = output_of("-m", "forebay", "bench", "run", "--help")
-    for name in CASES:
-        assert name in text
-
-
 def test_a_terminal_is_shown_how_much_is_left():
-    words = ["launch", "--quick", "--rounds", "2", "--calls", "2", "--layer", "forebay"]
+    words = ["launch", *SMALL, "--layer", "forebay"]
     done = CliRunner().invoke(main, words, env={"FORCE_COLOR": "1"}, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "left:" in done.stderr
@@ -328,50 +304,55 @@ def test_a_terminal_is_shown_how_much_is_left():
 
 
 def test_an_unknown_case_is_refused_with_the_cases():
-    done = CliRunner().invoke(main, ["launhc"])
-    assert done.exit_code == 2
-    assert "reproducer" in done.output
+    assert "reproducer" in run("launhc", status=2)
 
 
-def test_without_scipy_it_says_what_to_install(tmp_path):
+@pytest.mark.needs("no chosen device")
+def test_the_installed_command_is_the_same_and_without_scipy_says_what_to_install(tmp_path):
     (tmp_path / "scipy.py").write_text("raise ModuleNotFoundError('no scipy', name='scipy')")
     done = python("-m", "forebay", "bench", "launch", PYTHONPATH=tmp_path)
     assert done.returncode == 2
     assert "forebay[bench]" in done.stderr
 
 
-def test_a_layer_of_another_package_that_fails_is_named(device, monkeypatch):
-    from microbench.layers import pyopencl
+# What goes wrong
 
+
+def failing(error):
+    def fails(*arguments):
+        raise error
+
+    return fails
+
+
+def test_a_layer_of_another_package_that_fails_is_named(device):
     if device.info.backend != "opencl":
         pytest.skip("pyopencl drives OpenCL only")
-
-    def broken(self, *arguments):
-        raise TypeError("not today")
-
-    monkeypatch.setattr(pyopencl.PyOpenCL, "launch", broken)
-    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay", "pyopencl"])
-    rows = bench.run(CASES["launch"], lambda: None)
+    bench = small(device, "forebay", "pyopencl")
+    with mock.patch.object(PyOpenCL, "launch", failing(TypeError("not today"))):
+        rows = bench.run(CASES["launch"], lambda: None)
     assert {row.layer for row in rows} == {"forebay"}
     assert bench.missing["launch/same", "pyopencl"] == "TypeError: not today"
 
 
-def test_a_failure_of_forebay_ends_the_run(device, monkeypatch):
-    from microbench.layers import forebay
+def test_a_failure_of_forebay_ends_the_run(device):
+    with (
+        mock.patch.object(Queues, "launch", failing(TypeError("not today"))),
+        pytest.raises(TypeError, match="not today"),
+    ):
+        small(device, "forebay").run(CASES["launch"], lambda: None)
 
-    def broken(self, *arguments):
-        raise TypeError("not today")
 
-    monkeypatch.setattr(forebay.Queues, "launch", broken)
-    with pytest.raises(TypeError, match="not today"):
-        Bench(device, quick=True, rounds=2, calls=2, only=["forebay"]).run(CASES["launch"], lambda: None)
+def test_streams_that_cannot_be_had_are_said(device):
+    bench = small(device, "forebay")
+    with mock.patch.object(Queues, "idle", failing(MemoryError("enough"))):
+        assert bench.run(CASES["idle"], lambda: None) == []
+    assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
 
 
 @pytest.mark.threads
-def test_an_interrupt_opens_what_was_held(device, monkeypatch):
-    from microbench.layers import forebay
-
-    subject_of = forebay.Queues.launch
+def test_an_interrupt_opens_what_was_held(device):
+    subject_of, bench = Queues.launch, small(device, "forebay")
 
     def interrupted(self, *arguments):
         subject = subject_of(self, *arguments)
@@ -382,40 +363,15 @@ def test_an_interrupt_opens_what_was_held(device, monkeypatch):
 
         return Subject(run, subject.around)
 
-    monkeypatch.setattr(forebay.Queues, "launch", interrupted)
-    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay"])
-    with pytest.raises(KeyboardInterrupt):
+    with mock.patch.object(Queues, "launch", interrupted), pytest.raises(KeyboardInterrupt):
         bench.run(CASES["launch"], lambda: None)
     device.finish()
     assert all(queue.empty for queue in bench.layers[0].queues(1))
 
 
-def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path, monkeypatch):
-    def broken():
-        raise KeyboardInterrupt
-
-    host = dataclasses.replace(CASES["host"], points=lambda bench: [Point("cut", broken)])
-    monkeypatch.setitem(CASES, "host", host)
-    path = tmp_path / "cut.json"
-    words = ["pool", "host", "--quick", "--rounds", "2", "--calls", "2", "--layer", "forebay", "--json", str(path)]
-    assert CliRunner().invoke(main, words).exit_code == 1
-    assert {row.case for row in Report.read(path).rows} == {"pool"}
-
-
-def test_streams_that_cannot_be_had_are_said(device, monkeypatch):
-    from microbench.layers import forebay
-
-    def idle(self, count):
-        raise MemoryError("enough")
-
-    monkeypatch.setattr(forebay.Queues, "idle", idle)
-    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay"])
-    assert bench.run(CASES["idle"], lambda: None) == []
-    assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
-
-
-def test_rows_are_in_the_order_of_the_layers(result):
-    order = [kind.name for kind in LAYERS]
-    for key in {(row.case, row.point) for row in Report.read(result).rows}:
-        layers = [row.layer for row in Report.read(result).rows if (row.case, row.point) == key]
-        assert layers == sorted(layers, key=order.index)
+def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path):
+    cut = Point("cut", failing(KeyboardInterrupt()))
+    host = dataclasses.replace(CASES["host"], points=lambda bench: [cut])
+    with mock.patch.dict(CASES, host=host):
+        run("pool", "host", *SMALL, "--layer", "forebay", "--json", tmp_path / "cut.json", status=1)
+    assert {row.case for row in Report.read(tmp_path / "cut.json").rows} == {"pool"}
