@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-all test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat check bench docs wheels clean
+.PHONY: help demo test test-all test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat campaign check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -36,6 +36,7 @@ help:
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
+	@echo "make campaign        run random programs, and compare memory with a model's; ARGS='--programs 100000 --seed 1'"
 	@echo "make check           check formatting, linting, types, docstrings, pages and links"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
 	@echo "make docs            build the documentation as a site: build/docs/index.html"
@@ -85,7 +86,10 @@ N ?= 10
 ON ?=
 
 test-repeat: $(VENV)/with-cpu,test $(VENV)/observers
-	@$(BIN)/python -m tests.repeat $(N) $(if $(filter levelzero,$(ON)),$(NULL) python,$(BIN)/python) -m pytest $(PARALLEL) $(ARGS)
+	@$(BIN)/python -m tools.repeat $(N) $(if $(filter levelzero,$(ON)),$(NULL) python,$(BIN)/python) -m pytest $(PARALLEL) $(ARGS)
+
+campaign: $(VENV)/with-cpu,test $(VENV)/observers
+	@$(BIN)/python -m tools.campaign $(ARGS)
 
 # dpctl needs a compiler's runtime of 0.7 GB, too much for every test environment. `make test` uses dpctl if installed.
 test-sycl:

@@ -54,7 +54,7 @@ def run(seed, functions, hold, threads=None):
 
 
 class HipBench:
-    """The current device of HIP, for a campaign (`tests.campaign`): odd seeds are programs of two threads."""
+    """The current device of HIP, for a campaign (`tools.campaign`): odd seeds are programs of two threads."""
 
     def __init__(self):
         self.devices = [hip.current_device()]

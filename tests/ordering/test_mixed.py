@@ -1,4 +1,4 @@
-"""Random programs with everything in the mix; ``python -m tests.campaign`` runs many more of them."""
+"""Random programs with everything in the mix; ``python -m tools.campaign`` runs many more of them."""
 
 import pytest
 

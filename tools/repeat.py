@@ -1,6 +1,6 @@
-"""Runs the tests again and again, each time in another order and beside a busy processor, and says which ever failed.
+"""Run the tests again and again, each time in another order and beside a busy processor, and name those that failed.
 
-``python -m tests.repeat 10 python -m pytest …``: ten times, by this command. Exits with 1 when any run was not green.
+``python -m tools.repeat 10 python -m pytest …``: ten times, by this command. Exits with 1 when any run failed.
 """
 
 import random
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def failed(report):
-    """What went wrong in a run, by pytest's report of it."""
+    """Return the tests that failed in a run, by pytest's report of it."""
     if not report.exists():
         return ["the run itself"]
     cases = ET.parse(report).iter("testcase")
@@ -26,6 +26,7 @@ def failed(report):
 
 
 def main():
+    """Run the command so many times."""
     times, command, red = int(sys.argv[1]), sys.argv[2:], defaultdict(list)
     hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     began = time.monotonic()
