@@ -70,7 +70,7 @@ test-cuda: $(VENV)/with-cpu,test,cuda $(VENV)/observers
 
 # Intel's driver with null hardware: it compiles, encodes and submits, but executes nothing. The first run fetches 75 MB
 # of Debian packages into the user's cache; later runs need no network. If the fetch fails, it prints why and fails.
-NULL = env FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
+NULL = env FOREBAY_DEVICE=level_zero $(BIN)/python -m tools.null_levelzero
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(NULL) python -m forebay default

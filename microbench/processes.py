@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Mapping
 
-NULL_LEVELZERO = "FOREBAY_NULL_LEVELZERO"  # set where tests.null_levelzero has started this process
+NULL_LEVELZERO = "FOREBAY_NULL_LEVELZERO"  # set where tools.null_levelzero has started this process
 
 
 def command_of(*arguments: str) -> tuple[list[str], dict[str, str]]:
     """The command line and environment of a Python process with these arguments."""
     if NULL_LEVELZERO in os.environ:
-        from tests import null_levelzero
+        from tools import null_levelzero
 
         command, environment = null_levelzero.child_command("python", *arguments)
         return list(command), dict(environment)

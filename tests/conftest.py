@@ -29,8 +29,8 @@ from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 from tests.memory.other_process import Told
 from tests.observers.internals import in_flight_is_limited
+from tools import null_levelzero
 
-from . import null_levelzero
 from .helpers import kernels as sources
 from .helpers.needs import has, may_have
 

@@ -9,7 +9,7 @@ from its version 10 on `from rocm.bindings import …`) imports from forebay. Pr
 and do not link, are in scope: each is run by a Python of its own. The exit status is 1 when one of them fails, and 2
 when there is none.
 
-Null hardware (`tests.null_levelzero`) writes neither results nor times. There a program that ends because it found
+Null hardware (`tools.null_levelzero`) writes neither results nor times. There a program that ends because it found
 wrong values, or asked how much time passed between two events, has done what it can: it counts as submitted.
 """
 
@@ -35,8 +35,7 @@ from rich.table import Table
 from forebay.core.errors import Error
 from forebay.queues.drivers.selection import select
 from tests.helpers.processes import command
-
-from . import null_levelzero
+from tools import null_levelzero
 
 HERE = {"hip", "hiprtc"}
 """The modules of hip-python that forebay has."""

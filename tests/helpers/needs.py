@@ -9,8 +9,8 @@ import re
 from forebay import hip
 from forebay.queues.drivers.opencl.variables import options_for
 from forebay.queues.drivers.selection import VARIABLE, devices, select
-from tests import null_levelzero
 from tests.drivers.levelzero import validation
+from tools import null_levelzero
 
 from .limits import limits
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from forebay.queues.drivers.selection import VARIABLE
 from tests.drivers.cuda import standing_in
-from tests.null_levelzero import MARK
+from tools.null_levelzero import MARK
 
 
 class Call(NamedTuple):

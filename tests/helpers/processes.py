@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import null_levelzero
+from tools import null_levelzero
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,7 @@
 """What an operation takes of the driver does not rise, nor do forebay's own instructions.
 
 microbench/counts.json has the table. After a change that is meant, `python -m microbench counts --write` under
-tests.null_levelzero writes it anew.
+tools.null_levelzero writes it anew.
 """
 
 import json
@@ -11,7 +11,7 @@ import pytest
 from microbench import counts, instructions
 from microbench.processes import run_python
 
-WRITE = "if that is meant: FOREBAY_DEVICE=level_zero python -m tests.null_levelzero python -m microbench counts"
+WRITE = "if that is meant: FOREBAY_DEVICE=level_zero python -m tools.null_levelzero python -m microbench counts"
 
 TURNOVER = "queue made, used and dropped + finish of the device", "the same after 300 queues at once"
 

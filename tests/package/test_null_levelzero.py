@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import null_levelzero
 from tests.helpers.processes import ROOT
-from tests.null_levelzero import DamagedError, UnavailableError
+from tools import null_levelzero
+from tools.null_levelzero import DamagedError, UnavailableError
 
 pytestmark = pytest.mark.needs("no chosen device")
 
@@ -197,7 +197,7 @@ def test_queues_work_on_the_driver():
         pytest.skip(f"Intel's Level Zero driver cannot be had here: {str(error).splitlines()[0]}")
 
     def run(*command):
-        line = [sys.executable, "-m", "tests.null_levelzero", "--devices", "2", "--validate", *command]
+        line = [sys.executable, "-m", "tools.null_levelzero", "--devices", "2", "--validate", *command]
         environment = null_levelzero.outside()
         return subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 

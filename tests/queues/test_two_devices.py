@@ -1,7 +1,7 @@
 """Things of two devices do not mix by accident, and those that may meet are ordered.
 
 The second device is another context of the same one, and whatever else its driver has: half of a CPU, another platform,
-a second GPU. ``python -m tests.null_levelzero --devices 2`` shows two GPUs.
+a second GPU. ``python -m tools.null_levelzero --devices 2`` shows two GPUs.
 """
 
 import re

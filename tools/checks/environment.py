@@ -53,6 +53,6 @@ def findings():
     shown = set(re.findall(r"`(\w+)`", page))
     yield from (f"{path} reads {name}, which the page lacks" for name, path in read.items() if name not in shown)
     ours = {name for name in shown if "FOREBAY_" in name}
-    tools = OURS.findall((ROOT / "tests" / "null_levelzero.py").read_text(encoding="utf-8"))
+    tools = OURS.findall((ROOT / "tools" / "null_levelzero.py").read_text(encoding="utf-8"))
     yield from (f"no module reads {name}" for name in ours - read.keys() - OF_OTHERS - {*tools})
     yield from (f"{name} was not found" for name in ("FOREBAY_DEVICE", "OCL_ICD_VENDORS", "CC") if name not in read)

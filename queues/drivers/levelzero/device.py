@@ -77,7 +77,7 @@ class LevelZeroKernel:
 
 
 def on_null_hardware() -> bool:
-    """Whether the environment tells Intel's driver to drive no hardware, as `tests.null_levelzero` does."""
+    """Whether the environment tells Intel's driver to drive no hardware, as `tools.null_levelzero` does."""
     return os.environ.get(READS_KEYS) == "1" and os.environ.get(RECEIVER) in NO_HARDWARE
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import null_levelzero
 from tests.helpers.processes import ROOT, UNCHOSEN
+from tools import null_levelzero
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 The objects are the driver's own, made through the table like forebay's. `test_observer` runs these tests in a separate
 process, because some of the mistakes corrupt the driver's heap. To run some of them:
 
-    python -m tests.null_levelzero python -m pytest tests/drivers/levelzero/mistakes.py -k threads
+    python -m tools.null_levelzero python -m pytest tests/drivers/levelzero/mistakes.py -k threads
 """
 
 import ctypes
@@ -350,7 +350,7 @@ def test_a_list_waits_for_the_host_with_a_device_scope(raw, watched):
 def test_a_list_of_another_device_waits_for_a_device_scope(raw, watched):
     devices = [device.native for device in fb.devices() if device.backend == "level_zero"]
     if len(devices) < 2:
-        pytest.skip("needs two devices: python -m tests.null_levelzero --devices 2")
+        pytest.skip("needs two devices: python -m tools.null_levelzero --devices 2")
     first, event, wide = raw.list(), raw.counter_event(), raw.counter_event(HOST, DEVICE)
     raw.device = c_void_p(devices[1].device)
     second = raw.list()

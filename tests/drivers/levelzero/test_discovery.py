@@ -11,8 +11,8 @@ from forebay.core.errors import DriverError, NotSupportedError
 from forebay.queues.drivers.levelzero import descriptors, loader
 from forebay.queues.drivers.levelzero import discovery as platforms
 from forebay.spirv import declarations
-from tests import null_levelzero
 from tests.helpers.processes import output_of
+from tools import null_levelzero
 
 from .children import output_under_driver, under_driver
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from tests import null_levelzero
 from tests.helpers.processes import ROOT
+from tools import null_levelzero
 
 from .children import why_not
 

@@ -1,6 +1,6 @@
 """Fails every test that the loader's validation layer complains about, or that leaves driver objects behind.
 
-It is active in a run with the layer on (``python -m tests.null_levelzero --validate python -m pytest …``), and costs
+It is active in a run with the layer on (``python -m tools.null_levelzero --validate python -m pytest …``), and costs
 nothing in others. It reads two outputs of the layer:
 
 - its trace, a file with every call, its result and its handles. The trace shows exactly which objects of any kind were

@@ -1,7 +1,7 @@
 """Run a command under Intel's Level Zero driver, on a machine without an Intel GPU.
 
-    python -m tests.null_levelzero python -c 'import dpctl; dpctl.lsplatform()'
-    python -m tests.null_levelzero --validate --devices 2 pytest -q tests
+    python -m tools.null_levelzero python -c 'import dpctl; dpctl.lsplatform()'
+    python -m tools.null_levelzero --validate --devices 2 pytest -q tests
 
 Intel's driver has a mode in which it drives no hardware: kernels are compiled and commands are encoded and submitted,
 but nothing executes. That is enough to develop for an Intel GPU, to test what is submitted, and to measure what the
@@ -31,25 +31,16 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import platformdirs
 
 PACKAGES = (
-    "libze1",
-    "libze-intel-gpu1",
-    "libigc2",
-    "libigdfcl2",
-    "libigdgmm12",
-    "intel-ocloc",
-    "libc6",
-    "libstdc++6",
-    "libgcc-s1",
-    "zlib1g",
-    "libzstd1",
-)
+    "libze1", "libze-intel-gpu1", "libigc2", "libigdfcl2", "libigdgmm12", "intel-ocloc", "libc6", "libstdc++6",
+    "libgcc-s1", "zlib1g", "libzstd1",
+)  # fmt: skip
 """What is unpacked: the loader, the driver, its compilers, and the libraries they need newer than a stable system's."""
 
 ARCHITECTURE = "amd64"
@@ -80,6 +71,7 @@ The handle-lifetime checker is left off: it refuses correct launches on immediat
 MARK = "FOREBAY_NULL_LEVELZERO"
 """Set, to the unpacked tree, in the environment of a process that runs under the driver."""
 
+DEVICES = "CreateMultipleRootDevices"
 MANIFEST = "manifest.json"
 
 
@@ -102,11 +94,8 @@ def compiled_folder() -> Path:
     return cache_folder() / "compiled"
 
 
-# --- what is in the cache ---------------------------------------------------------------------------------------------
-
-
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
@@ -114,37 +103,27 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """The plain files below a folder, links left out, in order."""
-    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
-
-
 def seal(folder: Path, versions: Mapping[str, str]) -> None:
     """Write down the packages' versions and the checksum of every file below `folder`."""
-    files = {str(path.relative_to(folder)): sha256(path) for path in files_below(folder)}
+    plain = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+    files = {str(path.relative_to(folder)): sha256(path) for path in plain}
     manifest = {"architecture": ARCHITECTURE, "versions": dict(versions), "sha256": files}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def verify(folder: Path) -> None:
     """Raise `DamagedError` unless every file that was sealed is still there with its checksum."""
+    again = f"use --refresh, or delete {folder} and run again"
     try:
         expected = json.loads((folder / MANIFEST).read_text())["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{folder / MANIFEST} cannot be read ({error}); {_again(folder)}") from error
+        raise DamagedError(f"{folder / MANIFEST} cannot be read ({error}); {again}") from error
     for name, checksum in expected.items():
         path = folder / name
         if not path.is_file():
-            raise DamagedError(f"{path} is missing; {_again(folder)}")
+            raise DamagedError(f"{path} is missing; {again}")
         if sha256(path) != checksum:
-            raise DamagedError(f"{path} does not have the checksum it was fetched with; {_again(folder)}")
-
-
-def _again(folder: Path) -> str:
-    return f"use --refresh, or delete {folder} and run again"
-
-
-# --- fetching ---------------------------------------------------------------------------------------------------------
+            raise DamagedError(f"{path} does not have the checksum it was fetched with; {again}")
 
 
 def ensure(refresh: bool = False) -> Path:
@@ -159,9 +138,7 @@ def ensure(refresh: bool = False) -> Path:
         try:
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UnavailableError(
-                f"the cache folder cannot be made: {error}; set FOREBAY_CACHE to another one"
-            ) from error
+            raise UnavailableError(f"the cache cannot be made: {error}; set FOREBAY_CACHE to another folder") from error
         with open(cache / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if refresh or not ready.exists():
@@ -238,9 +215,7 @@ def _apt_configuration(own: Path, archive: str) -> Path:
     (own / "sources.list").write_text(f"deb {signed}{archive} unstable main\n")
     (own / "lists" / "partial").mkdir(parents=True)
     (own / "cache" / "archives" / "partial").mkdir(parents=True)
-    configuration = own / "apt.conf"
-    configuration.write_text(
-        f"""\
+    settings = f"""\
 Dir::Etc::SourceList "{own}/sources.list";
 Dir::Etc::SourceParts "-";
 Dir::State::Lists "{own}/lists";
@@ -256,40 +231,28 @@ APT::Update::Error-Mode "any";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
-    )
-    return configuration
+    (own / "apt.conf").write_text(settings)
+    return own / "apt.conf"
 
 
 def _output(*command: str, cwd: Path | None = None, doing: str = "") -> str:
     """The standard output of a command; `UnavailableError`, with the end of what it said, if it fails."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, "LC_ALL": "C.UTF-8"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "LC_ALL": "C.UTF-8"}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = subprocess.run(command, cwd=cwd, env=env, text=True, check=False, **pipes)
     if done.returncode:
         said = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
         raise UnavailableError(f"{doing or 'running ' + command[0]} failed (is there a network?):\n  {said}")
     return done.stdout
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
-
-
 def environment(root: Path, devices: int = 1, validate: bool = False, base: Mapping[str, str] = os.environ) -> dict:
     """The environment of a command that runs under the driver."""
-    result = {**base, **NULL_HARDWARE, MARK: str(root)}
+    defaults = {"NEO_CACHE_DIR": str(compiled_folder()), **(VALIDATION if validate else {})}
+    result = {**defaults, **base, **NULL_HARDWARE, MARK: str(root)}
     result["ZE_ENABLE_ALT_DRIVERS"] = str(root / LIBRARIES / "libze_intel_gpu.so.1")
-    result.setdefault("NEO_CACHE_DIR", str(compiled_folder()))
     if devices > 1:
         result[DEVICES] = str(devices)
-    if validate:
-        for name, value in VALIDATION.items():
-            result.setdefault(name, value)
     return result
 
 
@@ -325,9 +288,6 @@ def inside() -> bool:
     return MARK in os.environ
 
 
-DEVICES = "CreateMultipleRootDevices"
-
-
 def outside(base: Mapping[str, str] = os.environ) -> dict[str, str]:
     """An environment without what this process got for being under the driver: other devices, the validation layer."""
     return {
@@ -359,7 +319,7 @@ def child_command(*command: str, devices: int = 1, validate: bool = False) -> tu
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.null_levelzero",
+        prog="python -m tools.null_levelzero",
         description="Run a command under Intel's Level Zero driver with null hardware: no GPU, nothing executes.",
     )
     parser.add_argument("--devices", type=int, default=1, metavar="N", help="how many devices the driver shows")
