@@ -18,7 +18,6 @@ import threading
 import time
 import traceback
 from collections import deque
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -28,18 +27,9 @@ from forebay.queues.drivers.selection import VARIABLE, select
 from tests.helpers import observer
 from tests.helpers.processes import command as python
 
-WARM = 200  # programs, before the memory of a process counts
 TOGETHER = 25  # programs with failures on the same devices
 PATIENCE = 120  # seconds that a program may take
 COUNTS = ("compared", "processor", "failed", "errors", "pairs")
-
-
-def resident():
-    """Return the bytes of physical memory of this process; 0 where the system does not say."""
-    try:
-        return 4096 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return 0
 
 
 def report(**what):
@@ -53,11 +43,6 @@ def begin(seed):
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
 
 
-def report_device(device):
-    """Report the device that the programs run on."""
-    report(device=f"{device.name}  {device.info.platform} · {device.info.description}")
-
-
 def work(seeds, watch):
     """Run the programs."""
     from tests.ordering.mixed import Bench  # the parent needs no device
@@ -65,16 +50,14 @@ def work(seeds, watch):
     # Hardware that executes nothing says at once that everything is done: the observer answers for it.
     answering = contextlib.nullcontext() if observer.EXECUTES else observer.watch(select().backend)
     with answering, Bench(watched=watch) as bench:
-        report_device(bench.devices[0])
-        for number, seed in enumerate(seeds):
-            if number == WARM:
-                report(first=resident())
+        report(device=str(bench.devices[0]))
+        for seed in seeds:
             begin(seed)
             try:
                 report(compared=bench.run(seed))
             except Exception as error:
                 report(wrong=f"{type(error).__name__}: {error}")
-        report(last=resident(), pairs=bench.pairs)
+        report(pairs=bench.pairs)
 
 
 def work_with_failures(seeds):
@@ -85,7 +68,7 @@ def work_with_failures(seeds):
         together, outcome = seeds[first : first + TOGETHER], {}
         try:
             with FailingBench() as bench:
-                report_device(bench.bench.devices[0])
+                report(device=str(bench.bench.devices[0]))
                 for seed in together:
                     if outcome:
                         report(**outcome)
@@ -108,7 +91,7 @@ class Campaign:
         self.lock = threading.Lock()
         self.done, self.counts = 0, dict.fromkeys(COUNTS, 0)
         self.wrong = {}  # by seed
-        self.device, self.resident = None, []
+        self.device = None
 
     def command(self, seeds):
         """Return the command and the environment of a process that runs programs."""
@@ -125,16 +108,14 @@ class Campaign:
             errors = deque(maxlen=30)
             reader = threading.Thread(target=errors.extend, args=(process.stderr,))
             reader.start()
-            first, last, began = 0, 0, False
+            began = False
             for line in process.stdout:
                 reported = json.loads(line)
                 began = began or "begun" in reported
                 self.device = reported.get("device", self.device)
-                first, last = reported.get("first", first), reported.get("last", last)
                 self.note(left, reported)
             process.wait()
             reader.join()
-            self.resident.append((first, last))
             if not began:  # nor would the next one
                 self.note(left, {"wrong": "".join(errors)})
                 return
@@ -195,9 +176,6 @@ def main(programs, seed, processes, watch, failures, worker):
     console.print(
         f"programs a second   {campaign.done / seconds:.0f}, of processor time {campaign.done / processor:.0f}"
     )
-    for first, last in campaign.resident:
-        if first:
-            console.print(f"resident memory     {first / 1e6:.1f} MB after {WARM} programs, {last / 1e6:.1f} at end")
     sys.exit(bool(campaign.wrong))
 
 

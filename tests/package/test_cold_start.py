@@ -84,7 +84,6 @@ with fb.Device(sys.argv[1], debug=EXECUTES) as device:
     seen["ids"]["scratch"] = sized.scratch_id("stack")
     if EXECUTES:
         seen["said"].append(said(lambda: queue.launch(sized, 1, 1, rows, 103)))
-    seen["tasks"] = [program._identities.of("k7", task) for task in range(4)]
     # What else is counted depends on how far the device is.
     lasting = ("launches", "copies", "fills", "reductions", "arg_bytes_set", "arg_bytes_skipped")
     seen["stats"] = [{name: getattr(each.stats, name) for name in lasting} for each in (queue, device)]
@@ -137,7 +136,6 @@ def test_a_warm_start_is_like_a_cold_one(start, name, folder):
     assert calls["hit"] == 0
     assert calls["put"] >= calls["miss"] > 0
     assert len(set(cold["ids"].values())) == 9
-    assert cold["tasks"][0] == cold["ids"]["k7"]
     assert all(cold["said"])
     executed = [] if on_null_hardware(name) else sorted(range(8), key=str)
     assert cold["out"] == [n + 5 + 1000 + 2 + 10000 for n in executed]

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import pydoc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ MISTAKES = {
         queue.wait()  # wait() | an Event or a Queue | finish()
         queue.wait(1.5)  # wait() | float | finish(timeout=seconds)
         queue.wait([untimed, untimed])  # wait() | list | one call for each
+        device.program(Path("fill.cl"))  # PosixPath | read_text()
         fb.by_value(5)  # by_value | int | numbers and Buffers are passed as they are
         device.event(timing="yes")  # event: timing | bool | str
         fb.Device(device.name, debug="yes")  # Device: debug | bool | str
@@ -169,7 +171,7 @@ def names(device, queue):
     program, untimed = device.program(SOURCE), device.event()
     queue.record(untimed)
     return {
-        "fb": fb, "hip": hip, "np": np, "pickle": pickle, "use_without_import": use_without_import,
+        "fb": fb, "hip": hip, "np": np, "Path": Path, "pickle": pickle, "use_without_import": use_without_import,
         "device": device, "queue": queue, "program": program, "fill": program["fill"], "scale": program["scale"],
         "ints": device.zeros((8, 8), "i4"), "floats": device.zeros(8, "f4"), "untimed": untimed,
         "result": lambda: queue.launch(program["one"], 1, 1, result="i4"),
@@ -216,16 +218,6 @@ def test_warnings_are_kept_also_when_the_program_comes_from_the_cache(device, tm
         assert "1:2: warning: " in log
         assert "look here" in log
     assert device.program("kernel void g(global int *x) { x[0] = 1; }").log == ""
-
-
-def test_paths_are_not_sources(device, tmp_path):
-    path = tmp_path / "fill"
-    path.write_text(SOURCE)
-    with pytest.raises(fb.ArgumentTypeError, match=r"read_text\(\)"):
-        device.program(path)
-    with pytest.raises(fb.InvalidArgumentError, match="name of a file"):
-        device.program(str(path))
-    assert list(device.program(path.read_text())) == ["fill", "one", "scale"]
 
 
 def test_other_names_are_not_listed_and_not_there(names):

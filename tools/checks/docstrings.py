@@ -60,6 +60,7 @@ def own_functions():
                 for member, value in own_members(thing):
                     value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
                     yield f"{name}.{member}", value
+    yield "Queue.launch", fb.Queue.launch
 
 
 def hip_functions():
@@ -102,17 +103,9 @@ def unnamed_parameters(function):
     return [each for each in parameters if each != "self" and not re.search(rf"\b{each}\b", text)]
 
 
-def findings_of_ours():
-    """Check forebay's own functions."""
-    functions = {name: function for name, function in own_functions() if callable(function)}
-    functions["Queue.launch"] = fb.Queue.launch
-    with_code = {name: function for name, function in functions.items() if hasattr(function, "__code__")}
-    if len(with_code) <= 90:
-        yield f"only {len(with_code)} functions with code were found"
+def findings_of_ours(functions):
+    """Check what forebay's own functions raise, and whether they wait."""
     for name, function in functions.items():
-        if unnamed := unnamed_parameters(function):
-            yield f"{name} does not name its parameters {', '.join(unnamed)}"
-    for name, function in with_code.items():
         text, source = function.__doc__ or "", body(function)
         raised = {getattr(errors, each, None) for each in re.findall(r"\braise (\w+)", source)} - {None}
         for error in raised:
@@ -126,11 +119,8 @@ def findings_of_ours():
             yield f"{name} does not say what it is called with"
 
 
-def findings_of_hip():
-    """Check the functions of HIP."""
-    functions, defined = hip_functions()
-    if len(functions) <= 500 or len(defined) <= 300:
-        yield f"only {len(functions)} functions of HIP were found, {len(defined)} of them with their code"
+def findings_of_hip(functions, defined):
+    """Check what HIP's functions return, and whether they wait."""
 
     def documented(name, seen):
         """The docstring of a function, and those of the functions that it names."""
@@ -150,23 +140,27 @@ def findings_of_hip():
                 yield from bodies(called, seen)
 
     for name, function in functions.items():
-        if unnamed := unnamed_parameters(function):
-            yield f"{name} does not name its parameters {', '.join(unnamed)}"
         if not SAYS_WHAT_IS_RETURNED.search(function.__doc__ or ""):
             yield f"{name} does not say what it returns"
     for name, function in defined.items():
         text, source = documented(name, set()), body(function)
         codes = re.findall(r"\braise HipError\((?:\n *)?hipError_t\.(\w+)", source)
         codes += re.findall(r"\breturn.*hiprtcResult\.(HIPRTC_ERROR_\w+)", source)
-        for code in codes:
-            if code not in text:
-                yield f"{name} does not name {code}, which it returns"
+        yield from (f"{name} does not name {code}, which it returns" for code in codes if code not in text)
         if any(map(WAITS.search, bodies(function, set()))) and not SAYS_IT_WAITS.search(functions[name].__doc__ or ""):
             yield f"{name} does not say that it waits"
 
 
 def findings():
     """Yield what docstrings lack."""
+    ours = {name: function for name, function in own_functions() if callable(function)}
+    with_code = {name: function for name, function in ours.items() if hasattr(function, "__code__")}
+    functions, defined = hip_functions()
+    if len(with_code) <= 90 or len(functions) <= 500 or len(defined) <= 300:
+        yield f"functions are not found: {len(with_code)} of forebay, {len(functions)} of HIP, {len(defined)} with code"
     yield from (f"{name} has no docstring" for name in undocumented())
-    yield from findings_of_ours()
-    yield from findings_of_hip()
+    for name, function in (ours | functions).items():
+        if unnamed := unnamed_parameters(function):
+            yield f"{name} does not name its parameters {', '.join(unnamed)}"
+    yield from findings_of_ours(with_code)
+    yield from findings_of_hip(functions, defined)
