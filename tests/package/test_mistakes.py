@@ -37,7 +37,7 @@ MISTAKES = {
         queue.wait()  # wait() | an Event or a Queue | finish()
         queue.wait(1.5)  # wait() | float | finish(timeout=seconds)
         queue.wait([untimed, untimed])  # wait() | list | one call for each
-        device.program(Path("fill.cl"))  # PosixPath | read_text()
+        device.program(Path("fill.cl"))  # the path 'fill.cl' | read_text()
         fb.by_value(5)  # by_value | int | numbers and Buffers are passed as they are
         device.event(timing="yes")  # event: timing | bool | str
         fb.Device(device.name, debug="yes")  # Device: debug | bool | str
