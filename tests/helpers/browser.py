@@ -18,22 +18,10 @@ class Browser:
         self.answers, from_browser = os.pipe()
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, AWAY_FROM_3_AND_4) for end in (to_browser, from_browser)]
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        options.append(f"--user-data-dir={folder}")
-        self.process = subprocess.Popen(
-            [
-                "bash",
-                "-c",
-                f'exec "$@" 3<&{ends[0]} 4>&{ends[1]}',
-                "bash",
-                PROGRAM,
-                *options,
-                f"--user-data-dir={folder}",
-            ],
-            pass_fds=ends,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        script = f'exec "$@" 3<&{ends[0]} 4>&{ends[1]}'
+        command = ["bash", "-c", script, "bash", PROGRAM, *options, f"--user-data-dir={folder}"]
+        nothing = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        self.process = subprocess.Popen(command, pass_fds=ends, **nothing)
         for end in (to_browser, from_browser, *ends):
             os.close(end)
         self.read = b""
