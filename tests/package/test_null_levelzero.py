@@ -4,9 +4,10 @@ import hashlib
 import json
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,26 +24,22 @@ TREE = Path("/tree")
 def cache(tmp_path, monkeypatch):
     """An empty cache, and a fetch that makes a small tree and counts its calls in `cache.fetched`."""
 
-    class Cache:
-        folder = tmp_path / "null-levelzero"
-        ready = folder / "ready"
-        driver = ready / "root" / "lib" / "driver.so"
-        fetched = 0
-        error = None
+    cache = SimpleNamespace(folder=tmp_path / "null-levelzero", fetched=0, error=None)
+    cache.ready = cache.folder / "ready"
 
     def fetch(folder):
-        Cache.fetched += 1
-        (folder / "root" / "lib").mkdir(parents=True)
-        (folder / "root" / "lib" / "driver.so").write_bytes(b"driver %d" % Cache.fetched)
-        (folder / "root" / "lib" / "driver.so.1").symlink_to("driver.so")
-        if Cache.error:
-            raise Cache.error
+        cache.fetched += 1
+        (folder / "root").mkdir(parents=True)
+        (folder / "root" / "driver.so").write_bytes(b"driver %d" % cache.fetched)
+        (folder / "root" / "driver.so.1").symlink_to("driver.so")
+        if cache.error:
+            raise cache.error
         time.sleep(0.05)
         null_levelzero.seal(folder, {"driver": "1"})
 
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     monkeypatch.setattr(null_levelzero, "fetch", fetch)
-    return Cache
+    return cache
 
 
 def names(folder):
@@ -51,18 +48,14 @@ def names(folder):
 
 def test_runs_that_start_together_or_later_fetch_once(cache):
     (cache.folder / "part-killed" / "new").mkdir(parents=True)  # what a killed fetch has left
-    roots = []
-    threads = [threading.Thread(target=lambda: roots.append(null_levelzero.ensure())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        roots = list(pool.map(lambda _: null_levelzero.ensure(), range(4)))
     assert [*roots, null_levelzero.ensure()] == [cache.ready / "root"] * 5
     assert cache.fetched == 1
     assert names(cache.folder) == {"ready"}
     manifest = json.loads((cache.ready / "manifest.json").read_text())
     assert manifest["versions"] == {"driver": "1"}
-    assert manifest["sha256"] == {"root/lib/driver.so": hashlib.sha256(b"driver 1").hexdigest()}
+    assert manifest["sha256"] == {"root/driver.so": hashlib.sha256(b"driver 1").hexdigest()}
 
 
 @pytest.mark.parametrize("error", [UnavailableError("no network"), KeyboardInterrupt(), OSError("disk full")])
@@ -77,7 +70,7 @@ def test_an_interrupted_fetch_leaves_nothing_and_an_interrupted_refresh_what_was
     with pytest.raises(type(error)):
         null_levelzero.ensure(refresh=True)
     null_levelzero.ensure()
-    assert cache.driver.read_bytes() == b"driver 2"
+    assert (cache.ready / "root" / "driver.so").read_bytes() == b"driver 2"
     assert names(cache.folder) == {"ready"}
 
 
@@ -88,8 +81,8 @@ def change(file):
 @pytest.mark.parametrize(
     ("name", "damage", "said"),
     [
-        ("root/lib/driver.so", change, "checksum"),
-        ("root/lib/driver.so", Path.unlink, "missing"),
+        ("root/driver.so", change, "checksum"),
+        ("root/driver.so", Path.unlink, "missing"),
         ("manifest.json", change, "cannot be read"),
         ("manifest.json", Path.unlink, "cannot be read"),
     ],
