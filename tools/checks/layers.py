@@ -64,7 +64,7 @@ def name_of(path):
 
 
 def imported_by_cython(source):
-    """(module, name) of each import; the name is empty when the module itself is what is imported.
+    """Yield (module, name) of each import; the name is empty when the module itself is imported.
 
     Those for types alone do not count.
     """
@@ -75,7 +75,7 @@ def imported_by_cython(source):
 
 
 def imported_by_python(source):
-    """The same. Imports inside functions count."""
+    """Yield the same of a module in Python. Imports inside functions count."""
     left = [ast.parse(source)]
     while left:
         node = left.pop()
@@ -92,7 +92,7 @@ def imported_by_python(source):
 
 @functools.cache
 def read_imports():
-    """For each module the others that it imports when it runs; their names are without ``forebay.``."""
+    """Return for each module the others that it imports when it runs, without ``forebay.`` before their names."""
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.p[yx]*") if path.suffix in SOURCES]
     found = {name_of(path): set() for path in paths}
     for path in paths:
