@@ -176,7 +176,7 @@ def native(device):
     return ground.native
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="found")
 def test_the_floor_really_launches_and_copies(device, native):
     queue, memory = device.queue(), native.memory(4)
     kernel = native.kernel(16, memory)
