@@ -1,6 +1,9 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
-import numpy as np
+import contextlib
+from unittest import mock
+
+from forebay import hip
 
 
 def clock_of(queue):
@@ -38,13 +41,19 @@ def forget_races(device):
     device._forget_races()
 
 
-def control_of(bench):
-    """Return what selftest's control run reports: how many races on purpose were seen."""
-    from forebay.selftest import work
-
-    return work._control(bench)
+def open_hip_devices():
+    """Return the open Devices of HIP, by number."""
+    return hip.devices._devices
 
 
-def buffer_over(device, memory, shape, dtype):
-    """Return a Buffer over memory of the device's driver."""
-    return device._over(memory, shape, np.dtype(dtype))
+def forget_hip_handles(number):
+    """Forget the streams, events, memory and other handles of HIP's device of this number, which stays open."""
+    for forget in hip.devices._on_reset:
+        forget(number)
+
+
+@contextlib.contextmanager
+def hip_without_devices():
+    """Within the context, HIP finds no device."""
+    with mock.patch.multiple(hip.devices, _infos=[], _devices={}):
+        yield

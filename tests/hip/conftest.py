@@ -7,7 +7,7 @@ from forebay import hip
 from forebay.core.driver import Language
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
-from tests.inside import capture_of
+from tests.inside import capture_of, forget_hip_handles, open_hip_devices
 
 SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
@@ -47,14 +47,12 @@ def device(request):
 
 def give_back(number):
     """Forget what was made on the current device. It stays open: drivers have only so many contexts for a process."""
-    opened = hip.devices._devices.get(number)
-    if opened is None:
+    if number not in open_hip_devices():
         return
     if validation.active() or hip.hipDeviceSynchronize()[0] != hip.hipError_t.hipSuccess:
         ok(hip.hipDeviceReset())
     else:
-        for forget in hip.devices._on_reset:
-            forget(number)
+        forget_hip_handles(number)
 
 
 @pytest.fixture

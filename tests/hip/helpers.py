@@ -128,3 +128,10 @@ def run(graph, stream):
     ok(hip.hipGraphLaunch(executable, stream))
     ok(hip.hipStreamSynchronize(stream))
     ok(hip.hipGraphExecDestroy(executable))
+
+
+def alloc_params(nbytes=4 * N):
+    """The parameters of a node that allocates memory of the current device."""
+    location = hip.hipMemLocation(hip.hipMemLocationType.hipMemLocationTypeDevice, ok(hip.hipGetDevice()))
+    props = hip.hipMemPoolProps(allocType=hip.hipMemAllocationType.hipMemAllocationTypePinned, location=location)
+    return hip.hipMemAllocNodeParams(poolProps=props, bytesize=nbytes)

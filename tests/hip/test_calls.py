@@ -75,24 +75,6 @@ def test_arguments_by_name(device, function, events, really, order):
     call("hipFreeAsync", dev_ptr=copy)
 
 
-@pytest.mark.parametrize("kind", [5, -1, 1 << 70, "up", None])
-def test_a_kind_of_copy_that_there_is_not(device, kind):
-    memory = ints(1)
-    assert code(hip.hipMemcpyAsync(memory, memory, 4, kind)) == E.hipErrorInvalidMemcpyDirection
-
-
-def test_sizes_that_there_are_not(device):
-    memory = ints(1)
-    for size, expected in ((-1, E.hipErrorInvalidValue), (1 << 40, E.hipErrorInvalidValue)):
-        assert code(hip.hipMemcpyAsync(memory, memory, size, K.hipMemcpyDefault)) == expected
-        assert code(hip.hipMemsetAsync(memory, 0, size)) == expected
-    assert code(hip.hipMallocAsync(-1)) == E.hipErrorInvalidValue
-    for call in (hip.hipMallocAsync, lambda size: hip.hipMemsetAsync(memory, 0, size)):
-        with pytest.raises(TypeError):
-            call(1.5)
-    assert ok(hip.hipMallocAsync(0)).is_ptr_null
-
-
 @pytest.mark.threads
 def test_every_compiled_success_is_the_last_result(device, function, events):
     """After a failure, too, and in the thread of the call alone."""
@@ -119,14 +101,6 @@ def test_every_compiled_success_is_the_last_result(device, function, events):
         assert hip.hipExtGetLastError() == (E.hipErrorInvalidValue,)
         assert call()[0] == E.hipSuccess
         assert hip.hipExtGetLastError() == (E.hipSuccess,)
-
-
-def test_events_that_are_gone(device, events, fresh):
-    stale = ok(hip.hipEventCreate())
-    ok(hip.hipDeviceReset())
-    for event in (stale, events[0]):
-        assert code(hip.hipEventRecord(event)) == E.hipErrorContextIsDestroyed
-        assert code(hip.hipStreamWaitEvent(None, event)) == E.hipErrorContextIsDestroyed
 
 
 def test_a_trace_sees_copies_and_waits(device, tmp_path):
@@ -299,12 +273,3 @@ def test_capturing_a_threads_own_stream(device, function, events, really):
         ok(hip.hipGraphLaunch(executable, own))
     ok(hip.hipStreamSynchronize(own))
     assert read(other, 10) == [3] * 10 or not really
-
-
-def test_synchronous_copies_beside_a_capture(device):
-    stream, memory = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), ints(10)
-    copy = lambda: hip.hipMemcpy(memory, memory + 20, 20, K.hipMemcpyDefault)  # noqa: E731
-    for call in (copy, lambda: hip.hipMemset(memory, 0, 40)):
-        ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
-        assert code(call()) == E.hipErrorStreamCaptureImplicit
-        assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated

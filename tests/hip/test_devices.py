@@ -37,19 +37,6 @@ def test_the_devices_are_forebays(device, number):
     assert code(hip.hipInit(1)) == E.hipErrorInvalidValue
 
 
-@pytest.mark.parametrize("wrong", [-1, 99])
-def test_a_device_that_is_not_there(device, number, wrong):
-    for call in (hip.hipSetDevice, hip.hipDeviceGet, hip.hipDeviceTotalMem, hip.hipDeviceComputeCapability,
-                 lambda n: hip.hipDeviceGetName(9, n), lambda n: hip.hipGetDeviceProperties(hip.hipDeviceProp_t(), n),
-                 lambda n: hip.hipGetDeviceProperties(n),
-                 lambda n: hip.hipDeviceGetAttribute(A.hipDeviceAttributeWarpSize, n),
-                 lambda n: hip.hipDeviceCanAccessPeer(n, number)):  # fmt: skip
-        assert code(call(wrong)) == E.hipErrorInvalidDevice
-    assert ok(hip.hipGetDevice()) == number
-    with pytest.raises(TypeError, match="device"):
-        hip.hipSetDevice("cpu")
-
-
 def test_each_thread_begins_with_the_first_device(device):
     found = []
     thread = threading.Thread(target=lambda: found.append(ok(hip.hipGetDevice())))
@@ -132,20 +119,6 @@ def test_a_warp_is_on_the_host_what_it_is_in_kernels(device, number):
     assert np.array_equal(out[1:], np.arange(64) % warp)
 
 
-def test_reset_ends_what_the_device_had(device, number):
-    stream, event, memory = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate()), ints()
-    ok(hip.hipMemsetAsync(memory, 1, 4, stream))
-    ok(hip.hipDeviceReset())
-    assert device.closed
-    assert code(hip.hipStreamSynchronize(stream)) == E.hipErrorContextIsDestroyed
-    assert code(hip.hipEventQuery(event)) == E.hipErrorContextIsDestroyed
-    assert code(hip.hipFree(memory)) == E.hipErrorInvalidValue
-    assert ok(hip.hipGetDevice()) == number
-    ints()
-    ok(hip.hipDeviceReset())
-    ok(hip.hipDeviceReset())
-
-
 def test_a_reset_device_is_gone_at_once(device):
     """Drivers have only so many contexts for a process."""
     ok(hip.hipDeviceReset())  # the fixture keeps that one
@@ -174,22 +147,6 @@ def test_a_reset_device_is_gone_at_once(device):
         assert gone() is None
     finally:
         gc.enable()
-
-
-def test_versions_and_flags(device):
-    assert ok(hip.hipRuntimeGetVersion()) == ok(hip.hipDriverGetVersion()) == hip.HIP_VERSION
-    ok(hip.hipSetDeviceFlags(hip.hipDeviceScheduleBlockingSync))
-    assert code(hip.hipSetDeviceFlags(0x100)) == E.hipErrorInvalidValue
-    assert code(hip.hipSetDeviceFlags(hip.hipDeviceScheduleSpin | hip.hipDeviceScheduleYield)) == E.hipErrorInvalidValue
-    assert ok(hip.hipGetDeviceFlags()) == 0
-
-
-def test_without_a_device(monkeypatch):
-    monkeypatch.setattr(hip.devices, "infos", list)
-    monkeypatch.setattr(hip.devices, "_devices", {})
-    for call in (hip.hipGetDeviceCount, hip.hipGetDevice, lambda: hip.hipInit(0), hip.hipDeviceSynchronize,
-                 hip.hipStreamCreate, lambda: hip.hipMalloc(10)):  # fmt: skip
-        assert code(call()) == E.hipErrorNoDevice
 
 
 def test_a_device_that_is_lost_is_lost_until_it_is_reset(fresh):

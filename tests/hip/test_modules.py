@@ -7,7 +7,6 @@ import pytest
 import forebay as fb
 from forebay import hip
 from forebay.core.driver import Language
-from forebay.core.errors import BuildError
 from forebay.hiprtc.code import pack_code
 from tests.helpers.limits import limits
 
@@ -160,30 +159,6 @@ def test_arguments_in_memory_of_hip_that_the_host_reads(function, device):
     ok(hip.hipHostFree(here))
 
 
-def test_lists_of_addresses_that_cannot_be(function):
-    fill, memory, value = function("fill"), ints(), ctypes.c_int(1)
-    pointer = ctypes.c_void_p(int(memory))
-    for wrong in (
-        [memory, value],  # values, as `extra` has them
-        [int(memory), ctypes.addressof(value)],
-        [pointer, value],  # that is the address of the argument
-        [ctypes.addressof(pointer), 1],
-        [ctypes.addressof(pointer), True],
-        [ctypes.addressof(pointer), None],
-        [ctypes.addressof(pointer), 1.5],
-        [ctypes.addressof(pointer), ctypes.c_short(1)],  # too small
-        [ctypes.addressof(pointer), "text"],
-        [ctypes.addressof(pointer)],
-        [ctypes.addressof(pointer), ctypes.addressof(value), ctypes.addressof(value)],
-        [],
-    ):
-        result = hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, wrong)
-        assert code(result) == E.hipErrorInvalidValue, wrong
-    hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, [memory, value])
-    assert "extra" in str(hip.last_exception())
-    launch(fill, None, memory, 1)
-
-
 class Pair(ctypes.Structure):
     _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
 
@@ -298,58 +273,6 @@ def test_dim3():
 # Launches that cannot be
 
 
-def test_dimensions(function, device):
-    nothing = function("nothing")
-    most = {name: ok(hip.hipDeviceGetAttribute(getattr(hip.hipDeviceAttribute_t, f"hipDeviceAttributeMax{name}"),
-                                               hip.devices.number_of(device)))
-            for name in ("BlockDimX", "BlockDimY", "BlockDimZ", "ThreadsPerBlock")}  # fmt: skip
-    dimensions = [[0 if i == k else 1 for i in range(6)] for k in range(6)]
-    dimensions += [
-        [1, 1, 1, *(most[f"BlockDim{axis}"] + 1 if i == k else 1 for i in range(3))] for k, axis in enumerate("XYZ")
-    ]
-    side = round(most["ThreadsPerBlock"] ** (1 / 3)) + 2
-    dimensions += [[1, 1, 1, side, side, side], [-1, 1, 1, 1, 1, 1], [1 << 40, 1, 1, 1, 1, 1]]
-    for wrong in dimensions:
-        result = hip.hipModuleLaunchKernel(nothing, *wrong, 0, None, None, (ctypes.c_int(1),))
-        assert code(result) == E.hipErrorInvalidValue, wrong
-    ok(hip.hipModuleLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, None, None, (ctypes.c_int(1),)))
-
-
-def test_launches_that_cannot_be(function, device):
-    fill, memory = function("fill"), ints()
-    arguments = (memory, ctypes.c_int(1))
-
-    def attempt(f, shared=0, stream=None, params=None, extra=None):
-        return code(hip.hipModuleLaunchKernel(f, 1, 1, 1, 1, 1, 1, shared, stream, params, extra))
-
-    assert attempt(None, extra=arguments) == E.hipErrorInvalidResourceHandle
-    assert attempt(12345, extra=arguments) == E.hipErrorInvalidResourceHandle
-    assert attempt(fill, params=list(arguments), extra=arguments) == E.hipErrorInvalidValue
-    assert attempt(fill) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=()) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=(memory,)) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=(*arguments, 1)) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=(memory, "text")) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=(np.zeros(3), ctypes.c_int(1))) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=(12345, ctypes.c_int(1))) == E.hipErrorInvalidValue
-    assert attempt(fill, extra=(ctypes.c_void_p * 5)()) == E.hipErrorInvalidValue
-    assert attempt(fill, shared=limits(device.info).local_memory + 1, extra=arguments) == E.hipErrorInvalidValue
-    assert attempt(fill, stream=12345, extra=arguments) == E.hipErrorContextIsDestroyed
-    launch(fill, None, memory, 1)
-
-
-@pytest.mark.needs("two devices")
-def test_a_stream_of_another_device(function):
-    count, here = ok(hip.hipGetDeviceCount()), ok(hip.hipGetDevice())
-    fill, memory = function("fill"), ints()
-    ok(hip.hipSetDevice((here + 1) % count))
-    stream = ok(hip.hipStreamCreate())
-    ok(hip.hipSetDevice(here))
-    result = hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, stream, None, (memory, ctypes.c_int(1)))
-    assert code(result) == E.hipErrorInvalidResourceHandle
-    ok(hip.hipStreamDestroy(stream))
-
-
 # Modules
 
 
@@ -375,17 +298,6 @@ def test_files(device, tmp_path):
         assert code(hip.hipModuleLoad(wrong)) == E.hipErrorInvalidValue
 
 
-def test_images_that_cannot_be(device):
-    assert code(hip.hipModuleLoadData(None)) == E.hipErrorInvalidValue
-    assert code(hip.hipModuleLoadData(b"\x7fELF\x02\x01")) == E.hipErrorNoBinaryForGpu
-    assert code(hip.hipModuleLoadData(b"__CLANG_OFFLOAD_BUNDLE__")) == E.hipErrorNoBinaryForGpu
-    for wrong in (b"", b"\xff\xfe\x00", "kernel void wrong(int x) { no such thing; }"):
-        assert code(hip.hipModuleLoadData(wrong)) == E.hipErrorInvalidImage
-    assert isinstance(hip.last_exception(), BuildError)  # has the log
-    with pytest.raises(TypeError, match="image"):
-        hip.hipModuleLoadData(5)
-
-
 @pytest.mark.needs("SPIR-V")
 def test_spirv_that_is_damaged(device):
     assert code(hip.hipModuleLoadData(b"\x03\x02\x23\x07 no module")) == E.hipErrorInvalidImage
@@ -401,24 +313,6 @@ def test_a_code_object_that_is_damaged(device):
     ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(bytearray(whole))), b"fill"))
     assert code(hip.hipModuleLoadData(whole[:-3])) == E.hipErrorInvalidImage
     assert "damaged" in str(hip.last_exception())
-
-
-def test_functions_that_are_not_there(module):
-    assert code(hip.hipModuleGetFunction(module, b"none")) == E.hipErrorNotFound
-    assert code(hip.hipModuleGetFunction(None, b"fill")) == E.hipErrorInvalidResourceHandle
-    for wrong in (None, b"", ""):
-        assert code(hip.hipModuleGetFunction(module, wrong)) == E.hipErrorInvalidValue
-
-
-def test_unloading(module, function):
-    fill, memory = function("fill"), ints()
-    launch(fill, None, memory, 1)
-    ok(hip.hipModuleUnload(module))
-    assert code(hip.hipModuleUnload(module)) == E.hipErrorNotFound
-    assert code(hip.hipModuleUnload(None)) == E.hipErrorInvalidResourceHandle
-    assert code(hip.hipModuleGetFunction(module, b"fill")) == E.hipErrorNotFound
-    result = hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, None, (memory, ctypes.c_int(1)))
-    assert code(result) == E.hipErrorInvalidValue
 
 
 # What functions are like

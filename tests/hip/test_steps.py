@@ -24,21 +24,6 @@ def test_a_step_that_repeats(function, kind):
     assert read(memory) == [sum(range(6)) + 18] * N
 
 
-def test_what_is_refused(function):
-    stream, other = ok(hip.hipStreamCreate()), ok(hip.hipStreamCreate())
-    assert code(hip.hipStreamStepEnd(stream)) == E.hipErrorIllegalState
-    ok(hip.hipStreamStepBegin(stream))
-    assert code(hip.hipStreamStepBegin(stream)) == E.hipErrorIllegalState
-    assert code(hip.hipStreamStepBegin(other)) == E.hipErrorIllegalState
-    assert code(hip.hipStreamStepEnd(other)) == E.hipErrorIllegalState
-    assert code(hip.hipStreamBeginCapture(stream)) == E.hipErrorIllegalState
-    ok(hip.hipStreamStepEnd(stream))
-    assert code(hip.hipStreamStepEnd(stream)) == E.hipErrorIllegalState
-    ok(hip.hipStreamBeginCapture(stream))
-    assert code(hip.hipStreamStepBegin(stream)) == E.hipErrorIllegalState
-    ok(hip.hipStreamEndCapture(stream))
-
-
 def test_a_stream_that_is_destroyed_in_its_step(function):
     stream, memory = ok(hip.hipStreamCreate()), ints()
     for _ in range(3):

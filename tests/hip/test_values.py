@@ -88,14 +88,3 @@ def test_wait(memory, bits, flags, mask, wanted, fails, passes, blocks):
     ok(hip.hipStreamSynchronize(stream))
     ok(hip.hipEventQuery(after))
     assert value_at(memory + 8, bits) == 5
-
-
-@pytest.mark.parametrize("bits", BITS)
-def test_mistakes(device, bits):
-    stream, memory = ok(hip.hipStreamCreate()), ok(hip.hipMalloc(64))
-    for wrong in (None, 0, memory + 64, memory + 61):
-        assert code(call("Write", bits, stream, wrong, 0, 0)) == E.hipErrorInvalidValue
-        assert code(call("Wait", bits, stream, wrong, 0, GTE)) == E.hipErrorInvalidValue
-    assert code(call("Write", bits, stream, memory, 0, 1)) == E.hipErrorInvalidValue
-    assert code(call("Wait", bits, stream, memory, 0, 4)) == E.hipErrorInvalidValue
-    ok(hip.hipStreamSynchronize(stream))

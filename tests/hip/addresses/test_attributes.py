@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, can_map, code, ints, read
+from ..helpers import E, can_map, code, read
 
 P = hip.hipPointer_attribute
 TYPES = {
@@ -96,12 +96,3 @@ def test_memory_of_a_pool(device, streams, really):
     assert code(hip.hipMemPoolGetAccess(12, here)) == E.hipErrorInvalidValue
     assert code(hip.hipMallocFromPoolAsync(4, 12, stream)) == E.hipErrorInvalidValue
     assert code(hip.hipDeviceSetMemPool(99, pool)) == E.hipErrorInvalidDevice
-
-
-def test_memory_with_flags(device):
-    for flags in (hip.hipDeviceMallocDefault, hip.hipDeviceMallocFinegrained, hip.hipDeviceMallocUncached):
-        ok(hip.hipFree(ok(hip.hipExtMallocWithFlags(100, flags))))
-    ok(hip.hipFree(ok(hip.hipExtMallocWithFlags(8, hip.hipMallocSignalMemory))))
-    assert code(hip.hipExtMallocWithFlags(100, hip.hipMallocSignalMemory)) == E.hipErrorInvalidValue
-    assert code(hip.hipExtMallocWithFlags(100, 77)) == E.hipErrorInvalidValue
-    ints(1)

@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, ints, read
+from ..helpers import E, K, code, ints, read
 
 FLAGS = hip.hipEventInterprocess | hip.hipEventDisableTiming
 COUNT = 1 << 12
@@ -120,37 +120,3 @@ def test_one_thread_destroys_what_others_use():
     with pytest.raises(hip.errors.HipError, match="is destroyed"):  # found by another thread before
         _ = gone.point
     ok(hip.hipStreamDestroy(stream))
-
-
-@needs_ipc
-def test_what_is_refused(told):
-    memory, event = ints(), ok(hip.hipEventCreate())
-    pooled = ok(hip.hipMallocAsync(4 * N, None))
-    for other in (pooled, ok(hip.hipMallocManaged(4 * N, 1)), ok(hip.hipHostMalloc(4 * N, 0)), 40):
-        assert code(hip.hipIpcGetMemHandle(other)) == E.hipErrorInvalidValue
-    handle = ok(hip.hipIpcGetMemHandle(memory))
-    assert code(hip.hipIpcOpenMemHandle(handle, 1)) == E.hipErrorInvalidContext
-    assert code(hip.hipIpcOpenMemHandle(handle, 0)) == E.hipErrorInvalidValue
-    assert code(hip.hipIpcOpenMemHandle(hip.hipIpcMemHandle_t(), 1)) == E.hipErrorInvalidHandle
-    assert code(hip.hipIpcOpenMemHandle(b"abc", 1)) == E.hipErrorInvalidValue
-    assert code(hip.hipIpcOpenMemHandle(hip.hipIpcEventHandle_t(), 1)) == E.hipErrorInvalidValue
-    assert code(hip.hipIpcGetEventHandle(event)) == E.hipErrorInvalidValue
-    mine = ok(hip.hipEventCreateWithFlags(FLAGS))
-    assert code(hip.hipIpcOpenEventHandle(ok(hip.hipIpcGetEventHandle(mine)))) == E.hipErrorInvalidHandle
-    assert code(hip.hipIpcOpenEventHandle(None)) == E.hipErrorInvalidValue
-    assert code(hip.hipIpcCloseMemHandle(None)) == E.hipErrorInvalidValue
-    assert code(hip.hipIpcCloseMemHandle(memory)) == E.hipErrorInvalidValue
-    graph = ok(hip.hipGraphCreate(0))
-    assert code(hip.hipGraphAddEventRecordNode(graph, None, 0, mine)) == E.hipErrorInvalidHandle
-    ok(hip.hipFree(memory))
-    ok(hip.hipFree(pooled))
-
-
-@pytest.mark.needs("no memory that processes share")
-def test_where_processes_share_nothing(device):
-    memory = ints()
-    assert code(hip.hipIpcGetMemHandle(memory)) == E.hipErrorNotSupported
-    assert code(hip.hipIpcOpenMemHandle(bytes(64), 1)) == E.hipErrorNotSupported
-    assert code(hip.hipIpcOpenEventHandle(bytes(64))) == E.hipErrorNotSupported
-    assert code(hip.hipEventCreateWithFlags(FLAGS)) == E.hipErrorNotSupported
-    ok(hip.hipFree(memory))

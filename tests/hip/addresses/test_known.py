@@ -145,21 +145,3 @@ def test_two_threads_allocate_and_free(device, really):
     one, other = together(lambda: work(1), lambda: work(2))
     assert not one.keys() & other.keys()
     assert all(range_of(base) == (base, size) for base, (_, size) in (one | other).items())
-
-
-@pytest.mark.parametrize("address", [-(2**70), -1, 2**64, 2**70])
-def test_addresses_that_no_machine_has_are_invalid_values(device, address):
-    pointer, host = ok(hip.hipMalloc(64)), np.zeros(64, "u1")
-    answers = [
-        hip.hipFree(address),
-        hip.hipFreeAsync(address, 0),
-        hip.hipHostFree(address),
-        hip.hipMemcpy(address, host, 64, K.hipMemcpyDefault),
-        hip.hipMemcpy(pointer, address, 64, K.hipMemcpyDefault),
-        hip.hipMemcpyAsync(address, pointer, 64, K.hipMemcpyDefault, None),
-        hip.hipMemset(address, 0, 4),
-        hip.hipMemPtrGetInfo(address),
-        hip.hipPointerGetAttributes(hip.hipPointerAttribute_t(), address),
-    ]
-    ok(hip.hipFree(pointer))
-    assert {answer[0] for answer in answers} == {E.hipErrorInvalidValue}

@@ -7,7 +7,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, code, ints
+from ..helpers import E, code
 
 ADVICE, RANGE, PLACE = hip.hipMemoryAdvise, hip.hipMemRangeAttribute, hip.hipMemLocationType
 CPU, NOWHERE = hip.hipCpuDeviceId, hip.hipInvalidDeviceId
@@ -73,39 +73,6 @@ def test_prefetches(memory, streams):
     ok(hip.hipStreamAttachMemAsync(stream, memory))
     ok(hip.hipStreamAttachMemAsync(stream, memory, NBYTES, hip.hipMemAttachGlobal))
     ok(hip.hipStreamSynchronize(stream))
-
-
-def test_wrong_hints(memory, works):
-    number = ok(hip.hipGetDevice())
-    value, device = ctypes.c_int32(5), ints(1000)
-    read_mostly = ADVICE.hipMemAdviseSetReadMostly
-    for wrong, count in ((None, 4), (device, 4), (memory, 0), (memory, NBYTES + 1), (memory + 1, NBYTES), (memory, -1)):
-        assert code(hip.hipMemAdvise(wrong, count, read_mostly, number)) == E.hipErrorInvalidValue
-        assert code(hip.hipMemPrefetchAsync(wrong, count, number)) == E.hipErrorInvalidValue
-        assert code(
-            hip.hipMemRangeGetAttribute(value, 4, RANGE.hipMemRangeAttributeReadMostly, wrong, count)
-        ) == E.hipErrorInvalidValue  # fmt: skip
-    assert value.value == 5
-    for place in (99, NOWHERE):
-        assert code(hip.hipMemAdvise(memory, 4, read_mostly, place)) == E.hipErrorInvalidDevice
-        assert code(hip.hipMemPrefetchAsync(memory, 4, place)) == E.hipErrorInvalidDevice
-    assert code(hip.hipMemAdvise(memory, 4, 77, number)) == E.hipErrorInvalidValue
-    nowhere = hip.hipMemLocation()
-    assert code(hip.hipMemAdvise_v2(memory, 4, read_mostly, nowhere)) == E.hipErrorInvalidValue
-    assert code(hip.hipMemPrefetchAsync_v2(memory, 4, nowhere)) == E.hipErrorInvalidValue
-    here = hip.hipMemLocation(PLACE.hipMemLocationTypeDevice, number)
-    assert code(hip.hipMemPrefetchAsync_v2(memory, 4, here, 1)) == E.hipErrorInvalidValue
-    for size, which in ((3, 1), (8, RANGE.hipMemRangeAttributeReadMostly), (0, RANGE.hipMemRangeAttributeAccessedBy),
-                        (4, 77)):  # fmt: skip
-        assert code(hip.hipMemRangeGetAttribute(value, size, which, memory, 4)) == E.hipErrorInvalidValue
-    for wrong in (
-        (None, device), (None, memory + 4), (None, memory, 12), (None, memory, 0, 9), (None, None),
-    ):  # fmt: skip
-        assert code(hip.hipStreamAttachMemAsync(*wrong)) == E.hipErrorInvalidValue
-    assert code(hip.hipStreamAttachMemAsync(12345, memory)) == E.hipErrorContextIsDestroyed
-    ok(hip.hipFree(memory))
-    assert code(hip.hipMemAdvise(memory, 4, read_mostly, number)) == E.hipErrorInvalidValue
-    works(None)
 
 
 @pytest.mark.parametrize("what", ["prefetch", "attach"])

@@ -63,31 +63,6 @@ def test_one_attribute(function, device, shared, tells):
     assert code(hip.hipFuncGetAttribute(0, None)) == E.hipErrorInvalidResourceHandle
 
 
-def test_setting(function, device):
-    fill, most = function("fill"), limits(device.info).local_memory
-    ok(hip.hipFuncSetAttribute(fill, SET.hipFuncAttributeMaxDynamicSharedMemorySize, most))
-    for percent in (-1, 0, 100):
-        ok(hip.hipFuncSetAttribute(fill, SET.hipFuncAttributePreferredSharedMemoryCarveout, percent))
-    for attribute, value in (
-        (SET.hipFuncAttributeMaxDynamicSharedMemorySize, most + 1),
-        (SET.hipFuncAttributeMaxDynamicSharedMemorySize, -1),
-        (SET.hipFuncAttributePreferredSharedMemoryCarveout, 101),
-        (SET.hipFuncAttributeClusterDimMustBeSet, 1),
-        (99, 1),
-    ):
-        assert code(hip.hipFuncSetAttribute(fill, attribute, value)) == E.hipErrorInvalidValue
-    ok(hip.hipFuncSetCacheConfig(fill, hip.hipFuncCache_t.hipFuncCachePreferL1))
-    assert code(hip.hipFuncSetCacheConfig(fill, 9)) == E.hipErrorInvalidValue
-    ok(hip.hipFuncSetSharedMemConfig(fill, hip.hipSharedMemConfig.hipSharedMemBankSizeEightByte))
-    assert code(hip.hipFuncSetSharedMemConfig(fill, 9)) == E.hipErrorInvalidValue
-    for result in (
-        hip.hipFuncSetAttribute(None, 8, 0),
-        hip.hipFuncSetCacheConfig(None, 0),
-        hip.hipFuncSetSharedMemConfig(123, 0),
-    ):
-        assert code(result) == E.hipErrorInvalidDeviceFunction
-
-
 # Occupancy
 
 

@@ -60,17 +60,6 @@ def test_with_events(function, streams):
     del keep
 
 
-def test_wrong_launches(function, works):
-    memory = ints()
-    given = addresses(keep := values(memory, 5))
-    assert code(hip.hipLaunchKernel(None, 1, 1, given, 0, None)) == E.hipErrorInvalidResourceHandle
-    assert code(hip.hipLaunchKernel(function("fill"), 1, 1, given[:1], 0, None)) == E.hipErrorInvalidValue
-    assert code(hip.hipLaunchKernel(function("fill"), 0, 1, given, 0, None)) == E.hipErrorInvalidValue
-    assert code(hip.hipLaunchKernel(function("fill"), 1, 1, given, 0, 12345)) == E.hipErrorContextIsDestroyed
-    works(None)
-    del keep
-
-
 # Cooperative launches
 
 
@@ -125,27 +114,6 @@ def test_two_streams_at_the_same_time(meet):
         return all(results)
 
     assert together(run, run) == [True, True]
-
-
-def test_too_many_groups(meet, device, works):
-    most = meet.kernel.groups_at_once(1)
-    given = addresses(keep := values(ints(1), ints(most + 1), most + 1))
-    for result in (
-        hip.hipLaunchCooperativeKernel(meet, most + 1, 1, given, 0, None),
-        hip.hipLaunchCooperativeKernel(meet, hip.dim3(most, 2), 1, given, 0, None),
-        hip.hipModuleLaunchCooperativeKernel(meet, 1, 1, most + 1, 1, 1, 1, 0, None, given),
-    ):
-        assert code(result) == E.hipErrorCooperativeLaunchTooLarge
-        assert str(most) in str(hip.last_exception())
-    largest = meet.kernel.max_block_size
-    too_large = hip.hipLaunchCooperativeKernel(meet, 1, largest + 1, given, 0, None)
-    assert code(too_large) == E.hipErrorInvalidConfiguration
-    assert code(hip.hipLaunchCooperativeKernel(meet, 1, 1, given, 1 << 40, None)) == E.hipErrorInvalidConfiguration
-    assert code(hip.hipLaunchCooperativeKernel(None, 1, 1, given, 0, None)) == E.hipErrorInvalidDeviceFunction
-    assert code(hip.hipLaunchCooperativeKernel(meet, 1, 1, given, 0, 123)) == E.hipErrorContextIsDestroyed
-    assert code(hip.hipLaunchCooperativeKernel(meet, 1, 1, given[:1], 0, None)) == E.hipErrorInvalidValue
-    works(None)
-    del keep
 
 
 @pytest.mark.executes

@@ -68,28 +68,3 @@ def test_a_file(tmp_path, device):
     assert options == [None, None]
     ok(hip.hipLibraryGetKernel(library, "fill"))
     assert code(hip.hipLibraryLoadFromFile(str(tmp_path / "none.cl"))) == E.hipErrorFileNotFound
-
-
-def test_mistakes(library, fill, works):
-    number = ok(hip.hipGetDevice())
-    assert code(hip.hipLibraryLoadData(b"\x7fELF")) == E.hipErrorNoBinaryForGpu
-    assert code(hip.hipLibraryLoadData(None)) == E.hipErrorInvalidValue
-    assert code(hip.hipLibraryGetKernel(library, b"none")) == E.hipErrorNotFound
-    assert code(hip.hipLibraryEnumerateKernels(-1, library)) == E.hipErrorInvalidValue
-    for index in (-1, 2):
-        assert code(hip.hipKernelGetParamInfo(fill, index)) == E.hipErrorInvalidValue
-    for wrong in (None, 12345, library):
-        for call in (hip.hipKernelGetFunction, hip.hipKernelGetName, hip.hipKernelGetLibrary):
-            assert code(call(wrong)) == E.hipErrorInvalidResourceHandle
-    assert code(hip.hipKernelGetAttribute(0, fill, 99)) == E.hipErrorInvalidDevice
-    assert code(hip.hipKernelSetAttribute(8, 16, fill, 99)) == E.hipErrorInvalidDevice
-    assert code(hip.hipKernelGetAttribute(77, fill, number)) == E.hipErrorInvalidValue
-    ok(hip.hipLibraryUnload(library))
-    for result in (
-        hip.hipLibraryUnload(library),
-        hip.hipLibraryGetKernelCount(library),
-        hip.hipLibraryEnumerateKernels(1, library),
-    ):
-        assert code(result) == E.hipErrorNotFound
-    assert code(hip.hipLibraryUnload(None)) == E.hipErrorInvalidResourceHandle
-    works(None)

@@ -1,7 +1,5 @@
 """The functions whose null stream is the thread's own."""
 
-import inspect
-
 import numpy as np
 import pytest
 
@@ -56,19 +54,3 @@ def test_other_streams_are_as_given(streams, device, really):
     assert read(memory, 1) == [0x04040404] or not really
     assert ok(hip.hipStreamGetFlags_spt(None)) == 0
     assert ok(hip.hipStreamGetPriority_spt(stream)) == 0
-
-
-def test_defaults_are_those_of_the_others(device):
-    assert code(hip.hipMemcpyToSymbol_spt(0, np.zeros(1), 8)) == E.hipErrorInvalidSymbol
-    assert code(hip.hipMemcpyFromSymbol_spt(np.zeros(1), 0, 8)) == E.hipErrorInvalidSymbol
-    assert inspect.signature(hip.hipMemcpy_spt) == inspect.signature(hip.hipMemcpy)
-
-
-def test_errors_are_those_of_the_others(device):
-    assert code(hip.hipMemcpy_spt(None, None, 4, K.hipMemcpyDefault)) == E.hipErrorInvalidValue
-    assert code(hip.hipMemsetAsync_spt(ints(1), 0, 400, None)) == E.hipErrorInvalidValue
-    assert code(hip.hipStreamSynchronize_spt(12345)) == E.hipErrorContextIsDestroyed
-    with pytest.raises(TypeError):
-        hip.hipMemcpy_spt(1, 2)
-    assert hip.hipMemcpy_spt.__name__ == "hipMemcpy_spt"
-    assert "hipStreamPerThread" in hip.hipLaunchKernel_spt.__doc__

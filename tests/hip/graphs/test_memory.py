@@ -224,54 +224,6 @@ def test_free_memory_of_the_device(fresh, graph):
     assert ok(hip.hipMemGetInfo()) == (before - NBYTES, total)
 
 
-def test_bad_allocations(device, graph):
-    def refused(change, wanted=E.hipErrorInvalidValue, dependencies=None, count=0, to=graph):
-        given = params()
-        change(given)
-        assert code(hip.hipGraphAddMemAllocNode(to, dependencies, count, given)) == wanted
-        assert given.dptr is None
-
-    node, _ = alloc(graph)
-    kinds, places = hip.hipMemAllocationType, hip.hipMemLocationType
-    refused(lambda p: None, to=None)
-    refused(lambda p: None, dependencies=None, count=11)
-    refused(lambda p: None, dependencies=[node], count=2)
-    assert code(hip.hipGraphAddMemAllocNode(graph, None, 0, None)) == E.hipErrorInvalidValue
-    refused(lambda p: setattr(p.poolProps, "allocType", kinds.hipMemAllocationTypeInvalid))
-    refused(lambda p: setattr(p.poolProps.location, "type", places.hipMemLocationTypeInvalid))
-    refused(lambda p: setattr(p.poolProps.location, "id", len(hip.devices.infos())))
-    refused(lambda p: setattr(p.poolProps.location, "id", -1))
-    refused(lambda p: setattr(p, "accessDescCount", len(hip.devices.infos()) + 1))
-    refused(lambda p: setattr(p, "bytesize", 0))
-    refused(lambda p: setattr(p, "bytesize", (1 << 64) - 1), E.hipErrorOutOfMemory)
-    if len(hip.devices.infos()) > 1:
-        number = hip.devices.number_of(device)
-        refused(lambda p: setattr(p.poolProps.location, "id", not number), E.hipErrorNotSupported)
-    with pytest.raises(TypeError):
-        hip.hipGraphAddMemAllocNode(graph, None, 0, hip.hipMemsetParams())
-    assert ok(hip.hipGraphGetNodes(graph))[1] == 1
-
-
-def test_bad_frees(graph):
-    node, pointer = alloc(graph)
-    elsewhere, host = ok(hip.hipMalloc(NBYTES)), np.zeros(4)
-    for given in (
-        (None, [node], 1, pointer),
-        (graph, None, 5, pointer),
-        (graph, [node], 2, pointer),
-        (graph, [node], 1, None),
-        (graph, [node], 1, host),
-        (graph, [node], 1, pointer + 4),
-        (graph, [node], 1, elsewhere),
-    ):
-        assert code(hip.hipGraphAddMemFreeNode(*given)) == E.hipErrorInvalidValue
-    ok(hip.hipDrvGraphAddMemFreeNode(graph, [node], 1, pointer))
-    assert code(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer)) == E.hipErrorInvalidValue
-    other = ok(hip.hipGraphCreate(0))
-    assert code(hip.hipGraphAddMemFreeNode(other, None, 0, pointer)) == E.hipErrorInvalidValue
-    assert ok(hip.hipGraphGetNodes(graph))[1] == 2
-
-
 def test_what_nodes_say_of_themselves(graph):
     node, pointer = alloc(graph)
     free = ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
@@ -318,23 +270,6 @@ def test_use_after_the_free(graph, function):
     free = ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
     add(graph, function("fill"), pointer, 1, after=[free])
     assert hip.hipGraphInstantiate(graph, 0)[0] == E.hipErrorInvalidValue
-
-
-def test_bad_figures(device):
-    number, value = hip.devices.number_of(device), ctypes.c_uint64(0)
-    there = len(hip.devices.infos())
-    for call in (hip.hipDeviceGetGraphMemAttribute, hip.hipDeviceSetGraphMemAttribute):
-        for bad in (-1, there, 2**31 - 1):
-            assert code(call(bad, USED_HIGH, value)) == E.hipErrorInvalidDevice
-        for attribute in (7, 99, None):
-            assert code(call(number, attribute, value)) == E.hipErrorInvalidValue
-        assert code(call(number, USED_HIGH, None)) == E.hipErrorInvalidValue
-    for attribute in (USED, RESERVED):
-        assert code(hip.hipDeviceSetGraphMemAttribute(number, attribute, value)) == E.hipErrorInvalidValue
-    one = ctypes.c_uint64(1)
-    for attribute in (USED_HIGH, RESERVED_HIGH):
-        assert code(hip.hipDeviceSetGraphMemAttribute(number, attribute, one)) == E.hipErrorInvalidValue
-    assert code(hip.hipDeviceGraphMemTrim(there)) == E.hipErrorInvalidDevice
 
 
 @pytest.mark.executes(run=False)

@@ -83,6 +83,21 @@ def resource_of(array):
     return made
 
 
+def linear(pointer, nbytes, dtype="i4", channels=1):
+    made = hip.hipResourceDesc(hip.hipResourceType.hipResourceTypeLinear)
+    of = made.res.linear
+    of.devPtr, of.sizeInBytes, of.desc = pointer, nbytes, description(dtype, channels)
+    return made
+
+
+def pitched(pointer, width, height, pitch, dtype="i4", channels=1):
+    made = hip.hipResourceDesc(hip.hipResourceType.hipResourceTypePitch2D)
+    of = made.res.pitch2D
+    of.devPtr, of.desc = pointer, description(dtype, channels)
+    of.width, of.height, of.pitchInBytes = width, height, pitch
+    return made
+
+
 def texture_of(array, modes=Address.hipAddressModeClamp, linear=False, normalized=False, floats=False, border=None):
     """A texture object; `array` is an array, or a resource."""
     texture = hip.hipTextureDesc()

@@ -47,52 +47,6 @@ def test_memory(device):
     assert code(hip.hipMalloc3DArray(F4, hip.hipExtent(1 << 14, 1 << 14, 1 << 14), 0)) == E.hipErrorOutOfMemory
 
 
-WRONG = {
-    "no width": (F1, 0, 4, 0, 0),
-    "no height but a depth": (F1, 4, 0, 4, 0),
-    "layers without any": (F1, 4, 4, 0, Layered),
-    "too wide": (F1, (1 << 17) + 1, 0, 0, 0),
-    "too high": (F1, 4, (1 << 16) + 1, 0, 0),
-    "too deep": (F1, 4, 4, (1 << 14) + 1, 0),
-    "too many layers": (F1, 4, 4, 2049, Layered),
-    "a cube with five faces": (F1, 4, 4, 5, Cubemap),
-    "a cube with faces that are no squares": (F1, 4, 5, 6, Cubemap),
-    "several cubes without layers": (F1, 4, 4, 12, Cubemap),
-    "gathers of one dimension": (F1, 4, 0, 0, Gather),
-    "gathers of three": (F1, 4, 4, 4, Gather),
-    "unknown flags": (F1, 4, 4, 0, 64),
-    "three channels": (hip.hipChannelFormatDesc(8, 8, 8, 0, Kind.hipChannelFormatKindUnsigned), 4, 4, 0, 0),
-    "channels of several sizes": (hip.hipChannelFormatDesc(8, 16, 0, 0, Kind.hipChannelFormatKindUnsigned), 4, 4, 0, 0),
-    "a gap": (hip.hipChannelFormatDesc(8, 0, 8, 0, Kind.hipChannelFormatKindUnsigned), 4, 4, 0, 0),
-    "floats of 8 bits": (hip.hipChannelFormatDesc(8, 0, 0, 0, Kind.hipChannelFormatKindFloat), 4, 4, 0, 0),
-    "10 bits": (hip.hipChannelFormatDesc(10, 10, 10, 10, Kind.hipChannelFormatKindSigned), 4, 4, 0, 0),
-    "64 bits": (hip.hipChannelFormatDesc(64, 0, 0, 0, Kind.hipChannelFormatKindSigned), 4, 4, 0, 0),
-    "negative bits": (hip.hipChannelFormatDesc(-8, 0, 0, 0, Kind.hipChannelFormatKindSigned), 4, 4, 0, 0),
-    "no kind": (hip.hipChannelFormatDesc(8, 0, 0, 0, Kind.hipChannelFormatKindNone), 4, 4, 0, 0),
-    "no description": (None, 4, 4, 0, 0),
-    "negative": (F1, -4, 4, 0, 0),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_refused(device, what):
-    desc, width, height, depth, flags = WRONG[what]
-    assert code(hip.hipMalloc3DArray(desc, hip.hipExtent(width, height, depth), flags)) == E.hipErrorInvalidValue
-    if not depth:
-        assert code(hip.hipMallocArray(desc, width, height, flags)) == E.hipErrorInvalidValue
-
-
-def test_wrong_types(device):
-    with pytest.raises(TypeError):
-        hip.hipMallocArray((32, 0, 0, 0), 4, 4)
-    with pytest.raises(TypeError):
-        hip.hipMalloc3DArray(F1, (4, 4, 4))
-    with pytest.raises(TypeError):
-        hip.hipFreeArray("array")
-    for given in ((0, 4), (AD.HIP_AD_FORMAT_FLOAT, 3), (AD.HIP_AD_FORMAT_FLOAT, 0)):
-        assert code(hip.hipArrayCreate(hip.HIP_ARRAY_DESCRIPTOR(4, 4, *given))) == E.hipErrorInvalidValue
-
-
 # -- copies
 
 
@@ -158,42 +112,6 @@ def test_rows(device, asynchronous):
     other = array_like(np.zeros_like(values))
     ok(hip.hipMemcpy2DArrayToArray(other, 0, 1, array, 8, 2, 32, 3))
     assert np.array_equal(contents(other, values)[0, 1:4, :8, 0], rows[:, :8])
-
-
-ROWS_REFUSED = {
-    "offset and width": ((8, 0, 40, 3), E.hipErrorInvalidValue),
-    "offset and height": ((0, 4, 40, 3), E.hipErrorInvalidValue),
-    "width": ((0, 0, 44, 3), E.hipErrorInvalidValue),
-    "height": ((0, 0, 40, 7), E.hipErrorInvalidValue),
-    "negative": ((-4, 0, 40, 3), E.hipErrorInvalidValue),
-    "more than the host has": ((0, 0, 40, 4), E.hipErrorInvalidValue),
-}
-
-
-@pytest.mark.parametrize("what", ROWS_REFUSED)
-def test_rows_refused(device, what):
-    (x, y, width, height), expected = ROWS_REFUSED[what]
-    array, rows = ok(hip.hipMallocArray(description("i4"), 10, 6)), np.zeros((3, 12), "i4")
-    H, D = K.hipMemcpyHostToDevice, K.hipMemcpyDeviceToHost
-    assert code(hip.hipMemcpy2DToArray(array, x, y, rows, 48, width, height, H)) == expected
-    assert code(hip.hipMemcpy2DFromArray(rows, 48, array, x, y, width, height, D)) == expected
-
-
-def test_copies_refused(device):
-    array, rows = ok(hip.hipMallocArray(description("i4"), 10, 6)), np.zeros((3, 10), "i4")
-    H = K.hipMemcpyHostToDevice
-    assert code(hip.hipMemcpy2DToArray(None, 0, 0, rows, 40, 40, 3, H)) == E.hipErrorInvalidHandle
-    assert code(hip.hipMemcpy2DToArray(array, 0, 0, None, 40, 40, 3, H)) == E.hipErrorInvalidValue
-    assert code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 36, 40, 3, H)) == E.hipErrorInvalidPitchValue
-    assert code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 40, 3, -1)) == E.hipErrorInvalidMemcpyDirection
-    assert (
-        code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 40, 3, K.hipMemcpyDeviceToDevice)) == E.hipErrorInvalidValue
-    )
-    ok(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 0, 0, H))
-    assert code(hip.hipMemcpyToArray(array, 36, 5, rows, 8, H)) == E.hipErrorInvalidValue
-    assert code(hip.hipMemcpyHtoA(array, 236, rows, 8)) == E.hipErrorInvalidValue
-    ok(hip.hipFreeArray(array))
-    assert code(hip.hipMemcpyAtoH(rows, array, 0, 4)) == E.hipErrorContextIsDestroyed
 
 
 @pytest.mark.executes
@@ -292,9 +210,3 @@ def test_many(device):
     for _ in range(10_000):
         ok(hip.hipFreeArray(ok(hip.hipMallocArray(F4, 64, 64))))
     assert ok(hip.hipMemGetInfo())[0] == before
-
-
-def test_gone_with_the_device(fresh):
-    array = ok(hip.hipMallocArray(F4, 64, 64))
-    ok(hip.hipDeviceReset())
-    assert code(hip.hipFreeArray(array)) == E.hipErrorContextIsDestroyed
