@@ -354,6 +354,21 @@ def test_memory(refused, device):
     ok(hip.hipMemset(memory, 1, 0))
     ok(hip.hipMemset3D(volume, 0, extent(0, 3, 4)))
     ok(hip.hipMemsetD2D32(volume.ptr, 4, 0, 0, 5))
+    # Copies whose host side is no array to write to, or is the wrong side.
+    refused(
+        VALUE,
+        ("hipMemcpy hipMemcpyAsync", each(host[::2], b"x" * 100, host[:50]), memory, 99, DOWN),
+        ("hipMemcpy hipMemcpyAsync", host, host, 100, each(UP, DOWN)),
+        ("hipMemcpy hipMemcpyAsync", memory + 1, host, 100, UP),
+        ("hipMemcpy hipMemcpyAsync", each(*nowhere[:4]), host, 64, DEFAULT),
+        ("hipMemcpy hipMemcpyAsync", host, each(freed, freed + 8, freed[4:], *nowhere[:4]), 4, DEFAULT),
+    )
+    refused(DIRECTION, ("hipMemcpy hipMemcpyAsync", memory, memory, 4, each(5, -1, 1 << 70, "up", None)))
+    refused(TypeError, ("hipMemcpy hipMemcpyAsync", memory, object(), 10, UP), ("hipMemcpy3D", hip.hipExtent()))
+    refused(VALUE, ("hipMemcpy3D", None), ("hipMemcpyParam2D", hip.hip_Memcpy2D(WidthInBytes=1, Height=1)))
+    ok(hip.hipMemcpy(memory, host, 0, UP))
+    for nothing in (extent(0, 3, 4), extent(20, 0, 4), extent(20, 3, 0)):
+        ok(hip.hipMemcpy3D(hip.hipMemcpy3DParms(dstPtr=volume, srcPtr=volume, extent=nothing, kind=ACROSS)))
     # Pinned memory and the device's pointer to it.
     refused(VALUE, ("hipHostGetDevicePointer", memory, 0), ("hipHostGetDevicePointer", pinned, 1))
     if not can_map(device):

@@ -6,37 +6,8 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code, instantiate, ints, read
+from ..helpers import E, K, code, instantiate, ints
 from .test_variables import SOURCE, compiled, int4, load, step, variable  # noqa: F401
-
-
-@pytest.mark.executes(reads="step")
-def test_there_and_back(load):  # noqa: F811
-    module = load()
-    by, got = variable(module, b"by"), np.zeros(4, "i4")
-    assert ok(hip.hipGetSymbolAddress(by)) == by
-    assert ok(hip.hipGetSymbolAddress(int(by))) == by
-    assert ok(hip.hipGetSymbolSize(by)) == 16
-    ok(hip.hipMemcpyToSymbol(by, int4(10, 20, 30, 40), 16))
-    ok(hip.hipMemcpyToSymbol(by, int4(2), 4, 4, K.hipMemcpyHostToDevice))
-    assert step(module) == [5, 2, 0, 0]
-    ok(hip.hipMemcpyFromSymbol(got, by, 16, 0, K.hipMemcpyDeviceToHost))
-    assert got.tolist() == [10, 2, 30, 40]
-    ok(hip.hipMemcpyFromSymbol(got, by, 4, 12))
-    assert got[0] == 40
-
-
-@pytest.mark.executes
-def test_in_the_order_of_a_stream(load, streams):  # noqa: F811
-    module, (stream,) = load(), streams(1)
-    by, got, device = variable(module, b"by"), np.zeros(4, "i4"), ints(4, 6)
-    ok(hip.hipMemcpyToSymbolAsync(by, int4(1, 2, 3, 4), 16, 0, K.hipMemcpyDefault, stream))
-    ok(hip.hipMemcpyToSymbolAsync(by, device, 4, 8, K.hipMemcpyDeviceToDevice, stream))
-    ok(hip.hipMemcpyFromSymbolAsync(device, by, 8, 0, K.hipMemcpyDeviceToDevice, stream))
-    ok(hip.hipMemcpyFromSymbolAsync(got, by, 16, 0, K.hipMemcpyDeviceToHost, stream))
-    ok(hip.hipStreamSynchronize(stream))
-    assert got.tolist() == [1, 2, 6, 4]
-    assert read(device, 4) == [1, 2, 6, 6]
 
 
 def test_wrong_symbols(load, works):  # noqa: F811

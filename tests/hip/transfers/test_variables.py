@@ -90,51 +90,6 @@ def test_kernels_see_what_the_host_sets(load):
     assert read(variable(module, b"count"), 1) == [26]
 
 
-@pytest.mark.executes(reads="step")
-@pytest.mark.parametrize(
-    "call", ["hipMemcpy", "hipMemcpyDefault", "hipMemcpyAsync", "HtoD", "HtoDAsync", "DtoD", "DtoDAsync", "hipMemcpy2D",
-             "hipMemset", "hipMemsetAsync", "hipMemsetD32", "int"]
-)  # fmt: skip
-def test_every_way_to_write_it(load, call):
-    module, value = load(), int4(0x04040404)
-    count, stream = variable(module, b"count"), ok(hip.hipStreamCreate())
-    device = ints(1, 0x04040404)
-    {
-        "hipMemcpy": lambda: ok(hip.hipMemcpy(count, value, 4, K.hipMemcpyHostToDevice)),
-        "hipMemcpyDefault": lambda: ok(hip.hipMemcpy(count, value, 4, K.hipMemcpyDefault)),
-        "hipMemcpyAsync": lambda: ok(hip.hipMemcpyAsync(count, value, 4, K.hipMemcpyHostToDevice, stream)),
-        "HtoD": lambda: ok(hip.hipMemcpyHtoD(count, value, 4)),
-        "HtoDAsync": lambda: ok(hip.hipMemcpyHtoDAsync(count, value, 4, stream)),
-        "DtoD": lambda: ok(hip.hipMemcpyDtoD(count, device, 4)),
-        "DtoDAsync": lambda: ok(hip.hipMemcpyDtoDAsync(count, device, 4, stream)),
-        "hipMemcpy2D": lambda: ok(hip.hipMemcpy2D(count, 2, value, 2, 2, 2, K.hipMemcpyHostToDevice)),
-        "hipMemset": lambda: ok(hip.hipMemset(count, 4, 4)),
-        "hipMemsetAsync": lambda: ok(hip.hipMemsetAsync(count, 4, 4, stream)),
-        "hipMemsetD32": lambda: ok(hip.hipMemsetD32(count, 0x04040404, 1)),
-        "int": lambda: ok(hip.hipMemcpyHtoD(int(count), value, 4)),
-    }[call]()
-    ok(hip.hipStreamSynchronize(stream))
-    assert step(module)[0] == 0x04040404
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("call", ["DtoH", "DtoHAsync", "DtoD", "hipMemcpyDefault"])
-def test_every_way_to_read_it(load, call):
-    module, out, other = load(), np.zeros(4, "i4"), ints(4)
-    by, stream = variable(module, b"by"), ok(hip.hipStreamCreate())
-    if call == "DtoH":
-        ok(hip.hipMemcpyDtoH(out, by, 16))
-    elif call == "DtoHAsync":
-        ok(hip.hipMemcpyDtoHAsync(out, by, 16, stream))
-    elif call == "DtoD":
-        ok(hip.hipMemcpyDtoD(other, by, 16))
-        out[:] = read(other, 4)
-    else:
-        ok(hip.hipMemcpy(out, by, 16, K.hipMemcpyDefault))
-    ok(hip.hipStreamSynchronize(stream))
-    assert out.tolist() == [1, 2, 3, 4]
-
-
 @pytest.mark.executes
 def test_it_is_an_argument(load, function):
     """Of kernels of its module and of others; as a pointer object, further on, an int, and in C's arrays."""
@@ -200,21 +155,6 @@ def test_variables_that_are_not_there(load):
     assert code(hip.hipModuleGetGlobal(12345, b"count")) == E.hipErrorNotFound
 
 
-def test_it_ends_where_it_ends(load):
-    """The next variable is right behind it."""
-    module = load()
-    for name, nbytes in ((b"count", 4), (b"by", 16)):
-        pointer, data = variable(module, name), np.zeros(nbytes + 1, "u1")
-        for wrong in (
-            hip.hipMemcpyHtoD(pointer, data, nbytes + 1),
-            hip.hipMemcpyDtoH(data, pointer, nbytes + 1),
-            hip.hipMemset(pointer, 0, nbytes + 1),
-            hip.hipMemcpyHtoD(pointer + 1, data, nbytes),
-        ):
-            assert code(wrong) == E.hipErrorInvalidValue
-        ok(hip.hipMemcpyHtoD(pointer, data, nbytes))
-
-
 def test_it_cannot_be_freed(load):
     module = load()
     count = variable(module, b"count")
@@ -254,17 +194,6 @@ def test_it_goes_with_its_module(load, function):
     for gone in (pointer, inside, used):  # of an int nobody can tell that it was the device's
         assert code(hip.hipMemcpy(gone, data, 4, K.hipMemcpyDefault)) == E.hipErrorInvalidValue
         assert code(hip.hipMemcpy(data, gone, 4, K.hipMemcpyDefault)) == E.hipErrorInvalidValue
-
-
-def test_a_freed_allocation_is_not_taken_for_memory_of_the_host(device):
-    pointer, data = ok(hip.hipMalloc(16)), np.zeros(16, "u1")
-    inside = pointer + 8
-    assert code(hip.hipMemcpy(inside, data, 9, K.hipMemcpyDefault)) == E.hipErrorInvalidValue
-    assert code(hip.hipMemcpy(pointer + 16, data, 1, K.hipMemcpyDefault)) == E.hipErrorInvalidValue
-    ok(hip.hipFree(pointer))
-    for gone in (pointer, inside, pointer[4:]):
-        assert code(hip.hipMemcpy(gone, data, 4, K.hipMemcpyDefault)) == E.hipErrorInvalidValue
-        assert "freed" in str(hip.last_exception())
 
 
 def test_reset_forgets_it(load):
