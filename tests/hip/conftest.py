@@ -31,6 +31,20 @@ kernel void nothing(int unused) { }
 """
 
 
+VARIABLES = b"""
+__device__ int count = 5;
+__constant__ int by[4] = {1, 2, 3, 4};
+__constant__ int later;
+__device__ int table[100];
+const int fixed = 3;
+extern "C" __global__ void step(int* out) {
+    out[0] = count; out[1] = by[1]; out[2] = later; out[3] = table[99];
+    count += by[0];
+}
+extern "C" __global__ void fill(int* to, int value) { to[blockIdx.x * blockDim.x + threadIdx.x] = value; }
+"""
+
+
 @pytest.fixture(params=DEVICES, ids=str)
 def device(request):
     """The current device of HIP, each that is tested in turn; a `forebay.Device`. Tests leave nothing there."""
@@ -150,3 +164,13 @@ def works(device, module, really):
 @pytest.fixture
 def graph(device):
     return ok(hip.hipGraphCreate(0))
+
+
+@pytest.fixture
+def variables(device):
+    """``variables()``: a module of `VARIABLES`, which the host may reach."""
+    from .helpers import compiled
+
+    if device.driver.variable_options is None or device.info.backend == "sycl":
+        pytest.skip("the device has no variables, or its driver does not report where they are")
+    return lambda: ok(hip.hipModuleLoadData(compiled(VARIABLES)))

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from forebay import hip
+from forebay import hip, hiprtc
 from forebay.core.driver import Language
 from forebay.hiprtc.clang import find_clang
 
@@ -39,6 +39,29 @@ def skip_without_compiler(device):
     clang, why = find_clang()
     if clang is None and Language.SPIRV in device.driver.languages:
         pytest.skip(why)
+
+
+def compiled(source):
+    """What hiprtc makes of a program."""
+    skip_without_compiler(hip.current_device())
+    program = ok(hiprtc.hiprtcCreateProgram(source, b"program.hip", 0, None, None))
+    result = hiprtc.hiprtcCompileProgram(program, 0, None)
+    log = bytearray(ok(hiprtc.hiprtcGetProgramLogSize(program)))
+    ok(hiprtc.hiprtcGetProgramLog(program, log))
+    assert result == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,), log.decode()
+    image = bytearray(ok(hiprtc.hiprtcGetCodeSize(program)))
+    ok(hiprtc.hiprtcGetCode(program, image))
+    return image
+
+
+def function_of(source, name):
+    """A kernel of a program, which is HIP C++ or OpenCL C."""
+    image = compiled(source) if b"__global__" in source else source
+    return ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(image)), name))
+
+
+def variable(module, name):
+    return ok(hip.hipModuleGetGlobal(module, name))[0]
 
 
 def ints(count=N, value=0):

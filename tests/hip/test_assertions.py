@@ -5,11 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from forebay import hip, hiprtc
+from forebay import hip
 from forebay.hip.errors import asserting
 
 from .conftest import ok
-from .helpers import E, K, skip_without_compiler
+from .helpers import E, K, compiled, function_of
 
 pytestmark = [pytest.mark.executes(run=False), pytest.mark.needs("SPIR-V")]
 
@@ -20,12 +20,7 @@ PLAIN = b'extern "C" __global__ void plain(int* x) { x[threadIdx.x] += 1; }'
 
 
 def load(source):
-    skip_without_compiler(hip.current_device())
-    program = ok(hiprtc.hiprtcCreateProgram(source, b"a.hip", 0, [], []))
-    ok(hiprtc.hiprtcCompileProgram(program, 0, []))
-    data = bytearray(ok(hiprtc.hiprtcGetCodeSize(program)))
-    ok(hiprtc.hiprtcGetCode(program, data))
-    return ok(hip.hipModuleLoadData(data))
+    return ok(hip.hipModuleLoadData(compiled(source)))
 
 
 @pytest.fixture
@@ -73,7 +68,7 @@ extern "C" __global__ void deep(unsigned* x, unsigned n) { x[threadIdx.x] += f(n
 def test_a_recursion_that_is_too_deep_is_told(x, device):
     if device.info.backend != "opencl" or device.info.kind != "cpu":
         pytest.skip("GPUs have a stack, and SYCL does not tell where variables are")
-    function = ok(hip.hipModuleGetFunction(load(DEEP), b"deep"))
+    function = function_of(DEEP, b"deep")
     for n, told in ((60, E.hipSuccess), (66, E.hipErrorAssert)):
         ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, None, None, (x, n)))
         assert hip.hipDeviceSynchronize() == (told,)

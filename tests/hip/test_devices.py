@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay import hip, hiprtc
+from forebay import hip
 from tests.helpers.limits import limits
 from tests.helpers.observer import LOST, observe
 
 from .conftest import SOURCE, ok
-from .helpers import E, code, ints, launch
+from .helpers import E, code, function_of, ints, launch
 
 A = hip.hipDeviceAttribute_t
 
@@ -85,7 +85,7 @@ def test_attributes(device, number):
         assert code(hip.hipDeviceGetAttribute(wrong, number)) == E.hipErrorInvalidValue
 
 
-WARPS = """
+WARPS = b"""
 extern "C" __global__ void lanes(int* out) { out[0] = warpSize; out[1 + threadIdx.x] = threadIdx.x % warpSize; }
 """
 
@@ -107,11 +107,7 @@ def test_the_host_says_32_of_warps_whichever_compiler_kernels_go_to(device, numb
 @pytest.mark.long
 def test_a_warp_is_on_the_host_what_it_is_in_kernels(device, number):
     warp = warp_of_the_host(number)
-    program = ok(hiprtc.hiprtcCreateProgram(WARPS.encode(), b"warps.hip", 0, None, None))
-    assert hiprtc.hiprtcCompileProgram(program, 0, None) == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,)
-    binary = bytearray(hiprtc.hiprtcGetCodeSize(program)[1])
-    hiprtc.hiprtcGetCode(program, binary)
-    function = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(binary)), b"lanes"))
+    function = function_of(WARPS, b"lanes")
     memory, out = ok(hip.hipMalloc(65 * 4)), np.zeros(65, "i4")
     launch(function, 0, memory, groups=1, block=64)
     ok(hip.hipMemcpy(out, memory, out.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))

@@ -162,37 +162,6 @@ def test_attributes_of_pointers(device, name, kind):
 # Setting
 
 
-@pytest.mark.executes
-@pytest.mark.parametrize("stream", ["null", "created"])
-@pytest.mark.parametrize(
-    ("name", "dtype", "value"), [("", "u1", 0x1FF), ("D8", "u1", 7), ("D16", "u2", 0xABCD), ("D32", "u4", -2)]
-)
-def test_set(device, name, dtype, value, stream):
-    memory, count = ok(hip.hipMalloc(256)), 240 // np.dtype(dtype).itemsize
-    ok(hip.hipMemset(memory, 1, 256))
-    if stream == "null":
-        ok(getattr(hip, f"hipMemset{name}")(memory, value, count))
-    else:
-        created = ok(hip.hipStreamCreate())
-        ok(getattr(hip, f"hipMemset{name}Async")(memory, value, count, created))
-        ok(hip.hipStreamSynchronize(created))
-    out = np.zeros(256, "u1")
-    ok(hip.hipMemcpy(out, memory, 256, K.hipMemcpyDeviceToHost))
-    whole = value & ((1 << 8 * np.dtype(dtype).itemsize) - 1)
-    assert out[:240].view(dtype).tolist() == [whole] * count
-    assert out[240:].tolist() == [1] * 16
-
-
-def test_set_rows(device, really):
-    memory, out = ok(hip.hipMalloc(64)), np.zeros((4, 16), "u1")
-    ok(hip.hipMemset(memory, 0, 64))
-    ok(hip.hipMemset2D(memory, 16, 5, 10, 4))
-    ok(hip.hipMemset2DAsync(memory, 16, 6, 2, 4, None))
-    ok(hip.hipMemcpy(out, memory, 64, K.hipMemcpyDeviceToHost))
-    assert out.tolist() == [[6] * 2 + [5] * 8 + [0] * 6] * 4 or not really
-    assert code(hip.hipMemset2D(memory, 8, 5, 10, 4)) == E.hipErrorInvalidValue
-
-
 # The pool
 
 

@@ -11,7 +11,22 @@ from tests.helpers.limits import limits
 from tests.inside import hip_without_devices
 
 from .conftest import SOURCE, ok
-from .helpers import E, K, N, add, alloc_params, can_map, code, instantiate, ints, kernel, memset
+from .helpers import (
+    E,
+    K,
+    N,
+    add,
+    alloc_params,
+    can_map,
+    code,
+    compiled,
+    instantiate,
+    ints,
+    kernel,
+    launch,
+    memset,
+    variable,
+)
 
 VALUE, HANDLE, GONE = E.hipErrorInvalidValue, E.hipErrorInvalidHandle, E.hipErrorContextIsDestroyed
 DEVICE, CONTEXT, FUNCTION = E.hipErrorInvalidDevice, E.hipErrorInvalidContext, E.hipErrorInvalidDeviceFunction
@@ -515,6 +530,65 @@ def test_modules(refused, module, function, tmp_path):
     refused(VALUE, ("hipModuleLaunchKernel", fill, 1, 1, 1, 1, 1, 1, 0, None, None, (ints(), ctypes.c_int(1))))
 
 
+def test_variables(refused, variables, function, graph):
+    """Of modules, and as symbols."""
+    module, data, fill = variables(), np.zeros(17, "u1"), function("fill")
+    by, memory = variable(module, b"by"), ints(4)
+    used = hip.Pointer(by)
+    launch(fill, None, used, 1, groups=1, block=1)
+    names = each(b"none", b"fixed", b"step", b"cou", b"count\0", b"\xff", "täble")
+    refused(NOT_FOUND, ("hipModuleGetGlobal", module, names), ("hipModuleGetGlobal", 12345, b"count"))
+    refused(HANDLE, ("hipModuleGetGlobal", None, b"count"))
+    to, of = "hipMemcpyToSymbol hipMemcpyToSymbolAsync", "hipMemcpyFromSymbol hipMemcpyFromSymbolAsync"
+    refused(
+        VALUE,
+        ("hipModuleGetGlobal", module, each(None, b"", "")),
+        ("hipFree hipFreeAsync hipHostFree", by),
+        ("hipMemcpyHtoD", by, data, 17),  # the next variable is right behind it
+        ("hipMemcpyDtoH", data, by, 17),
+        ("hipMemset", by, 0, 17),
+        (to, by, None, 4, 0, DEFAULT),
+        ("hipGraphAddMemcpyNodeToSymbol", graph, None, 0, by, data, each(0, 20), 0, UP),
+        ("hipGraphAddMemcpyNodeToSymbol", None, None, 0, by, data, 4, 0, UP),
+    )
+    for size, offset in ((17, 0), (16, 1), (1, 16), (4, -1), (-1, 0)):
+        refused(VALUE, (to, by, data, size, offset, DEFAULT), (of, data, by, size, offset, DEFAULT))
+    wrong = each(None, 0, memory, by + 4, data, 12345)
+    refused(
+        SYMBOL, ("hipGetSymbolAddress hipGetSymbolSize", wrong), (to, wrong, data, 4, 0, UP),
+        (of, data, wrong, 4, 0, DOWN),
+        ("hipGraphAddMemcpyNodeToSymbol", graph, None, 0, memory, data, 4, 0, UP),
+    )  # fmt: skip
+    refused(
+        DIRECTION, (to, by, data, 4, 0, each(DOWN, K.hipMemcpyHostToHost, 99)),
+        (of, data, by, 4, 0, each(UP, K.hipMemcpyHostToHost, 99)),
+        ("hipGraphAddMemcpyNodeToSymbol", graph, None, 0, by, data, 4, 0, DOWN),
+    )  # fmt: skip
+    ok(hip.hipMemcpyToSymbol(by, data, 0, 16, DEFAULT))
+    ok(hip.hipModuleUnload(module))
+    gone = each(by, by + 4, used, int(by))
+    refused(NOT_FOUND, ("hipModuleGetGlobal", module, b"by"))
+    refused(SYMBOL, (to, by, data, 4, 0, DEFAULT))
+    refused(
+        VALUE,
+        ("hipMemcpyHtoD", gone, data, 4),
+        ("hipMemcpyDtoH", data, gone, 4),
+        ("hipMemcpyDtoD", gone, memory, 4),
+        ("hipMemset", gone, 0, 4),
+        ("hipMemGetAddressRange hipFree", gone),
+        ("hipModuleLaunchKernel", fill, 1, 1, 1, 1, 1, 1, 0, None, None, (by, ctypes.c_int(1))),
+        ("hipMemcpy", each(*gone[:3]), data, 4, DEFAULT),
+    )
+
+
+@pytest.mark.needs("SYCL", "a compiler of HIP C++")
+def test_variables_whose_place_the_driver_does_not_report(refused):
+    source = b'__constant__ int by = 2; extern "C" __global__ void step(int* out) { out[0] = by; }'
+    module = ok(hip.hipModuleLoadData(compiled(source)))
+    refused(UNSUPPORTED, ("hipModuleGetGlobal", module, b"by"))
+    refused(NOT_FOUND, ("hipModuleGetGlobal", module, b"none"))
+
+
 def test_libraries(refused, number):
     library = ok(hip.hipLibraryLoadData(SOURCE.encode(), None, 0, None, 0))[0]
     fill = ok(hip.hipLibraryGetKernel(library, b"fill"))
@@ -711,21 +785,21 @@ def changed(params, changes):
 def test_nodes(refused, graph, function, events):
     """A node of each kind: to add it, to set it in the graph and in what is instantiated, and to ask for it."""
     memory, host, other = ints(), np.zeros(N, "i4"), ok(hip.hipGraphCreate(0))
-    launch, fill, call = kernel(function("fill"), memory, 1), memset(memory, 1, 2), hip.hipHostNodeParams(print)
+    run, fill, call = kernel(function("fill"), memory, 1), memset(memory, 1, 2), hip.hipHostNodeParams(print)
     copy = (memory, memory + 8, 8, ACROSS)
     nodes = {name: ok(getattr(hip, f"hipGraphAdd{name}")(graph, None, 0, *given)) for name, given in {
-        "KernelNode": [launch], "MemsetNode": [fill], "HostNode": [call], "MemcpyNode1D": copy,
+        "KernelNode": [run], "MemsetNode": [fill], "HostNode": [call], "MemcpyNode1D": copy,
         "EventRecordNode": [events[0]], "EventWaitNode": [events[1]], "ChildGraphNode": [other], "EmptyNode": [],
     }.items()}  # fmt: skip
     executable, late = instantiate(graph), {}
-    for name, given in (("Kernel", launch), ("Memset", fill), ("Host", call), ("EventRecord", events[0])):
+    for name, given in (("Kernel", run), ("Memset", fill), ("Host", call), ("EventRecord", events[0])):
         late[name] = ok(getattr(hip, f"hipGraphAdd{name}Node")(graph, None, 0, given))
     stranger, gone = ok(hip.hipGraphAddEmptyNode(other, None, 0)), ok(hip.hipGraphCreate(0))
     ok(hip.hipGraphDestroy(gone))
     count, empty = ok(hip.hipGraphGetNodes(graph))[1], nodes["EmptyNode"]
     wrong_graphs, wrong_counts = each(None, gone, 12345), ((None, 1), ([stranger], 1), ([empty], 2), ([empty] * 2, 2))
     for name, given in {
-        "KernelNode": [launch], "MemsetNode": [fill], "HostNode": [call], "MemcpyNode1D": copy, "EmptyNode": [],
+        "KernelNode": [run], "MemsetNode": [fill], "HostNode": [call], "MemcpyNode1D": copy, "EmptyNode": [],
         "EventRecordNode": [events[0]], "EventWaitNode": [events[1]], "ChildGraphNode": [other],
         "MemAllocNode": [alloc_params()],
     }.items():  # fmt: skip
@@ -748,13 +822,13 @@ def test_nodes(refused, graph, function, events):
     refused(TypeError, ("hipGraphAddKernelNode hipGraphAddMemsetNode hipGraphAddHostNode", graph, None, 0, 5))
     # What is wrong in the parameters.
     for changes in KERNEL_CHANGES:
-        params = changed(launch, changes)
+        params = changed(run, changes)
         refused(
             VALUE, ("hipGraphAddKernelNode", graph, None, 0, params),
             ("hipGraphKernelNodeSetParams", nodes["KernelNode"], params),
             ("hipGraphExecKernelNodeSetParams", executable, nodes["KernelNode"], params),
         )  # fmt: skip
-    refused(FUNCTION, ("hipGraphAddKernelNode", graph, None, 0, changed(launch, {"func": 12345})))
+    refused(FUNCTION, ("hipGraphAddKernelNode", graph, None, 0, changed(run, {"func": 12345})))
     for changes in MEMSET_CHANGES:
         params = changed(memset(memory, 1), changes)
         refused(
@@ -776,7 +850,7 @@ def test_nodes(refused, graph, function, events):
     )  # fmt: skip
     # Nodes of another kind, none, and those that are not in what is instantiated.
     others = each(None, empty)
-    for name, params in (("Kernel", launch), ("Memset", fill), ("Host", call)):
+    for name, params in (("Kernel", run), ("Memset", fill), ("Host", call)):
         node = nodes[f"{name}Node"]
         refused(
             VALUE,

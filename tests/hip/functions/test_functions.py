@@ -9,7 +9,7 @@ from forebay.hip.functions.occupancy import KEPT
 from tests.helpers.limits import limits
 
 from ..conftest import ok
-from ..helpers import E, code
+from ..helpers import E, code, function_of
 
 F, SET = hip.hipFunction_attribute, hip.hipFuncAttribute
 SHARED = b"""
@@ -25,7 +25,7 @@ kernel void shared(global int *out) {
 @pytest.fixture
 def shared(device):
     """A function with 256 bytes of shared memory."""
-    return ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(SHARED)), b"shared"))
+    return function_of(SHARED, b"shared")
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from forebay import hip, hiprtc
+from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, instantiate, ints, launch, read, replay, together
+from ..helpers import E, K, N, code, function_of, instantiate, ints, launch, read, replay, together
 
 # Each group waits until all are there, but not for ever: what it sees then is its result.
 MEETING = b"""
@@ -32,7 +32,7 @@ def addresses(given):
 
 @pytest.fixture
 def meet(device):
-    return ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(MEETING)), b"meet"))
+    return function_of(MEETING, b"meet")
 
 
 @pytest.mark.executes
@@ -143,11 +143,7 @@ extern "C" __global__ void maybe(int* out, int uses) {
 @pytest.mark.executes
 @pytest.mark.needs("a compiler of HIP C++")
 def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
-    program, (stream,), memory = ok_rtc(hiprtc.hiprtcCreateProgram(ROOM, b"room", 0, None, None)), streams(1), ints()
-    ok_rtc(hiprtc.hiprtcCompileProgram(program, 0, None))
-    binary = bytearray(ok_rtc(hiprtc.hiprtcGetCodeSize(program)))
-    ok_rtc(hiprtc.hiprtcGetCode(program, binary))
-    maybe = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(binary)), b"maybe"))
+    (stream,), memory, maybe = streams(1), ints(), function_of(ROOM, b"maybe")
     for uses, shared, expected in ((0, 0, 5), (1, 40, 7), (0, 0, 5)):
         launch(maybe, stream, memory, uses, groups=1, block=10, shared=shared)
         ok(hip.hipStreamSynchronize(stream))
@@ -159,9 +155,3 @@ def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
     ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
     replay(graph, stream)
     assert read(memory)[:10] == [5] * 10
-
-
-def ok_rtc(result):
-    code, *outputs = result
-    assert code == hiprtc.hiprtcResult.HIPRTC_SUCCESS
-    return outputs[0] if outputs else None

@@ -9,8 +9,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code, skip_without_compiler
-from ..transfers.test_variables import compiled
+from ..helpers import E, K, code, compiled
 
 SCALARS = {"char": ctypes.c_char, "short": ctypes.c_short, "int": ctypes.c_int, "long long": ctypes.c_longlong,
            "float": ctypes.c_float, "double": ctypes.c_double}  # fmt: skip
@@ -109,7 +108,6 @@ def source_of(generator, kernels):
 @pytest.mark.executes
 @pytest.mark.parametrize("seed", range(4))
 def test_generated_types(device, seed):
-    skip_without_compiler(device)
     clang = device.info.backend != "cuda"
     generator = Generator(seed, VECTORS | (CLANGS if clang else {}))
     kernels = [[generator.argument() for _ in range(generator.draw.randint(1, 5))] for _ in range(16)]

@@ -9,7 +9,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code
+from ..helpers import E, K, code, function_of
 
 SOURCE = b"""
 kernel void vectors(float3 a, float4 b, uchar4 c, int2 d, global float *out) {
@@ -25,7 +25,7 @@ class Mine(ctypes.Structure):
 
 @pytest.fixture
 def vectors(device):
-    return ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(SOURCE)), b"vectors"))
+    return function_of(SOURCE, b"vectors")
 
 
 def arguments(b=None):

@@ -8,8 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import K, replay
-from ..test_assertions import load
+from ..helpers import K, function_of, replay
 
 pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
 
@@ -39,7 +38,7 @@ def read(out, count):
 
 
 def test_launches_and_graphs(device):
-    rows = ok(hip.hipModuleGetFunction(load(SOURCE), b"rows"))
+    rows = function_of(SOURCE, b"rows")
     out, stream = ok(hip.hipMalloc(1 << 16)), ok(hip.hipStreamCreate())
     for grid, block in (
         ((2, 3, 1), (8, 8, 1)),

@@ -3,10 +3,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from forebay import hip, hiprtc
+from forebay import hip
 
 from ..conftest import ok
-from ..helpers import K, skip_without_compiler
+from ..helpers import K, compiled
 
 Address = hip.hipTextureAddressMode
 Kind = hip.hipChannelFormatKind
@@ -27,20 +27,12 @@ NAMES = """
 
 def code_of(source):
     """What hiprtc makes of a program."""
-    program = ok(hiprtc.hiprtcCreateProgram((NAMES + source).encode(), b"textures.hip", 0, None, None))
-    result = hiprtc.hiprtcCompileProgram(program, 0, None)
-    log = bytearray(ok(hiprtc.hiprtcGetProgramLogSize(program)))
-    ok(hiprtc.hiprtcGetProgramLog(program, log))
-    assert result == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,), log.decode()
-    code = bytearray(ok(hiprtc.hiprtcGetCodeSize(program)))
-    ok(hiprtc.hiprtcGetCode(program, code))
-    return bytes(code)
+    return compiled((NAMES + source).encode())
 
 
 @pytest.fixture
 def load(device):
     """``load(source)``: a module in HIP C++."""
-    skip_without_compiler(device)
     return lambda source: ok(hip.hipModuleLoadData(code_of(source)))
 
 

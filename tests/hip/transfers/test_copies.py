@@ -16,8 +16,7 @@ from forebay import hip
 from forebay.hip.table import CHAPTERS
 
 from ..conftest import ok
-from ..helpers import E, K, code, ints, read, replay
-from .test_variables import load, variable  # noqa: F401
+from ..helpers import E, K, code, ints, read, replay, variable
 
 ROW, ROWS = 32, 8  # bytes of a row, and rows; volumes have two planes of four rows
 NBYTES = ROW * ROWS
@@ -44,7 +43,7 @@ class End:
         elif kind == "device":
             self.at = ok(hip.hipMalloc(self.raw.nbytes))
         elif kind == "symbol":
-            self.at = variable(request.getfixturevalue("load")(), b"table")
+            self.at = variable(request.getfixturevalue("variables")(), b"table")
         elif kind == "array":
             self.raw = np.full((ROWS + 1, ROW // 4 + self.margin[0]), -1, "i4")
             result, self.at = hip.hipMallocArray(hip.hipChannelFormatDesc(32), *self.raw.shape[::-1])
