@@ -146,10 +146,14 @@ def instantiate(graph):
     return ok(hip.hipGraphInstantiate(graph, 0))[0]
 
 
-def run(graph, stream):
-    executable = instantiate(graph)
+def launched(executable, stream):
     ok(hip.hipGraphLaunch(executable, stream))
     ok(hip.hipStreamSynchronize(stream))
+
+
+def run(graph, stream):
+    executable = instantiate(graph)
+    launched(executable, stream)
     ok(hip.hipGraphExecDestroy(executable))
 
 

@@ -2,8 +2,6 @@
 
 import array
 import ctypes
-import math
-import random
 import uuid
 
 import numpy as np
@@ -20,37 +18,6 @@ def hip_check(call_result):
     if isinstance(err, hip.hipError_t) and err != hip.hipError_t.hipSuccess:
         raise RuntimeError(str(err))
     return result[0] if len(result) == 1 else result
-
-
-def test_device_properties(device, capsys):
-    props = hip.hipDeviceProp_t()
-    hip_check(hip.hipGetDeviceProperties(props, 0))
-    for attrib in sorted(props.PROPERTIES()):
-        print(f"props.{attrib}={getattr(props, attrib)}")
-    for attrib in (
-        hip.hipDeviceAttribute_t.hipDeviceAttributeMaxBlockDimX,
-        hip.hipDeviceAttribute_t.hipDeviceAttributeMaxGridDimX,
-        hip.hipDeviceAttribute_t.hipDeviceAttributeWarpSize,
-    ):
-        print(f"{attrib.name}: {hip_check(hip.hipDeviceGetAttribute(attrib, 0))}")
-    printed = capsys.readouterr().out
-    assert f"props.gcnArchName={hip.devices.infos()[0].name}\n" in printed
-    assert "hipDeviceAttributeWarpSize: " in printed
-
-
-def test_stream(device):
-    n = 100
-    x_h = array.array("i", [int(random.random() * 10) for _ in range(n)])
-    num_bytes = x_h.itemsize * len(x_h)
-    x_d = hip_check(hip.hipMalloc(num_bytes))
-    stream = hip_check(hip.hipStreamCreate())
-    hip_check(hip.hipMemcpyAsync(x_d, x_h, num_bytes, hip.hipMemcpyKind.hipMemcpyHostToDevice, stream))
-    hip_check(hip.hipMemsetAsync(x_d, 0, num_bytes, stream))
-    hip_check(hip.hipMemcpyAsync(x_h, x_d, num_bytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost, stream))
-    hip_check(hip.hipStreamSynchronize(stream))
-    hip_check(hip.hipStreamDestroy(stream))
-    hip_check(hip.hipFree(x_d))
-    assert x_h.tolist() == [0] * n
 
 
 JACOBI = b"""
@@ -106,23 +73,6 @@ def test_jacobi_with_events(device):
     hip_check(hip.hipModuleUnload(module))
 
 
-def test_rows_of_a_device_array(device):
-    """Each row is set by way of its own pointer."""
-    shape = (3, 20)
-    x_h = np.ones(shape, "float32")
-    num_bytes = x_h.size * x_h.itemsize
-    x_d = hip_check(hip.hipMalloc(num_bytes)).configure(typestr="float32", shape=shape)
-    hip_check(hip.hipMemcpy(x_d, x_h, num_bytes, hip.hipMemcpyKind.hipMemcpyHostToDevice))
-    for r in range(shape[0]):
-        row = x_d[r, :]
-        assert row.size == shape[1]
-        hip_check(hip.hipMemsetD32(row, int(np.float32(r).view("u4")), row.size))
-        hip_check(hip.hipDeviceSynchronize())
-    hip_check(hip.hipMemcpy(x_h, x_d, num_bytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
-    hip_check(hip.hipFree(x_d))
-    assert x_h.tolist() == [[r] * shape[1] for r in range(shape[0])]
-
-
 SCALE = b"""
 extern "C" __global__ void scale_vector(float factor, int n, short unused1, int unused2, float unused3, float *x) {
   int tid = threadIdx.x + blockIdx.x * blockDim.x;
@@ -131,45 +81,6 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused1, int 
   }
 }
 """
-
-
-@pytest.mark.needs("a compiler of HIP C++")
-def test_hiprtc(device):
-    def check(call_result):
-        err = call_result[0]
-        if isinstance(err, hiprtc.hiprtcResult) and err != hiprtc.hiprtcResult.HIPRTC_SUCCESS:
-            raise RuntimeError(str(err))
-        return hip_check(call_result)
-
-    prog = check(hiprtc.hiprtcCreateProgram(SCALE, b"scale_vector", 0, [], []))
-    props = hip.hipDeviceProp_t()
-    check(hip.hipGetDeviceProperties(props, 0))
-    cflags = [b"--offload-arch=" + props.gcnArchName]
-    (err,) = hiprtc.hiprtcCompileProgram(prog, len(cflags), cflags)
-    if err != hiprtc.hiprtcResult.HIPRTC_SUCCESS:
-        log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(prog)))
-        check(hiprtc.hiprtcGetProgramLog(prog, log))
-        raise RuntimeError(log.decode())
-    code = bytearray(check(hiprtc.hiprtcGetCodeSize(prog)))
-    check(hiprtc.hiprtcGetCode(prog, code))
-    module = check(hip.hipModuleLoadData(code))
-    kernel = check(hip.hipModuleGetFunction(module, b"scale_vector"))
-    n, factor = 100, 1.23
-    x_h = array.array("f", [random.random() for _ in range(n)])
-    expected = [a * factor for a in x_h]
-    num_bytes = x_h.itemsize * len(x_h)
-    x_d = check(hip.hipMalloc(num_bytes))
-    check(hip.hipMemcpy(x_d, x_h, num_bytes, hip.hipMemcpyKind.hipMemcpyHostToDevice))
-    block = hip.dim3(x=32)
-    grid = hip.dim3(math.ceil(n / block.x))
-    extra = (ctypes.c_float(factor), ctypes.c_int(n), ctypes.c_short(5), ctypes.c_int(2), ctypes.c_float(5.6), x_d)
-    check(hip.hipModuleLaunchKernel(
-        kernel, *grid, *block, sharedMemBytes=0, stream=None, kernelParams=None, extra=extra))  # fmt: skip
-    check(hip.hipMemcpy(x_h, x_d, num_bytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
-    assert all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(x_h, expected, strict=True))
-    check(hip.hipFree(x_d))
-    check(hip.hipModuleUnload(module))
-    check(hip.hiprtcDestroyProgram(prog))
 
 
 @pytest.mark.needs("a compiler of HIP C++")

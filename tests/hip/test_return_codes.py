@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from forebay import hip
+from forebay.core.driver import Language
 from tests.helpers.limits import limits
 from tests.inside import hip_without_devices
 
@@ -512,13 +513,15 @@ def test_handles_for_other_processes(refused, graph):
 # Modules, functions, launches
 
 
-def test_modules(refused, module, function, tmp_path):
+def test_modules(refused, module, function, tmp_path, device):
     stream, fill = ok(hip.hipStreamCreate()), function("fill")
     elf = each(b"\x7fELF\x02\x01", b"__CLANG_OFFLOAD_BUNDLE__")
     none = str(tmp_path / "none")
     refused(VALUE, ("hipModuleLoad", each(None, b"", "")), ("hipModuleLoadData hipLibraryLoadData", None))
     refused(E.hipErrorFileNotFound, ("hipModuleLoad hipLibraryLoadFromFile", none))
     refused(E.hipErrorNoBinaryForGpu, ("hipModuleLoadData hipLibraryLoadData", elf))
+    spirv = "hipModuleLoadData", b"\x03\x02\x23\x07 no module"
+    refused(E.hipErrorInvalidImage if Language.SPIRV in device.driver.languages else E.hipErrorNoBinaryForGpu, spirv)
     wrong = each(b"", b"\xff\xfe\x00", "kernel void wrong(int x) { no such thing; }")
     refused(E.hipErrorInvalidImage, ("hipModuleLoadData", wrong))
     refused(TypeError, ("hipModuleLoadData", 5), ("hipModuleUnload", "text"))

@@ -4,7 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import DEVICES, on_null_hardware
-from tests.hip_python_examples import main
+from tests.helpers.processes import python
+from tests.hip_python_examples import why_not
 
 # Of the runner, not of drivers: SYCL's environment would show the same again.
 pytestmark = pytest.mark.needs("real hardware", "the default device")
@@ -80,14 +81,23 @@ def test_what_becomes_of_programs(tmp_path):
     assert (last, status) == ([f"{counts}, 6 out of scope"], 1)
 
 
-@pytest.mark.long
-def test_one_that_hangs_fails_on_each_device(tmp_path):
-    found = run(tmp_path, {"hangs.py": HANGS}, "--device", DEVICES[-1], "--device", DEVICES[0], "--timeout", "2")
-    assert found == (["2 failed"], 1, {"hangs.py": ["failed did not end within 2 s"] * 2})
-
-
-def test_success_is_that_one_ran_and_none_failed(tmp_path):
-    last, status, _ = run(tmp_path, {"needs.py": NEEDS, "setup.py": ""})
-    assert (last, status) == (["1 out of scope"], 2)
-    last, status, rows = run(tmp_path, {"works.py": WORKS})
-    assert (last, status, rows["works.py"]) == (["1 ran, 1 out of scope"], 0, ["ran ok"])
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("from hip import hip", None),
+        ("from rocm.bindings import hip, hiprtc", None),
+        ("from rocm.bindings.hip import hipMalloc", None),
+        ("try:\n    from hip import hip, hiprtc\nexcept ImportError:\n    hip = None", None),
+        ("from hip import hip, hipfft, hiprand", "needs hipfft, hiprand"),
+        ("from rocm.bindings import hip\nfrom rocm import comgr", "needs rocm.comgr"),
+        ("from rocm.bindings import hip, hiprtc\nfrom rocm.bindings.llvm.c import core", "needs llvm"),
+        ("from cuda.bindings import runtime", "needs cuda.bindings.runtime"),
+        ("from hip import hip, hiprtc\nhiprtc.hiprtcGetBitcode(1, 2)", None),
+        ("from hip import hip\nir = 'amdgcn-amd-amdhsa'", "needs an AMD GPU: it has LLVM's text for one"),
+        ("import numpy", "does not import hip"),
+        ("print 1", "not Python: "),
+    ],
+)
+def test_what_is_in_scope(program, reason):
+    found = why_not(program.encode())
+    assert found == reason or (reason and reason.endswith(": ") and found.startswith(reason))

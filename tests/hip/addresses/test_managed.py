@@ -7,7 +7,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, code
+from ..helpers import E
 
 ADVICE, RANGE, PLACE = hip.hipMemoryAdvise, hip.hipMemRangeAttribute, hip.hipMemLocationType
 CPU, NOWHERE = hip.hipCpuDeviceId, hip.hipInvalidDeviceId
@@ -73,16 +73,3 @@ def test_prefetches(memory, streams):
     ok(hip.hipStreamAttachMemAsync(stream, memory))
     ok(hip.hipStreamAttachMemAsync(stream, memory, NBYTES, hip.hipMemAttachGlobal))
     ok(hip.hipStreamSynchronize(stream))
-
-
-@pytest.mark.parametrize("what", ["prefetch", "attach"])
-def test_not_in_a_capture(memory, streams, what):
-    (stream,) = streams(1)
-    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
-    result = (
-        hip.hipMemPrefetchAsync(memory, 4, 0, stream)
-        if what == "prefetch"
-        else hip.hipStreamAttachMemAsync(stream, memory)
-    )
-    assert code(result) == E.hipErrorStreamCaptureUnsupported
-    assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated

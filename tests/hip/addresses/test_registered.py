@@ -88,14 +88,6 @@ def test_twice(array):
         ok(hip.hipHostUnregister(array))
 
 
-def test_not_while_a_stream_is_captured(array, streams):
-    (stream,) = streams(1)
-    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
-    assert code(hip.hipHostRegister(array, array.nbytes)) == E.hipErrorStreamCaptureUnsupported
-    assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated
-    assert code(hip.hipHostUnregister(array)) == E.hipErrorHostMemoryNotRegistered
-
-
 @pytest.mark.executes
 @pytest.mark.threads
 def test_two_threads(array):

@@ -13,6 +13,8 @@ from ..helpers import E, K, code, fork, in_thread, ints, launch
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, THREAD_LOCAL, RELAXED = MODES
 NONE, ACTIVE, INVALIDATED = hip.hipStreamCaptureStatus
+BLOCKING, NON_BLOCKING = 0, hip.hipStreamNonBlocking
+UNSUPPORTED, IMPLICIT = E.hipErrorStreamCaptureUnsupported, E.hipErrorStreamCaptureImplicit
 
 
 @pytest.fixture
@@ -32,23 +34,127 @@ def invalid(works, function):
             hip.hipModuleLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, None, (ctypes.c_int(1),)),
             hip.hipLaunchHostFunc(stream, print),
             hip.hipEventRecord(event, stream),
+            hip.hipStreamEndCapture(stream),
         ):
             assert code(result) == E.hipErrorStreamCaptureInvalidated
-        assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated
         works(stream)
 
     return invalid
 
 
+@pytest.fixture
+def call(function, events):
+    """``call(name, stream, other)``: a call of that function while `stream` is captured."""
+    memory, host, fill = ints(), np.arange(1000, dtype="i4"), function("fill")
+    pooled, timed = ok(hip.hipMallocAsync(16, None)), [ok(hip.hipEventCreate()) for _ in range(2)]
+    ok(hip.hipEventRecord(timed[0]))
+    ok(hip.hipDeviceSynchronize())
+
+    def call(name, stream, other=None):
+        if name.startswith("hipEvent") and name != "hipEventRecord":
+            ok(hip.hipEventRecord(events[0], stream))
+            ok(hip.hipEventRecord(timed[1], stream))
+        return {
+            "hipModuleLaunchKernel": lambda f: f(fill, 1, 1, 1, 1, 1, 1, 0, other, None, (memory, ctypes.c_int(1))),
+            "hipStreamSynchronize": lambda f: f(other), "hipStreamQuery": lambda f: f(other),
+            "hipEventRecord": lambda f: f(events[0], other), "hipMemsetAsync": lambda f: f(memory, 0, 4, other),
+            "hipDeviceSynchronize": lambda f: f(), "hipEventSynchronize": lambda f: f(events[0]),
+            "hipEventQuery": lambda f: f(events[0]), "hipEventElapsedTime": lambda f: f(*timed),
+            "hipMalloc": lambda f: f(4), "hipHostMalloc": lambda f: f(4), "hipFree": lambda f: f(ints(1)),
+            "hipHostRegister": lambda f: f(host, host.nbytes),
+            "hipMemset": lambda f: f(memory, 0, 4), "hipMemset2D": lambda f: f(memory, 8, 0, 4, 2),
+            "hipMemset3D": lambda f: f(hip.hipPitchedPtr(memory, 8, 8, 2), 0, hip.hipExtent(4, 2, 1)),
+            "hipMemsetD2D32": lambda f: f(memory, 8, 0, 2, 2),
+            "hipStreamWaitValue32": lambda f: f(stream, pooled, 0, hip.hipStreamWaitValueEq),
+            "hipMemcpyWithStream": lambda f: f(pooled, pooled + 8, 4, K.hipMemcpyDeviceToDevice, stream),
+            "hipMemPrefetchAsync": lambda f: f(ok(hip.hipMallocManaged(4096)), 4, 0, stream),
+            "hipStreamAttachMemAsync": lambda f: f(stream, ok(hip.hipMallocManaged(4096))),
+        }[name](getattr(hip, name))  # fmt: skip
+
+    return call
+
+
+# What always ends the capture of `stream`: the call, the kinds of stream, whether it is given it or the null stream.
+ENDS = [
+    *((name, UNSUPPORTED, kind, "own") for kind in (BLOCKING, NON_BLOCKING)
+      for name in ("hipStreamSynchronize", "hipStreamQuery", "hipDeviceSynchronize")),
+    *((name, E.hipErrorCapturedEvent, kind, "own") for kind in (BLOCKING, NON_BLOCKING)
+      for name in ("hipEventSynchronize", "hipEventQuery", "hipEventElapsedTime")),
+    *((name, IMPLICIT, kind, "null") for kind in (BLOCKING, NON_BLOCKING)
+      for name in ("hipMemset", "hipMemset2D", "hipMemset3D", "hipMemsetD2D32")),
+    *((name, IMPLICIT, BLOCKING, "null")
+      for name in ("hipModuleLaunchKernel", "hipMemsetAsync", "hipEventRecord", "hipStreamSynchronize")),
+    ("hipStreamWaitValue32", UNSUPPORTED, BLOCKING, "own"), ("hipMemcpyWithStream", UNSUPPORTED, BLOCKING, "own"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "expected", "flags", "given"), ENDS)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_ends_a_capture(streams, call, invalid, name, expected, flags, given, mode):
+    (stream,) = streams(1, flags)
+    ok(hip.hipStreamBeginCapture(stream, mode))
+    assert code(call(name, stream, stream if given == "own" else None)) == expected
+    assert hip.hipGetLastError() == (expected,)
+    invalid(stream)
+
+
+@pytest.mark.parametrize("name", ["hipMemPrefetchAsync", "hipStreamAttachMemAsync"])
+def test_hints_for_managed_memory_end_a_capture(stream, call, invalid, name):
+    if hip.hipMallocManaged(4096)[0] == E.hipErrorNotSupported:
+        pytest.skip("the device has no managed memory")
+    ok(hip.hipStreamBeginCapture(stream, RELAXED))
+    assert code(call(name, stream)) == UNSUPPORTED
+    invalid(stream)
+
+
+@pytest.mark.parametrize(
+    "name", ["hipMalloc", "hipHostMalloc", "hipFree", "hipHostRegister", "hipStreamSynchronize", "hipStreamQuery"]
+)
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in this thread", "in another"])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_might_wait_depends_on_the_mode(device, streams, call, invalid, works, name, elsewhere, mode):
+    stream, other = streams(2)
+    number = ok(hip.hipGetDevice())
+    memory = ints(1)
+    ok(hip.hipStreamBeginCapture(stream, mode))
+
+    def do():
+        ok(hip.hipSetDevice(number))
+        return hip.hipFree(memory) if name == "hipFree" else call(name, stream, other)
+
+    result = in_thread(do) if elsewhere else do()
+    if mode == GLOBAL or (mode == THREAD_LOCAL and not elsewhere):
+        assert code(result) == UNSUPPORTED
+        invalid(stream)
+        ok(do())
+    else:
+        ok(result)
+        ok(hip.hipStreamEndCapture(stream))
+        works(stream)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["hipStreamSynchronize", "hipStreamQuery"])
+def test_the_null_stream_while_a_non_blocking_stream_is_captured(streams, call, invalid, works, name, mode):
+    (stream,) = streams(1, NON_BLOCKING)
+    ok(hip.hipStreamBeginCapture(stream, mode))
+    if mode == RELAXED:
+        ok(call(name, stream))
+        ok(hip.hipStreamEndCapture(stream))
+        works(stream)
+    else:
+        assert code(call(name, stream)) == UNSUPPORTED
+        invalid(stream)
+
+
 @pytest.mark.parametrize("null", [None, 0, hip.hipStreamLegacy], ids=["None", "0", "legacy"])
 def test_the_null_stream_is_not_captured(device, null, works, stream):
-    assert code(hip.hipStreamBeginCapture(null, GLOBAL)) == E.hipErrorStreamCaptureUnsupported
+    assert code(hip.hipStreamBeginCapture(null, GLOBAL)) == UNSUPPORTED
     assert code(hip.hipStreamEndCapture(null)) == E.hipErrorIllegalState
     assert ok(hip.hipStreamIsCapturing(null)) == NONE
     ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    assert code(hip.hipStreamIsCapturing(null)) == E.hipErrorStreamCaptureImplicit
-    assert code(hip.hipStreamGetCaptureInfo(null)) == E.hipErrorStreamCaptureImplicit
-    assert code(hip.hipStreamGetCaptureInfo_v2(null)) == E.hipErrorStreamCaptureImplicit
+    for ask in (hip.hipStreamIsCapturing, hip.hipStreamGetCaptureInfo, hip.hipStreamGetCaptureInfo_v2):
+        assert code(ask(null)) == IMPLICIT
     ok(hip.hipStreamEndCapture(stream))  # asking has not disturbed it
     works(stream)
 
@@ -73,164 +179,21 @@ def test_beginning_twice_and_ending_what_did_not_begin(streams, events, works):
     works(two)
 
 
-def test_a_destroyed_stream(device):
-    stream = ok(hip.hipStreamCreate())
-    ok(hip.hipStreamDestroy(stream))
-    for result in (
-        hip.hipStreamBeginCapture(stream, GLOBAL),
-        hip.hipStreamEndCapture(stream),
-        hip.hipStreamIsCapturing(stream),
-        hip.hipStreamGetCaptureInfo(stream),
-        hip.hipStreamGetCaptureInfo_v2(stream),
-    ):
-        assert code(result) == E.hipErrorContextIsDestroyed
-
-
-WAITS = {
-    "hipStreamSynchronize": (lambda stream, _: hip.hipStreamSynchronize(stream), E.hipErrorStreamCaptureUnsupported),
-    "hipStreamQuery": (lambda stream, event: hip.hipStreamQuery(stream), E.hipErrorStreamCaptureUnsupported),
-    "hipDeviceSynchronize": (lambda stream, event: hip.hipDeviceSynchronize(), E.hipErrorStreamCaptureUnsupported),
-    "hipEventSynchronize": (lambda stream, event: hip.hipEventSynchronize(event), E.hipErrorCapturedEvent),
-    "hipEventQuery": (lambda stream, event: hip.hipEventQuery(event), E.hipErrorCapturedEvent),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", list(WAITS))
-@pytest.mark.parametrize("flags", [0, hip.hipStreamNonBlocking], ids=["blocking", "non-blocking"])
-@pytest.mark.parametrize("mode", MODES)
-def test_synchronizing_while_capturing(streams, events, invalid, what, flags, mode):
-    (stream,) = streams(1, flags)
-    ok(hip.hipStreamBeginCapture(stream, mode))
-    ok(hip.hipEventRecord(events[0], stream))
-    call, expected = WAITS[what]
-    assert code(call(stream, events[0])) == expected
-    assert hip.hipGetLastError() == (expected,)
-    invalid(stream)
-
-
-UNSAFE = {
-    "hipMalloc": lambda other, memory: hip.hipMalloc(4),
-    "hipHostMalloc": lambda other, memory: hip.hipHostMalloc(4),
-    "hipFree": lambda other, memory: hip.hipFree(memory),
-    "hipStreamSynchronize": lambda other, memory: hip.hipStreamSynchronize(other),
-    "hipStreamQuery": lambda other, memory: hip.hipStreamQuery(other),
-}
-
-
-@pytest.mark.parametrize("what", list(UNSAFE))
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["in this thread", "in another"])
-@pytest.mark.parametrize("mode", MODES)
-def test_what_might_wait_depends_on_the_mode(device, streams, invalid, works, what, elsewhere, mode):
-    stream, other = streams(2)
-    memory, call = ints(1), UNSAFE[what]
-    number = ok(hip.hipGetDevice())
-    ok(hip.hipStreamBeginCapture(stream, mode))
-
-    def do():
-        ok(hip.hipSetDevice(number))
-        return call(other, memory)
-
-    result = in_thread(do) if elsewhere else do()
-    if mode == GLOBAL or (mode == THREAD_LOCAL and not elsewhere):
-        assert code(result) == E.hipErrorStreamCaptureUnsupported
-        invalid(stream)
-        ok(do())
-    else:
-        ok(result)
-        ok(hip.hipStreamEndCapture(stream))
-        works(stream)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("what", [hip.hipStreamSynchronize, hip.hipStreamQuery], ids=["synchronize", "query"])
-def test_the_null_stream_while_a_non_blocking_stream_is_captured(streams, invalid, works, what, mode):
-    (stream,) = streams(1, hip.hipStreamNonBlocking)
-    ok(hip.hipStreamBeginCapture(stream, mode))
-    if mode == RELAXED:
-        ok(what(None))
-        ok(hip.hipStreamEndCapture(stream))
-        works(stream)
-    else:
-        assert code(what(None)) == E.hipErrorStreamCaptureUnsupported
-        invalid(stream)
-
-
-SYNCHRONOUS = {
-    "hipMemcpy": lambda memory, host: hip.hipMemcpy(memory, host, 4, K.hipMemcpyHostToDevice),
-    "hipMemcpyDtoD": lambda memory, host: hip.hipMemcpyDtoD(memory, memory + 8, 4),
-    "hipMemcpy2D": lambda memory, host: hip.hipMemcpy2D(host, 4, memory, 8, 4, 1, K.hipMemcpyDeviceToHost),
-    "hipMemset": lambda memory, host: hip.hipMemset(memory, 0, 4),
-    "hipMemset2D": lambda memory, host: hip.hipMemset2D(memory, 8, 0, 4, 2),
-}
-
-
-@pytest.mark.parametrize("what", list(SYNCHRONOUS))
-@pytest.mark.parametrize("flags", [0, hip.hipStreamNonBlocking], ids=["blocking", "non-blocking"])
-@pytest.mark.parametrize("mode", MODES)
-def test_synchronous_copies_and_memsets(streams, invalid, what, flags, mode):
-    (stream,) = streams(1, flags)
-    memory, host = ints(), np.zeros(1, "i4")
-    ok(hip.hipStreamBeginCapture(stream, mode))
-    assert code(SYNCHRONOUS[what](memory, host)) == E.hipErrorStreamCaptureImplicit
-    invalid(stream)
-    ok(SYNCHRONOUS[what](memory, host))
-
-
-@pytest.mark.parametrize("what", ["launch", "hipMemsetAsync", "hipEventRecord", "hipStreamSynchronize"])
-def test_the_null_stream_while_a_blocking_stream_is_captured(stream, events, function, invalid, what):
-    memory, fill = ints(), function("fill")
-    ok(hip.hipStreamBeginCapture(stream, RELAXED))
-    arguments = (memory, ctypes.c_int(1))
-    result = {
-        "launch": lambda: hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, None, arguments),
-        "hipMemsetAsync": lambda: hip.hipMemsetAsync(memory, 0, 4, None),
-        "hipEventRecord": lambda: hip.hipEventRecord(events[0], None),
-        "hipStreamSynchronize": lambda: hip.hipStreamSynchronize(None),
-    }[what]()
-    assert code(result) == E.hipErrorStreamCaptureImplicit
-    invalid(stream)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda stream, memory: hip.hipStreamWaitValue32(stream, memory, 0, hip.hipStreamWaitValueEq),
-        lambda stream, memory: hip.hipMemcpyWithStream(memory, memory + 8, 4, K.hipMemcpyDeviceToDevice, stream),
-    ],
-    ids=["hipStreamWaitValue32", "hipMemcpyWithStream"],
-)
-def test_what_cannot_be_captured(stream, invalid, call):
-    memory = ok(hip.hipMallocAsync(16, stream))
-    ok(hip.hipStreamBeginCapture(stream, RELAXED))
-    assert code(call(stream, memory)) == E.hipErrorStreamCaptureUnsupported
-    invalid(stream)
-
-
-def test_an_event_from_outside(streams, events, invalid):
-    stream, other = streams(2)
+def test_events_from_outside_and_captures_that_would_merge(streams, events, invalid):
+    one, two, other = streams(3)
     ok(hip.hipEventRecord(events[0], other))
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    assert code(hip.hipStreamWaitEvent(stream, events[0], 0)) == E.hipErrorStreamCaptureIsolation
-    invalid(stream)
-
-
-def test_the_graph_of_a_capture_that_failed_is_gone(stream, invalid):
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    graph = ok(hip.hipStreamGetCaptureInfo_v2(stream))[2]
-    assert code(hip.hipStreamQuery(stream)) == E.hipErrorStreamCaptureUnsupported
-    invalid(stream)
-    assert code(hip.hipGraphGetNodes(graph)) == E.hipErrorInvalidValue
-    assert code(hip.hipGraphDestroy(graph)) == E.hipErrorInvalidValue
-
-
-def test_two_captures_do_not_merge(streams, events, invalid):
-    one, two = streams(2)
     ok(hip.hipStreamBeginCapture(one, GLOBAL))
+    assert code(hip.hipStreamWaitEvent(one, events[0], 0)) == E.hipErrorStreamCaptureIsolation
+    invalid(one)
+    ok(hip.hipStreamBeginCapture(one, GLOBAL))
+    graph = ok(hip.hipStreamGetCaptureInfo_v2(one))[2]
     ok(hip.hipStreamBeginCapture(two, GLOBAL))
     ok(hip.hipEventRecord(events[0], one))
     assert code(hip.hipStreamWaitEvent(two, events[0], 0)) == E.hipErrorStreamCaptureMerge
     assert code(hip.hipStreamEndCapture(one)) == E.hipErrorStreamCaptureInvalidated
     invalid(two)
+    for call in (hip.hipGraphGetNodes, hip.hipGraphDestroy):  # the graph went with its capture
+        assert code(call(graph)) == E.hipErrorInvalidValue
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["never joined", "more after the join"])
@@ -238,7 +201,6 @@ def test_a_fork_that_is_not_joined(streams, events, function, works, again):
     one, two = streams(2)
     memory = ints()
     ok(hip.hipStreamBeginCapture(one, GLOBAL))
-    launch(function("fill"), one, memory, 1)
     fork(events[0], one, two)
     launch(function("fill"), two, memory, 2)
     if again:
@@ -253,6 +215,8 @@ def test_a_fork_that_is_not_joined(streams, events, function, works, again):
 def test_ending_in_another_thread(stream, function, mode, works):
     memory = ints()
     ok(hip.hipStreamBeginCapture(stream, mode))
+    wrong = hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, stream, None, (memory,))
+    assert code(wrong) == E.hipErrorInvalidValue  # and the capture goes on
     launch(function("fill"), stream, memory, 1)
     if mode == RELAXED:
         graph = ok(in_thread(hip.hipStreamEndCapture, stream))
@@ -260,26 +224,6 @@ def test_ending_in_another_thread(stream, function, mode, works):
         assert code(in_thread(hip.hipStreamEndCapture, stream)) == E.hipErrorStreamCaptureWrongThread
         graph = ok(hip.hipStreamEndCapture(stream))
     assert ok(hip.hipGraphGetNodes(graph))[1] == 1
-    works(stream)
-
-
-def test_no_time_passes_in_a_capture(device, stream, invalid):
-    start, end = ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
-    ok(hip.hipEventRecord(start))
-    ok(hip.hipStreamSynchronize(None))
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    ok(hip.hipEventRecord(end, stream))
-    assert code(hip.hipEventElapsedTime(start, end)) == E.hipErrorCapturedEvent
-    invalid(stream)
-
-
-def test_a_wrong_launch_is_refused_and_the_capture_goes_on(stream, function, works):
-    memory = ints()
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    wrong = hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, stream, None, (memory,))
-    assert code(wrong) == E.hipErrorInvalidValue
-    launch(function("fill"), stream, memory, 1)
-    assert ok(hip.hipGraphGetNodes(ok(hip.hipStreamEndCapture(stream))))[1] == 1
     works(stream)
 
 
@@ -299,7 +243,6 @@ def test_a_relaxed_thread_may_wait(streams, works):
         mode = ctypes.c_int(int(GLOBAL))
         assert ok(hip.hipThreadExchangeStreamCaptureMode(mode)) == RELAXED
     assert mode.value == RELAXED
-    assert ok(hip.hipThreadExchangeStreamCaptureMode()) == GLOBAL
     works(stream)
 
 
@@ -316,7 +259,7 @@ def test_a_thread_beside_a_global_capture(streams, invalid, works, mode):
 
     result = in_thread(beside)
     if mode == GLOBAL:
-        assert code(result) == E.hipErrorStreamCaptureUnsupported
+        assert code(result) == UNSUPPORTED
         invalid(stream)
     else:
         ok(result)

@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, add, code, instantiate, ints, kernel, launch, memset, read, run
+from ..helpers import E, K, N, add, code, instantiate, ints, kernel, launch, memset, read
 
 TYPE, RESULT = hip.hipGraphNodeType, hip.hipGraphExecUpdateResult
 BYTES = 4 * N
@@ -59,6 +59,12 @@ def test_debug_dot(graph, function, tmp_path):
     assert code(hip.hipGraphDebugDotPrint(graph, str(tmp_path), 0)) == E.hipErrorOperatingSystem
 
 
+def test_flags(graph):
+    flags = hip.hipGraphInstantiateFlags.hipGraphInstantiateFlagUpload
+    assert ok(hip.hipGraphExecGetFlags(ok(hip.hipGraphInstantiateWithFlags(graph, flags)))) == flags
+    assert ok(hip.hipGraphExecGetFlags(instantiate(graph))) == 0
+
+
 # Launching
 
 
@@ -92,27 +98,6 @@ def test_default_streams(graph, function, null):
 
 
 # Updates
-
-
-@pytest.mark.executes
-def test_set_params_of_an_executables_kernel(graph, stream, function, hold):
-    memory, other = ints(), ints()
-    node = add(graph, function("add"), memory, 1)
-    executable = instantiate(graph)
-    gate = hold(stream)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipGraphExecKernelNodeSetParams(executable, node, kernel(function("fill"), other, 5)))
-    ok(hip.hipGraphLaunch(executable, stream))
-    gate.open()
-    ok(hip.hipStreamSynchronize(stream))
-    assert read(memory) == [1] * N  # the launch under way was not changed
-    assert read(other) == [5] * N
-    graph.graph.launch(stream.queue)  # nor was the graph
-    assert read(memory) == [2] * N
-    ok(hip.hipGraphKernelNodeSetParams(node, kernel(function("add"), memory, 40)))
-    graph.graph.launch(stream.queue)
-    run(graph, stream)
-    assert read(memory) == [82] * N
 
 
 @pytest.mark.executes
