@@ -3,7 +3,7 @@
 import contextlib
 from unittest import mock
 
-from forebay import hip
+from forebay import hip, host_empty
 
 
 def clock_of(queue):
@@ -56,4 +56,12 @@ def forget_hip_handles(number):
 def hip_without_devices():
     """Within the context, HIP finds no device."""
     with mock.patch.multiple(hip.devices, _infos=[], _devices={}):
+        yield
+
+
+@contextlib.contextmanager
+def hip_without_mapped_memory(device):
+    """Within the context, kernels of the device cannot use the memory of `hipHostMalloc`."""
+    copies_only = mock.patch.object(hip.memory, "_host_memory", lambda device, nbytes: host_empty(nbytes, "u1", device))
+    with mock.patch.object(device.driver, "has_shared", False) if device.info.backend == "opencl" else copies_only:
         yield

@@ -7,7 +7,7 @@ from forebay import hip
 from forebay.core.driver import Language
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
-from tests.inside import capture_of, forget_hip_handles, open_hip_devices
+from tests.inside import capture_of, forget_hip_handles, hip_without_mapped_memory, open_hip_devices
 
 SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
@@ -174,3 +174,10 @@ def variables(device):
     if device.driver.variable_options is None or device.info.backend == "sycl":
         pytest.skip("the device has no variables, or its driver does not report where they are")
     return lambda: ok(hip.hipModuleLoadData(compiled(VARIABLES)))
+
+
+@pytest.fixture
+def shares_none(device):
+    """As a device without fine-grained SVM: it cannot map memory of the host."""
+    with hip_without_mapped_memory(device):
+        yield

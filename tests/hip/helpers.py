@@ -102,6 +102,17 @@ def in_thread(function, *args):
     return returned[0]
 
 
+def waits_for(gate, call):
+    """Call, while another thread opens the gate; whether it had been opened when the call returned."""
+    opened = []
+    opener = threading.Timer(0.02, lambda: (opened.append(True), gate.open()))
+    opener.start()
+    ok(call())
+    waited = bool(opened)
+    opener.join()
+    return waited
+
+
 def together(*functions):
     """What each returns, all of them called at the same time by threads of their own."""
     returned = [None] * len(functions)

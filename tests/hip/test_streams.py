@@ -1,14 +1,13 @@
 """Modelled on the stream and stream-per-thread chapters of HIP's conformance tests."""
 
 import ctypes
-import threading
 
 import pytest
 
 from forebay import hip
 
 from .conftest import ok
-from .helpers import E, N, code, ints, launch, read
+from .helpers import E, N, code, ints, launch, read, waits_for
 
 KINDS = ("null", "legacy", "blocking", "non-blocking", "per-thread")
 
@@ -63,18 +62,8 @@ def test_synchronizing_the_null_stream_waits_for_blocking_streams(device, functi
     gate = hold(stream)
     launch(function("fill"), stream, memory, 1)
     assert code(hip.hipStreamQuery(null)) == E.hipErrorNotReady
-    opened = []
-
-    def let_go():
-        opened.append(True)
-        gate.open()
-
-    opener = threading.Timer(0.05, let_go)
-    opener.start()
-    ok(hip.hipStreamSynchronize(null))
-    assert opened
+    assert waits_for(gate, lambda: hip.hipStreamSynchronize(null))
     ok(hip.hipStreamQuery(stream))
-    opener.join()
     assert read(memory) == [1] * N
 
 
@@ -119,10 +108,6 @@ def test_handles_as_words_of_c(module):
     ok(hip.hipEventDestroy(word(event)))
     ok(hip.hipStreamDestroy(word(stream)))
     ok(hip.hipModuleUnload(word(module)))
-    for call in (hip.hipModuleUnload, hip.hipEventQuery, lambda text: hip.hipMemPoolTrimTo(text, 0)):
-        with pytest.raises(TypeError, match="str"):
-            call("text")
-    assert code(hip.hipModuleLaunchKernel("text", 1, 1, 1, 1, 1, 1)) == E.hipErrorInvalidValue
 
 
 @pytest.mark.executes(run=False)
@@ -145,6 +130,3 @@ def test_a_stream_without_work_is_ready(device):
     for stream in (None, 0, hip.hipStreamPerThread, ok(hip.hipStreamCreate())):
         ok(hip.hipStreamQuery(stream))
         ok(hip.hipStreamSynchronize(stream))
-
-
-# Waiting

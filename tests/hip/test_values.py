@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import forebay as fb
 from forebay import hip
 
 from .conftest import ok
@@ -21,21 +20,20 @@ GTE, EQ, AND, NOR = (
 
 
 @pytest.fixture(params=MEMORY)
-def memory(request, device, monkeypatch):
+def memory(request, device):
     """With "copies", as on a device that cannot map memory of the host."""
     if request.param == "copies":
-        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: fb.host_empty(nbytes, "u1", device))
-    made = getattr(hip, MEMORY[request.param])(1024)
-    if made[0] == E.hipErrorNotSupported:
-        pytest.skip("the device has no such memory")
-    pointer = ok(made)
-    if request.param == "host" and not can_map(device):
+        request.getfixturevalue("shares_none")
+    elif request.param == "host" and not can_map(device):
         pytest.skip(CANNOT_MAP)
+    result, pointer = getattr(hip, MEMORY[request.param])(1024)
+    if result == E.hipErrorNotSupported:
+        pytest.skip("the device has no such memory")
     if request.param == "copies":
         np.asarray(pointer)[:] = 0
-        return pointer
-    ok(hip.hipMemset(pointer, 0, 1024))
-    ok(hip.hipDeviceSynchronize())
+    else:
+        ok(hip.hipMemset(pointer, 0, 1024))
+        ok(hip.hipDeviceSynchronize())
     return pointer
 
 

@@ -3,7 +3,6 @@
 import array
 import ctypes
 import re
-import threading
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any
@@ -16,7 +15,7 @@ from forebay import hip
 from forebay.hip.table import CHAPTERS
 
 from ..conftest import ok
-from ..helpers import E, K, code, ints, read, replay, variable
+from ..helpers import E, K, code, ints, read, replay, variable, waits_for
 
 ROW, ROWS = 32, 8  # bytes of a row, and rows; volumes have two planes of four rows
 NBYTES = ROW * ROWS
@@ -226,17 +225,6 @@ def test_it_writes_what_is_there_and_no_more(make, stream, name, to, of):
         ok(call(replace(copy, kind=kind), stream))
         ok(hip.hipDeviceSynchronize())
         assert (copy.to.contents() == ONES).all()
-
-
-def waits_for(gate, call):
-    """Call, while another thread opens the gate; whether it had been opened when the call returned."""
-    opened = []
-    opener = threading.Timer(0.02, lambda: (opened.append(True), gate.open()))
-    opener.start()
-    ok(call())
-    waited = bool(opened)
-    opener.join()
-    return waited
 
 
 PINNED = ["hipHostMalloc", "hipMallocManaged", "hipHostRegister", "host_empty"]
