@@ -7,56 +7,37 @@ import pytest
 from forebay.c_string import CString
 
 ARCH = CString(b"gfx90a:xnack-")
+BOTH = (  # what is made of it, and what bytes or str would make
+    (b"--arch=" + ARCH, b"--arch=gfx90a:xnack-"), ("--arch=" + ARCH, "--arch=gfx90a:xnack-"),
+    (ARCH + b",", b"gfx90a:xnack-,"), (ARCH + ",", "gfx90a:xnack-,"), (b",".join([ARCH, b""]), b"gfx90a:xnack-,"),
+    (ARCH.decode("utf-8"), "gfx90a:xnack-"), (ARCH.encode(), b"gfx90a:xnack-"), (str(ARCH), "gfx90a:xnack-"),
+    (ARCH.split(b":")[0], b"gfx90a"), (ARCH.split(":")[0], "gfx90a"),
+    (ARCH.split(sep=":", maxsplit=1), ["gfx90a", "xnack-"]), (ARCH.removesuffix(":xnack-"), "gfx90a"),
+    (ARCH.startswith((b"gfx8", b"gfx9")), True), (ARCH.startswith(("gfx8", "gfx9")), True),
+    (b"gfx" in ARCH, True), ("gfx" in ARCH, True), (ARCH[0], ord("g")), (repr(ARCH), "b'gfx90a:xnack-'"),
+    (f"{ARCH}|{ARCH:>15}", "gfx90a:xnack-|  gfx90a:xnack-"), ("%s" % ARCH, "gfx90a:xnack-"),  # noqa: UP031
+    (CString(b"\xff") + ".", "\N{REPLACEMENT CHARACTER}."),
+)  # fmt: skip
 
 
-def test_it_is_bytes():
+def test_it_does_what_bytes_and_str_do():
     assert isinstance(ARCH, bytes)
-    assert ARCH == b"gfx90a:xnack-"
-    assert ARCH != b"gfx90a"
-    assert type(b"--offload-arch=" + ARCH) is bytes
-    assert b"--offload-arch=" + ARCH == b"--offload-arch=gfx90a:xnack-"
-    assert ARCH + b"," == b"gfx90a:xnack-,"
-    assert ARCH.decode("utf-8") == "gfx90a:xnack-"
-    assert ARCH.split(b":")[0] == b"gfx90a"
-    assert ARCH.startswith((b"gfx8", b"gfx9"))
-    assert b"gfx" in ARCH
-    assert ARCH[0] == ord("g")
-    assert repr(ARCH) == "b'gfx90a:xnack-'"
-    assert b",".join([ARCH, b""]) == b"gfx90a:xnack-,"
+    for made, expected in BOTH:
+        assert (made, type(made)) == (expected, type(expected))
     assert memoryview(ARCH).nbytes == 13
     assert pickle.loads(pickle.dumps(ARCH)) == ARCH
 
 
-def test_it_does_what_str_does():
-    assert ARCH == "gfx90a:xnack-"
-    assert str(ARCH) == ARCH
-    assert (ARCH != "gfx90a:xnack-") is False
-    assert ARCH != "gfx90a"
-    assert type("--offload-arch=" + ARCH) is str
-    assert "--offload-arch=" + ARCH == "--offload-arch=gfx90a:xnack-"
-    assert ARCH + "," == "gfx90a:xnack-,"
-    assert f"{ARCH}|{ARCH:>15}" == "gfx90a:xnack-|  gfx90a:xnack-"
-    assert "%s" % ARCH == "gfx90a:xnack-"  # noqa: UP031
-    assert ARCH.encode() == b"gfx90a:xnack-"
-    assert ARCH.split(":")[0] == "gfx90a"
-    assert ARCH.split(sep=":", maxsplit=1) == ["gfx90a", "xnack-"]
-    assert ARCH.startswith(("gfx8", "gfx9"))
-    assert ARCH.removesuffix(":xnack-") == "gfx90a"
-    assert "gfx" in ARCH
-    assert ARCH[:6] == "gfx90a"
-    assert ARCH[:6] == b"gfx90a"
-
-
-def test_it_is_found_by_either():
-    assert {"gfx90a": 1}[ARCH[:6]] == {b"gfx90a": 1}[ARCH[:6]] == 1
-    assert {ARCH: 1}["gfx90a:xnack-"] == {ARCH: 1}[b"gfx90a:xnack-"] == 1
+def test_it_equals_either():
+    for text in ("gfx90a:xnack-", b"gfx90a:xnack-"):
+        assert text == ARCH
+        assert (text != ARCH) is False
+        assert {ARCH: 1}[text] == {text: 1}[ARCH] == 1
+        assert text[:6] != ARCH
+        assert ARCH[:6] == text[:6]
 
 
 def test_what_neither_can_do_is_an_error():
-    with pytest.raises(TypeError):
-        _ = ARCH + 1
-    with pytest.raises(TypeError):
-        _ = 1 + ARCH
-    with pytest.raises(TypeError):
-        ARCH.replace("a", b"b")
-    assert CString(b"\xff") + "." == "\N{REPLACEMENT CHARACTER}."
+    for wrong in (lambda: ARCH + 1, lambda: 1 + ARCH, lambda: ARCH.replace("a", b"b")):
+        with pytest.raises(TypeError):
+            wrong()

@@ -127,15 +127,6 @@ def own_queue():
 
 
 @pytest.mark.threads
-def test_a_thread_keeps_its_own_stream(device):
-    number = hip.devices.number_of(device)
-    first = own_queue()
-    assert own_queue() is first
-    assert in_thread(lambda: hip.hipSetDevice(number) and own_queue()) is not first
-    assert own_queue() is first
-
-
-@pytest.mark.threads
 def test_threads_that_come_and_go(device, function):
     """Each gets the stream of one that has ended, and none that another has."""
     memory = ints(10)
@@ -249,27 +240,3 @@ def test_each_device_has_its_own_stream_of_a_thread(device):
         launch(functions[number], hip.hipStreamPerThread, 1, groups=1)  # nothing else looks for the queue before
         epochs[number] += 1
         assert [queue.epoch for queue in queues] == epochs
-
-
-def test_capturing_a_threads_own_stream(device, function, events, really):
-    """What is captured is not done, and a graph of it does all of it each time."""
-    own, memory, other = hip.hipStreamPerThread, ints(10), ints(10)
-    launch(function("add"), own, memory, 1, groups=1)
-    ok(hip.hipStreamBeginCapture(own, hip.hipStreamCaptureMode.hipStreamCaptureModeThreadLocal))
-    epoch = hip.streams.queue_of(own).epoch
-    ok(hip.hipMemsetAsync(memory, 0, 40, own))
-    launch(function("add"), own, memory, 3, groups=1)
-    ok(hip.hipEventRecord(events[0], own))
-    ok(hip.hipStreamWaitEvent(own, events[0]))
-    ok(hip.hipMemcpyAsync(other, memory, 40, K.hipMemcpyDefault, own))
-    inside = ok(hip.hipMallocAsync(40, own))
-    ok(hip.hipMemsetAsync(inside, 0, 40, own))
-    ok(hip.hipFreeAsync(inside, own))
-    graph = ok(hip.hipStreamEndCapture(own))
-    assert hip.streams.queue_of(own).epoch == epoch
-    assert ok(hip.hipGraphGetNodes(graph))[1] == 6
-    executable = ok(hip.hipGraphInstantiateWithFlags(graph, 0))
-    for _ in range(2):
-        ok(hip.hipGraphLaunch(executable, own))
-    ok(hip.hipStreamSynchronize(own))
-    assert read(other, 10) == [3] * 10 or not really

@@ -108,46 +108,33 @@ def test_devices(refused, number):
         "hipDevicePrimaryCtxRelease hipDevicePrimaryCtxReset hipDevicePrimaryCtxGetState"
     )
     refused(
-        DEVICE,
-        (one_each, each(-1, 99)),
-        ("hipDeviceGetName", 9, each(-1, 99)),
+        DEVICE, (one_each, each(-1, 99)), ("hipDeviceGetName", 9, each(-1, 99)),
         ("hipGetDeviceProperties", hip.hipDeviceProp_t(), each(-1, 99)),
         ("hipDeviceGetAttribute", A.hipDeviceAttributeWarpSize, each(-1, 99)),
-        ("hipDeviceCanAccessPeer", each(-1, 99), number),
-        ("hipDeviceEnablePeerAccess", each(number, 99, -1), 0),
-        ("hipDeviceDisablePeerAccess", each(number, 99, -1)),
-        ("hipDeviceGetP2PAttribute", 1, number, each(number, 99)),
-        ("hipDeviceSetMemPool", 99, pool),
-        ("hipCtxCreate", 0, 99),
-        ("hipDevicePrimaryCtxSetFlags", 99, 0),
+        ("hipDeviceCanAccessPeer", each(-1, 99), number), ("hipDeviceEnablePeerAccess", each(number, 99, -1), 0),
+        ("hipDeviceDisablePeerAccess", each(number, 99, -1)), ("hipDeviceGetP2PAttribute", 1, number, each(number, 99)),
+        ("hipDeviceSetMemPool", 99, pool), ("hipCtxCreate", 0, 99), ("hipDevicePrimaryCtxSetFlags", 99, 0),
         ("hipDeviceGetGraphMemAttribute hipDeviceSetGraphMemAttribute", each(-1, there, 2**31 - 1), peak, value),
-    )
+    )  # fmt: skip
     refused(
-        VALUE,
-        ("hipInit", 1),
-        ("hipDeviceGetName", 0, number),
+        VALUE, ("hipInit", 1), ("hipDeviceGetName", 0, number),
         ("hipDeviceGetAttribute", each(A.hipDeviceAttributeUnused1, -1, 123456), number),
         ("hipSetDeviceFlags", each(0x100, hip.hipDeviceScheduleSpin | hip.hipDeviceScheduleYield)),
-        ("hipDevicePrimaryCtxSetFlags", number, 0x100),
-        ("hipExtGetLinkTypeAndHopCount", number, each(number, 99)),
-        ("hipChooseDevice", None),
-        ("hipDeviceSetLimit", L.hipLimitStackSize, -1),
-        ("hipDeviceSetCacheConfig", 4),
+        ("hipDevicePrimaryCtxSetFlags", number, 0x100), ("hipExtGetLinkTypeAndHopCount", number, each(number, 99)),
+        ("hipChooseDevice", None), ("hipDeviceSetLimit", L.hipLimitStackSize, -1), ("hipDeviceSetCacheConfig", 4),
         ("hipDeviceSetSharedMemConfig", 3),
         ("hipDeviceGetGraphMemAttribute hipDeviceSetGraphMemAttribute", number, each(7, 99, None), value),
         ("hipDeviceGetGraphMemAttribute hipDeviceSetGraphMemAttribute", number, peak, None),
         ("hipDeviceSetGraphMemAttribute", number, used, value),
         ("hipDeviceSetGraphMemAttribute", number, peak, ctypes.c_uint64(1)),
-    )
+    )  # fmt: skip
     limits_of_none = each(99, L.hipLimitRange, L.hipExtLimitScratchMax)
     refused(E.hipErrorUnsupportedLimit, ("hipDeviceGetLimit", limits_of_none), ("hipDeviceSetLimit", limits_of_none, 1))
     refused(UNSUPPORTED, ("hipDeviceSetLimit", L.hipLimitMallocHeapSize, 1 << 30))
     refused(
-        TypeError,
-        ("hipSetDevice", "cpu"),
-        ("hipGetDeviceProperties", None, number),
+        TypeError, ("hipSetDevice", "cpu"), ("hipGetDeviceProperties", None, number),
         ("hipDeviceSetLimit", L.hipLimitStackSize, "1 KiB"),
-    )
+    )  # fmt: skip
     assert ok(hip.hipGetDevice()) == number
 
 
@@ -180,11 +167,9 @@ def test_what_a_reset_ends(fresh, refused):
     ok(hip.hipDeviceReset())
     assert fresh.closed
     refused(
-        GONE,
-        ("hipStreamSynchronize hipStreamQuery", stream),
-        ("hipEventQuery hipEventRecord", each(event, untimed)),
+        GONE, ("hipStreamSynchronize hipStreamQuery", stream), ("hipEventQuery hipEventRecord", each(event, untimed)),
         ("hipStreamWaitEvent", None, each(event, untimed)),
-    )
+    )  # fmt: skip
     refused(VALUE, ("hipFree", memory), ("hipMemset", memory, 0, 4))
     refused(NOT_FOUND, ("hipModuleGetFunction", module, b"fill"))
     refused(E.hipErrorHostMemoryNotRegistered, ("hipHostUnregister", registered))
@@ -219,36 +204,26 @@ def test_streams(refused, function, device):
         "hipStreamSynchronize_spt"
     )
     refused(
-        GONE,
-        (asking, none),
-        ("hipStreamWaitEvent", none, event, 0),
+        GONE, (asking, none), ("hipStreamWaitEvent", none, event, 0),
         ("hipStreamWaitValue32 hipStreamWaitValue64", none, memory, 0, wait),
-        ("hipStreamWriteValue32 hipStreamWriteValue64", none, memory, 0, 0),
-        ("hipStreamBeginCapture", none, GLOBAL),
-        ("hipLaunchHostFunc", none, print, None),
-        ("hipStreamAttachMemAsync", none, memory),
-        ("hipEventRecord", event, none),
-        ("hipMallocAsync", 100, none),
-        ("hipMallocFromPoolAsync", 100, pool, none),
-        ("hipFreeAsync", memory, none),
-        ("hipMemsetAsync", memory, 0, 4, none),
+        ("hipStreamWriteValue32 hipStreamWriteValue64", none, memory, 0, 0), ("hipStreamBeginCapture", none, GLOBAL),
+        ("hipLaunchHostFunc", none, print, None), ("hipStreamAttachMemAsync", none, memory),
+        ("hipEventRecord", event, none), ("hipMallocAsync", 100, none), ("hipMallocFromPoolAsync", 100, pool, none),
+        ("hipFreeAsync", memory, none), ("hipMemsetAsync", memory, 0, 4, none),
         ("hipMemcpyAsync", memory, memory + 100, 4, ACROSS, none),
         ("hipModuleLaunchKernel", function("fill"), 1, 1, 1, 1, 1, 1, 0, none, None, (memory, 1)),
         ("hipLaunchKernel hipLaunchCooperativeKernel", function("fill"), 1, 1, [], 0, none),
         ("hipGraphLaunch", instantiate(ok(hip.hipGraphCreate(0))), none),
-    )
+    )  # fmt: skip
     refused(TypeError, ("hipStreamSynchronize hipStreamDestroy hipStreamQuery", "no stream"))
     refused(HANDLE, ("hipStreamDestroy", each(None, 0, hip.hipStreamLegacy, hip.hipStreamPerThread)))
     some = each(None, ok(hip.hipStreamCreate()), hip.hipStreamPerThread)
     refused(
-        VALUE,
-        ("hipStreamCreateWithFlags", each(0xFF, 2, -1, "x", b"1", None, 1.5)),
-        ("hipStreamCreateWithPriority", each(0xFF, 2, -1), 0),
-        ("hipStreamWaitEvent", some, event, 0xFFFFFFFF),
-        ("hipStreamAddCallback", some, each(None, 0), None, 0),
-        ("hipStreamAddCallback", some, print, None, 10),
+        VALUE, ("hipStreamCreateWithFlags", each(0xFF, 2, -1, "x", b"1", None, 1.5)),
+        ("hipStreamCreateWithPriority", each(0xFF, 2, -1), 0), ("hipStreamWaitEvent", some, event, 0xFFFFFFFF),
+        ("hipStreamAddCallback", some, each(None, 0), None, 0), ("hipStreamAddCallback", some, print, None, 10),
         ("hipLaunchHostFunc", some, each(None, 0), None),
-    )
+    )  # fmt: skip
     refused(HANDLE, ("hipStreamWaitEvent", some, None, 0))
     refused(TypeError, ("hipLaunchHostFunc", None, "text", None))
 
@@ -263,21 +238,15 @@ def test_events(refused):
     both = hip.hipEventReleaseToDevice | hip.hipEventReleaseToSystem
     refused(GONE, ("hipEventDestroy hipEventQuery hipEventSynchronize hipEventRecord", gone))
     refused(
-        HANDLE,
-        ("hipEventDestroy hipEventQuery hipEventSynchronize hipEventRecord", each(None, 12345)),
+        HANDLE, ("hipEventDestroy hipEventQuery hipEventSynchronize hipEventRecord", each(None, 12345)),
         ("hipEventElapsedTime", each(None, untimed, never), event),
-        ("hipEventElapsedTime", event, each(None, untimed, never)),
-        ("hipEventElapsedTime", untimed, untimed),
-    )
+        ("hipEventElapsedTime", event, each(None, untimed, never)), ("hipEventElapsedTime", untimed, untimed),
+    )  # fmt: skip
+    refused(VALUE, ("hipEventCreateWithFlags", each(hip.hipEventInterprocess, both, 0x08000000, both | 7)))
     refused(
-        VALUE,
-        ("hipEventCreateWithFlags", each(hip.hipEventInterprocess, both, 0x08000000, both | 7)),
-    )
-    refused(
-        TypeError,
-        ("hipEventCreateWithFlags", each("x", 1.5, None)),
+        TypeError, ("hipEventCreateWithFlags", each("x", 1.5, None)),
         ("hipEventDestroy hipEventQuery hipEventSynchronize hipEventRecord", "no event"),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -317,68 +286,51 @@ def test_memory(refused, device):
     extent, volume = hip.hipExtent, ok(hip.hipMalloc3D(hip.hipExtent(20, 3, 4)))
     coherent = hip.hipHostMallocCoherent | hip.hipHostMallocNonCoherent
     refused(
-        VALUE,
-        ("hipFree hipFreeAsync hipHostFree", each(freed, memory + 1, pinned + 1, host, *nowhere)),
-        ("hipFree", pinned),
-        ("hipHostFree", memory),
+        VALUE, ("hipFree hipFreeAsync hipHostFree", each(freed, memory + 1, pinned + 1, host, *nowhere)),
+        ("hipFree", pinned), ("hipHostFree", memory),
         ("hipFreeAsync", each(None, 0, hip.DeviceArray(None, (0,)), ctypes.c_void_p()), each(None, 2, 12345)),
-        ("hipMalloc hipMallocAsync hipHostMalloc", -1),
-        ("hipHostMalloc", 100, each(0x100, coherent)),
-        ("hipMallocManaged", 100, 8),
-        ("hipMallocManaged", 0),
+        ("hipMalloc hipMallocAsync hipHostMalloc", -1), ("hipHostMalloc", 100, each(0x100, coherent)),
+        ("hipMallocManaged", 100, 8), ("hipMallocManaged", 0),
         ("hipExtMallocWithFlags", 100, each(hip.hipMallocSignalMemory, 77)),
-        ("hipExtMallocWithFlags hipMallocManaged", 64, each("x", b"1", 1.5, None)),
-        ("hipMallocPitch", -1, 5),
-        ("hipMemAllocPitch", 20, 3, 3),
-        ("hipMemAllocPitch", each(0, 20), 0, 4),
-        ("hipMalloc3D", None),
+        ("hipExtMallocWithFlags hipMallocManaged", 64, each("x", b"1", 1.5, None)), ("hipMallocPitch", -1, 5),
+        ("hipMemAllocPitch", 20, 3, 3), ("hipMemAllocPitch", each(0, 20), 0, 4), ("hipMalloc3D", None),
         ("hipMemPtrGetInfo hipMemGetAddressRange", each(freed, memory + 100, *nowhere)),
         ("hipPointerGetAttributes", each(None, 0, host, freed, memory + 100, *nowhere)),
         ("hipPointerGetAttributes", hip.hipPointerAttribute_t(), each(None, host, freed, memory + 100, *nowhere)),
-    )
+    )  # fmt: skip
     refused(
-        MEMORY,
-        ("hipMalloc hipMallocAsync", 1 << 50),
-        ("hipMallocPitch", 1 << 40, 1 << 12),
+        MEMORY, ("hipMalloc hipMallocAsync", 1 << 50), ("hipMallocPitch", 1 << 40, 1 << 12),
         ("hipMalloc3D", extent(1 << 20, 1 << 20, 1 << 12)),
-    )
+    )  # fmt: skip
     refused(
-        TypeError,
-        ("hipMalloc", "much"),
-        ("hipHostMalloc", 64, each("x", b"1", 1.5, None)),
-        ("hipMallocAsync", 1.5),
-        ("hipMallocPitch", None, 5),
-        ("hipMalloc3D", (1, 2, 3)),
-        ("hipPointerGetAttributes", {}, memory),
-    )
+        TypeError, ("hipMalloc", "much"), ("hipHostMalloc", 64, each("x", b"1", 1.5, None)), ("hipMallocAsync", 1.5),
+        ("hipMallocPitch", None, 5), ("hipMalloc3D", (1, 2, 3)), ("hipPointerGetAttributes", {}, memory),
+    )  # fmt: skip
     # What sets memory.
     lines = "hipMemset hipMemsetAsync hipMemsetD8 hipMemsetD8Async hipMemsetD16 hipMemsetD16Async hipMemsetD32"
     refused(
         VALUE,
         (f"{lines} hipMemsetD32Async hipMemset_spt hipMemsetAsync_spt", each(None, host, freed, memory + 100), 1, 4),
-        (f"{lines} hipMemsetD32Async", memory, 1, each(101, -1, 1 << 40)),
-        ("hipMemset", nowhere, 0, 4),
+        (f"{lines} hipMemsetD32Async", memory, 1, each(101, -1, 1 << 40)), ("hipMemset", nowhere, 0, 4),
         ("hipMemset2D", memory, 8, 5, 10, 4),
         ("hipMemset3D", volume, 0, each(extent(volume.pitch + 1, 3, 4), extent(20, 3, 5), extent(20, 4, 4), None)),
         ("hipMemset3D", None, 0, extent(20, 3, 4)),
         ("hipMemset3D", hip.hipPitchedPtr(None, 8, 8, 8), 0, extent(8, 1, 1)),
-        ("hipMemsetD2D32", volume.ptr, each(3, 6), 0, 1, 2),
-        ("hipMemsetD2D8", volume.ptr, -1, 0, 1, 2),
+        ("hipMemsetD2D32", volume.ptr, each(3, 6), 0, 1, 2), ("hipMemsetD2D8", volume.ptr, -1, 0, 1, 2),
         ("hipMemsetD2D16", volume.ptr, volume.pitch, 0, 1, 1000),
-    )
+    )  # fmt: skip
     refused(TypeError, ("hipMemsetAsync", memory, 0, 1.5))
     ok(hip.hipMemset(memory, 1, 0))
     ok(hip.hipMemset3D(volume, 0, extent(0, 3, 4)))
     ok(hip.hipMemsetD2D32(volume.ptr, 4, 0, 0, 5))
     # Copies whose host side is no array to write to, or is the wrong side.
     refused(
-        VALUE,
-        ("hipMemcpy hipMemcpyAsync", each(host[::2], b"x" * 100, host[:50]), memory, 99, DOWN),
+        VALUE, ("hipMemcpy hipMemcpyAsync", each(host[::2], b"x" * 100, host[:50]), memory, 99, DOWN),
         ("hipMemcpy hipMemcpyAsync", host, host, 100, each(UP, DOWN)),
         ("hipMemcpy hipMemcpyAsync", memory + 1, host, 100, UP),
         ("hipMemcpy hipMemcpyAsync", each(*nowhere[:4]), host, 64, DEFAULT),
         ("hipMemcpy hipMemcpyAsync", host, each(freed, freed + 8, freed[4:], *nowhere[:4]), 4, DEFAULT),
-    )
+    )  # fmt: skip
     refused(DIRECTION, ("hipMemcpy hipMemcpyAsync", memory, memory, 4, each(5, -1, 1 << 70, "up", None)))
     refused(TypeError, ("hipMemcpy hipMemcpyAsync", memory, object(), 10, UP), ("hipMemcpy3D", hip.hipExtent()))
     refused(VALUE, ("hipMemcpy3D", None), ("hipMemcpyParam2D", hip.hip_Memcpy2D(WidthInBytes=1, Height=1)))
@@ -397,12 +349,10 @@ def test_registered_memory(refused, streams):
     array, pinned, memory = np.arange(N, dtype="i4"), ok(hip.hipHostMalloc(400)), ints(4)
     at = array.ctypes.data
     refused(
-        VALUE,
-        ("hipHostRegister", each(None, 0, b"bytes"), 4),
-        ("hipHostRegister", array, each(0, -1, array.nbytes + 1)),
-        ("hipHostRegister", array, 4, 0x100),
+        VALUE, ("hipHostRegister", each(None, 0, b"bytes"), 4),
+        ("hipHostRegister", array, each(0, -1, array.nbytes + 1)), ("hipHostRegister", array, 4, 0x100),
         ("hipHostUnregister", None),
-    )
+    )  # fmt: skip
     refused(E.hipErrorHostMemoryNotRegistered, ("hipHostUnregister", each(pinned, memory, array, at + 4)))
     refused(TypeError, ("hipHostRegister", object(), 4))
     ok(hip.hipHostRegister(array, 400))
@@ -423,22 +373,18 @@ def test_pools_and_attributes_of_pointers(refused, number):
         attributes.hipMemPoolAttrUsedMemHigh, 99,
     )  # fmt: skip
     refused(
-        VALUE,
-        ("hipMemPoolSetAttribute", pool, told, value),
+        VALUE, ("hipMemPoolSetAttribute", pool, told, value),
         ("hipMemPoolSetAttribute", pool, attributes.hipMemPoolReuseAllowOpportunistic, each(0, 1, 4095)),
-        ("hipMemPoolGetAttribute", pool, 99, value),
-        ("hipMemPoolGetAttribute", None, 1, value),
-        ("hipMemPoolGetAttribute", pool, 1, None),
-        ("hipMemPoolGetAccess", pool, nowhere),
-        ("hipMemPoolGetAccess", 12, here),
-        ("hipMallocFromPoolAsync", 4, 12, None),
+        ("hipMemPoolGetAttribute", pool, 99, value), ("hipMemPoolGetAttribute", None, 1, value),
+        ("hipMemPoolGetAttribute", pool, 1, None), ("hipMemPoolGetAccess", pool, nowhere),
+        ("hipMemPoolGetAccess", 12, here), ("hipMallocFromPoolAsync", 4, 12, None),
         ("hipPointerGetAttribute", value, each(P.HIP_POINTER_ATTRIBUTE_P2P_TOKENS, 99), memory),
         ("hipPointerGetAttribute", value, P.HIP_POINTER_ATTRIBUTE_CONTEXT, memory),
         ("hipPointerGetAttribute", None, P.HIP_POINTER_ATTRIBUTE_IS_MANAGED, memory),
         ("hipPointerGetAttribute", value, P.HIP_POINTER_ATTRIBUTE_IS_MANAGED, 123),
         ("hipPointerSetAttribute", value, P.HIP_POINTER_ATTRIBUTE_MAPPED, memory),
         ("hipPointerSetAttribute", None, P.HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory),
-    )
+    )  # fmt: skip
     refused(TypeError, ("hipMemPoolTrimTo", "text", 0))
 
 
@@ -454,27 +400,21 @@ def test_managed_memory(refused, number):
     accessed = hip.hipMemRangeAttribute.hipMemRangeAttributeAccessedBy
     for wrong, count in ((None, 4), (device, 4), (memory, each(0, (1 << 12) + 1, -1)), (memory + 1, 1 << 12)):
         refused(
-            VALUE,
-            ("hipMemAdvise", wrong, count, advice, number),
-            ("hipMemPrefetchAsync", wrong, count, number),
+            VALUE, ("hipMemAdvise", wrong, count, advice, number), ("hipMemPrefetchAsync", wrong, count, number),
             ("hipMemRangeGetAttribute", value, 4, read_mostly, wrong, count),
-        )
+        )  # fmt: skip
     assert value.value == 5
     refused(DEVICE, ("hipMemAdvise", memory, 4, advice, places), ("hipMemPrefetchAsync", memory, 4, places))
     refused(
-        VALUE,
-        ("hipMemAdvise", memory, 4, 77, number),
-        ("hipMemAdvise_v2", memory, 4, advice, nowhere),
-        ("hipMemPrefetchAsync_v2", memory, 4, nowhere),
-        ("hipMemPrefetchAsync_v2", memory, 4, here, 1),
+        VALUE, ("hipMemAdvise", memory, 4, 77, number), ("hipMemAdvise_v2", memory, 4, advice, nowhere),
+        ("hipMemPrefetchAsync_v2", memory, 4, nowhere), ("hipMemPrefetchAsync_v2", memory, 4, here, 1),
         ("hipMemRangeGetAttribute", value, 3, 1, memory, 4),
         ("hipMemRangeGetAttribute", value, 8, read_mostly, memory, 4),
         ("hipMemRangeGetAttribute", value, 0, accessed, memory, 4),
         ("hipMemRangeGetAttribute", value, 4, 77, memory, 4),
         ("hipStreamAttachMemAsync", None, each(device, memory + 4, None)),
-        ("hipStreamAttachMemAsync", None, memory, 12),
-        ("hipStreamAttachMemAsync", None, memory, 0, 9),
-    )
+        ("hipStreamAttachMemAsync", None, memory, 12), ("hipStreamAttachMemAsync", None, memory, 0, 9),
+    )  # fmt: skip
     ok(hip.hipFree(memory))
     refused(VALUE, ("hipMemAdvise", memory, 4, advice, number))
 
@@ -496,14 +436,10 @@ def test_handles_for_other_processes(refused, graph):
     handle, event_handle = ok(hip.hipIpcGetMemHandle(memory)), ok(hip.hipIpcGetEventHandle(mine))
     refused(CONTEXT, ("hipIpcOpenMemHandle", handle, 1))
     refused(
-        VALUE,
-        ("hipIpcGetMemHandle", each(*others, 40)),
-        ("hipIpcOpenMemHandle", handle, 0),
-        ("hipIpcOpenMemHandle", each(b"abc", hip.hipIpcEventHandle_t()), 1),
-        ("hipIpcGetEventHandle", event),
-        ("hipIpcOpenEventHandle", None),
-        ("hipIpcCloseMemHandle", each(None, memory)),
-    )
+        VALUE, ("hipIpcGetMemHandle", each(*others, 40)), ("hipIpcOpenMemHandle", handle, 0),
+        ("hipIpcOpenMemHandle", each(b"abc", hip.hipIpcEventHandle_t()), 1), ("hipIpcGetEventHandle", event),
+        ("hipIpcOpenEventHandle", None), ("hipIpcCloseMemHandle", each(None, memory)),
+    )  # fmt: skip
     refused(
         HANDLE, ("hipIpcOpenMemHandle", hip.hipIpcMemHandle_t(), 1), ("hipIpcOpenEventHandle", event_handle),
         ("hipGraphAddEventRecordNode", graph, None, 0, mine),
@@ -559,8 +495,7 @@ def test_variables(refused, variables, function, graph):
     wrong = each(None, 0, memory, by + 4, data, 12345)
     refused(
         SYMBOL, ("hipGetSymbolAddress hipGetSymbolSize", wrong), (to, wrong, data, 4, 0, UP),
-        (of, data, wrong, 4, 0, DOWN),
-        ("hipGraphAddMemcpyNodeToSymbol", graph, None, 0, memory, data, 4, 0, UP),
+        (of, data, wrong, 4, 0, DOWN), ("hipGraphAddMemcpyNodeToSymbol", graph, None, 0, memory, data, 4, 0, UP),
     )  # fmt: skip
     refused(
         DIRECTION, (to, by, data, 4, 0, each(DOWN, K.hipMemcpyHostToHost, 99)),
@@ -573,15 +508,11 @@ def test_variables(refused, variables, function, graph):
     refused(NOT_FOUND, ("hipModuleGetGlobal", module, b"by"))
     refused(SYMBOL, (to, by, data, 4, 0, DEFAULT))
     refused(
-        VALUE,
-        ("hipMemcpyHtoD", gone, data, 4),
-        ("hipMemcpyDtoH", data, gone, 4),
-        ("hipMemcpyDtoD", gone, memory, 4),
-        ("hipMemset", gone, 0, 4),
-        ("hipMemGetAddressRange hipFree", gone),
+        VALUE, ("hipMemcpyHtoD", gone, data, 4), ("hipMemcpyDtoH", data, gone, 4), ("hipMemcpyDtoD", gone, memory, 4),
+        ("hipMemset", gone, 0, 4), ("hipMemGetAddressRange hipFree", gone),
         ("hipModuleLaunchKernel", fill, 1, 1, 1, 1, 1, 1, 0, None, None, (by, ctypes.c_int(1))),
         ("hipMemcpy", each(*gone[:3]), data, 4, DEFAULT),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.needs("SYCL", "a compiler of HIP C++")
@@ -621,30 +552,22 @@ def test_functions(refused, function, device):
         "hipModuleOccupancyMaxPotentialBlockSizeWithFlags"
     )
     refused(
-        FUNCTION,
-        ("hipFuncGetAttributes", each(*wrong, ok(hip.hipStreamCreate()))),
-        ("hipFuncSetAttribute", wrong, 8, 0),
-        ("hipFuncSetCacheConfig hipFuncSetSharedMemConfig", wrong, 0),
-        (groups, None, 1, 0),
-        ("hipOccupancyAvailableDynamicSMemPerBlock", None, 1, 1),
-    )
+        FUNCTION, ("hipFuncGetAttributes", each(*wrong, ok(hip.hipStreamCreate()))),
+        ("hipFuncSetAttribute", wrong, 8, 0), ("hipFuncSetCacheConfig hipFuncSetSharedMemConfig", wrong, 0),
+        (groups, None, 1, 0), ("hipOccupancyAvailableDynamicSMemPerBlock", None, 1, 1),
+    )  # fmt: skip
     refused(HANDLE, ("hipFuncGetAttribute", 0, None))
     refused(
-        VALUE,
-        ("hipFuncGetAttribute", each(99, F.HIP_FUNC_ATTRIBUTE_MAX), fill),
-        ("hipFuncSetAttribute", fill, dynamic, each(most + 1, -1)),
-        ("hipFuncSetAttribute", fill, shared, 101),
+        VALUE, ("hipFuncGetAttribute", each(99, F.HIP_FUNC_ATTRIBUTE_MAX), fill),
+        ("hipFuncSetAttribute", fill, dynamic, each(most + 1, -1)), ("hipFuncSetAttribute", fill, shared, 101),
         ("hipFuncSetAttribute", fill, each(attributes.hipFuncAttributeClusterDimMustBeSet, 99), 1),
-        ("hipFuncSetCacheConfig hipFuncSetSharedMemConfig", fill, 9),
-        (largest, None, 0, 0),
-        (largest, fill, each(1 << 40, -1), 0),
-        (of_modules, None, 1, 0),
-        (f"{groups} {of_modules}", fill, each(0, -1), 0),
-        (f"{groups} {of_modules}", fill, 1, -1),
+        ("hipFuncSetCacheConfig hipFuncSetSharedMemConfig", fill, 9), (largest, None, 0, 0),
+        (largest, fill, each(1 << 40, -1), 0), (of_modules, None, 1, 0),
+        (f"{groups} {of_modules}", fill, each(0, -1), 0), (f"{groups} {of_modules}", fill, 1, -1),
         (f"{groups.split()[1]} {of_modules.split()[1]}", fill, 1, 0, 2),
         ("hipOccupancyAvailableDynamicSMemPerBlock", fill, each(0, -1), 10),
         ("hipOccupancyAvailableDynamicSMemPerBlock", fill, 1, each(0, fill.kernel.max_block_size + 1)),
-    )
+    )  # fmt: skip
 
 
 def test_launches(refused, function, device):
@@ -674,16 +597,13 @@ def test_launches(refused, function, device):
         [here, ctypes.c_short(1)], [here, "text"], [here], [here, there, there], [],
     )  # fmt: skip
     refused(
-        VALUE,
-        (launch, fill, dimensions, 0, None, None, given),
-        (launch, fill, [1] * 6, 0, None, list(given), given),
-        (launch, fill, [1] * 6, 0, None, None, wrong_extra),
-        (launch, fill, [1] * 6, 0, None, wrong_params),
+        VALUE, (launch, fill, dimensions, 0, None, None, given), (launch, fill, [1] * 6, 0, None, list(given), given),
+        (launch, fill, [1] * 6, 0, None, None, wrong_extra), (launch, fill, [1] * 6, 0, None, wrong_params),
         (launch, fill, [1] * 6, limits(device.info).local_memory + 1, None, None, given),
         (launch, "text", [1] * 6, 0, None, None, given),
         ("hipLaunchKernel hipLaunchCooperativeKernel", fill, 1, 1, [here], 0, None),
         ("hipLaunchKernel", fill, 0, 1, [here, there], 0, None),
-    )
+    )  # fmt: skip
     refused(
         HANDLE, (launch, each(None, 12345), [1] * 6, 0, None, None, given),
         ("hipLaunchKernel", None, 1, 1, [here, there], 0, None),
@@ -726,21 +646,16 @@ def test_graphs(refused, graph, function, tmp_path):
     ok(hip.hipGraphDestroy(gone))
     ok(hip.hipGraphExecDestroy(ended))
     refused(
-        VALUE,
-        ("hipGraphCreate", 1),
+        VALUE, ("hipGraphCreate", 1),
         ("hipGraphDestroy hipGraphGetNodes hipGraphClone hipGraphInstantiate", each(gone, None)),
-        ("hipGraphDebugDotPrint", gone, "nowhere", 0),
-        ("hipGraphDebugDotPrint", graph, None, 0),
-        ("hipGraphNodeGetType", each(of_gone, None)),
-        ("hipGraphExecDestroy hipGraphExecGetFlags", each(ended, None)),
-        ("hipGraphLaunch hipGraphUpload", each(ended, None), None),
-        ("hipGraphInstantiateWithFlags", graph, 1 << 20),
-        ("hipGraphExecUpdate", None, graph, out),
-        ("hipGraphExecUpdate", executable, each(None, gone), out),
+        ("hipGraphDebugDotPrint", gone, "nowhere", 0), ("hipGraphDebugDotPrint", graph, None, 0),
+        ("hipGraphNodeGetType", each(of_gone, None)), ("hipGraphExecDestroy hipGraphExecGetFlags", each(ended, None)),
+        ("hipGraphLaunch hipGraphUpload", each(ended, None), None), ("hipGraphInstantiateWithFlags", graph, 1 << 20),
+        ("hipGraphExecUpdate", None, graph, out), ("hipGraphExecUpdate", executable, each(None, gone), out),
         ("hipGraphExecUpdate", executable, graph, None),
         ("hipGraphNodeFindInClone", node, each(other, graph, None, gone)),
         ("hipGraphNodeFindInClone", each(copied, None), clone),
-    )
+    )  # fmt: skip
     refused(E.hipErrorOperatingSystem, ("hipGraphDebugDotPrint", graph, str(tmp_path), 0))
     refused(TypeError, ("hipGraphDestroy", "graph"), ("hipGraphExecUpdate", executable, graph, "here"))
     # Dependencies.
@@ -856,24 +771,19 @@ def test_nodes(refused, graph, function, events):
     for name, params in (("Kernel", run), ("Memset", fill), ("Host", call)):
         node = nodes[f"{name}Node"]
         refused(
-            VALUE,
-            (f"hipGraph{name}NodeSetParams", others, params),
-            (f"hipGraph{name}NodeSetParams", node, None),
-            (f"hipGraph{name}NodeGetParams", others),
-            (f"hipGraphExec{name}NodeSetParams", None, node, params),
+            VALUE, (f"hipGraph{name}NodeSetParams", others, params), (f"hipGraph{name}NodeSetParams", node, None),
+            (f"hipGraph{name}NodeGetParams", others), (f"hipGraphExec{name}NodeSetParams", None, node, params),
             (f"hipGraphExec{name}NodeSetParams", executable, each(*others, late[name]), params),
             (f"hipGraphExec{name}NodeSetParams", executable, node, None),
-        )
+        )  # fmt: skip
     record, wait, rows = nodes["EventRecordNode"], nodes["EventWaitNode"], memset(memory, 1, 1, 4, 2, 8)
     destroyed = ok(hip.hipEventCreate())
     ok(hip.hipEventDestroy(destroyed))
     wrong = each(None, 0, 123, destroyed, ok(hip.hipStreamCreate()))
     child = nodes["ChildGraphNode"]
     refused(
-        VALUE,
-        ("hipGraphAddEventRecordNode hipGraphAddEventWaitNode", graph, None, 0, wrong),
-        ("hipGraphEventRecordNodeSetEvent", record, wrong),
-        ("hipGraphEventRecordNodeGetEvent", each(*others, wait)),
+        VALUE, ("hipGraphAddEventRecordNode hipGraphAddEventWaitNode", graph, None, 0, wrong),
+        ("hipGraphEventRecordNodeSetEvent", record, wrong), ("hipGraphEventRecordNodeGetEvent", each(*others, wait)),
         ("hipGraphEventRecordNodeSetEvent", each(*others, wait), events[0]),
         ("hipGraphEventWaitNodeGetEvent", each(*others, record)),
         ("hipGraphExecEventRecordNodeSetEvent", executable, each(empty, wait, late["EventRecord"]), events[0]),
@@ -894,7 +804,7 @@ def test_nodes(refused, graph, function, events):
         ("hipGraphExecChildGraphNodeSetParams", executable, each(None, empty), other),
         ("hipGraphExecChildGraphNodeSetParams", executable, child, each(None, graph)),
         ("hipGraphChildGraphNodeGetGraph", empty),
-    )
+    )  # fmt: skip
     refused(TypeError, ("hipGraphMemcpyNodeSetParams", nodes["MemcpyNode1D"], fill))
     assert ok(hip.hipGraphGetNodes(graph))[1] == count
     assert ok(hip.hipGraphMemsetNodeGetParams(nodes["MemsetNode"])).value == 1
@@ -949,20 +859,17 @@ def test_memory_in_graphs(refused, graph, device):
         assert wrong.dptr is None
     refused(TypeError, ("hipGraphAddMemAllocNode", graph, None, 0, hip.hipMemsetParams()))
     refused(
-        VALUE,
-        ("hipGraphAddMemFreeNode", None, [node], 1, pointer),
-        ("hipGraphAddMemFreeNode", graph, None, 5, pointer),
-        ("hipGraphAddMemFreeNode", graph, [node], 2, pointer),
+        VALUE, ("hipGraphAddMemFreeNode", None, [node], 1, pointer),
+        ("hipGraphAddMemFreeNode", graph, None, 5, pointer), ("hipGraphAddMemFreeNode", graph, [node], 2, pointer),
         ("hipGraphAddMemFreeNode", graph, [node], 1, each(None, host, pointer + 4, elsewhere)),
-    )
+    )  # fmt: skip
     free = ok(hip.hipDrvGraphAddMemFreeNode(graph, [node], 1, pointer))
     refused(
-        VALUE,
-        ("hipGraphAddMemFreeNode", each(graph, ok(hip.hipGraphCreate(0))), None, 0, pointer),
+        VALUE, ("hipGraphAddMemFreeNode", each(graph, ok(hip.hipGraphCreate(0))), None, 0, pointer),
         ("hipGraphMemAllocNodeGetParams", each(None, free)),
         ("hipGraphMemFreeNodeGetParams", each(None, node), ctypes.byref(at)),
         ("hipGraphMemFreeNodeGetParams", free, None),
-    )
+    )  # fmt: skip
     assert ok(hip.hipGraphGetNodes(graph))[1] == 2
     refused(UNSUPPORTED, ("hipGraphAddChildGraphNode", ok(hip.hipGraphCreate(0)), None, 0, graph))
 
@@ -1020,12 +927,10 @@ def test_arrays(refused):
     refused(PITCH, ("hipMemcpy2DToArray", array, 0, 0, rows, 36, 40, 3, UP))
     refused(DIRECTION, ("hipMemcpy2DToArray", array, 0, 0, rows, 48, 40, 3, -1))
     refused(
-        VALUE,
-        ("hipMemcpy2DToArray", array, 0, 0, None, 48, 40, 3, UP),
-        ("hipMemcpy2DToArray", array, 0, 0, rows, 48, 40, 3, ACROSS),
-        ("hipMemcpyToArray", array, 36, 5, rows, 8, UP),
+        VALUE, ("hipMemcpy2DToArray", array, 0, 0, None, 48, 40, 3, UP),
+        ("hipMemcpy2DToArray", array, 0, 0, rows, 48, 40, 3, ACROSS), ("hipMemcpyToArray", array, 36, 5, rows, 8, UP),
         ("hipMemcpyHtoA", array, 236, rows, 8),
-    )
+    )  # fmt: skip
     refused(GONE, ("hipMemcpyAtoH", rows, gone, 0, 4))
     ok(hip.hipMemcpy2DToArray(array, 0, 0, rows, 48, 0, 0, UP))
 
@@ -1057,18 +962,14 @@ def test_texture_objects(refused):
     surface = surface_of(array)
     asking = "hipGetTextureObjectResourceDesc hipGetTextureObjectTextureDesc hipTexObjectGetTextureDesc"
     refused(
-        VALUE,
-        ("hipCreateTextureObject", resources, how, None),
+        VALUE, ("hipCreateTextureObject", resources, how, None),
         ("hipCreateTextureObject", resource_of(array), textures, None),
         ("hipCreateTextureObject", resource_of(array), how, hip.hipResourceViewDesc(views.hipResViewFormatFloat2)),
         ("hipCreateTextureObject", linear(memory, 256), how, hip.hipResourceViewDesc(views.hipResViewFormatFloat1)),
-        ("hipDestroyTextureObject", each(destroyed, int(destroyed), surface)),
-        (asking, each(destroyed, None)),
-        ("hipGetTextureObjectResourceViewDesc", texture),
-        ("hipFree", each(texture, surface)),
-        ("hipCreateSurfaceObject", each(None, of_memory)),
-        ("hipDestroySurfaceObject", each(texture, None, 17)),
-    )
+        ("hipDestroyTextureObject", each(destroyed, int(destroyed), surface)), (asking, each(destroyed, None)),
+        ("hipGetTextureObjectResourceViewDesc", texture), ("hipFree", each(texture, surface)),
+        ("hipCreateSurfaceObject", each(None, of_memory)), ("hipDestroySurfaceObject", each(texture, None, 17)),
+    )  # fmt: skip
     refused(
         HANDLE, ("hipCreateTextureObject", resource_of(None), how, None), ("hipCreateSurfaceObject", resource_of(None))
     )
@@ -1088,6 +989,27 @@ def test_texture_objects(refused):
     ok(hip.hipDestroyTextureObject(ok(hip.hipCreateTextureObject(pitched(memory, 4, 16, 16), how, None))))
     for none in (None, 0):
         ok(hip.hipDestroyTextureObject(none))
+
+
+@pytest.mark.needs("a compiler of HIP C++")
+def test_texture_references(refused, device):
+    from .textures.conftest import array_like
+
+    if device.info.backend == "sycl":
+        pytest.skip("the driver tells nobody where variables are")
+    source = b"""texture<float, 2, hipReadModeElementType> plain; __device__ int count;
+        extern "C" __global__ void k(float* out) { out[0] = tex2D(plain, 0, 0) + count; }"""
+    module, array = ok(hip.hipModuleLoadData(compiled(source))), array_like(np.ones((1, 4, 8, 1), "f4"))
+    texture = ok(hip.hipModuleGetTexRef(module, b"plain"))
+    refused(NOT_FOUND, ("hipModuleGetTexRef", module, each(b"count", b"nothing")))
+    refused(HANDLE, ("hipModuleGetTexRef", None, b"plain"), ("hipTexRefSetArray", texture, None, 1))
+    refused(E.hipErrorInvalidTexture, ("hipGetTextureReference", None))
+    refused(
+        VALUE, ("hipTexRefSetAddressMode", texture, 3, 0), ("hipTexRefSetAddressMode", texture, 0, 9),
+        ("hipTexRefSetFilterMode", texture, 9), ("hipTexRefSetFormat", texture, 7, 1),
+        ("hipTexRefSetArray", texture, array, 2), ("hipTexRefSetArray", None, array, 1),
+        ("hipBindTexture", texture, None, FLOATS), ("hipUnbindTexture", 17), ("hipTexRefGetArray", texture),
+    )  # fmt: skip
 
 
 # Functions whose null stream is the thread's own

@@ -100,10 +100,3 @@ def test_memory_that_is_gone(device, queue, kernels):
 def test_another_device(array, kernels, device):
     with fb.Device(device.name, private=True) as other, refused(fb.InvalidArgumentError, ValueError, "belongs to"):
         other.as_buffer(array)
-
-
-def test_many_launches(array, queue, kernels):
-    for _ in range(2000):
-        queue.launch(kernels["add"], COUNT // 64, 64, array, 1)
-    queue.finish()
-    assert np.array_equal(contents(array), VALUES + 2000)

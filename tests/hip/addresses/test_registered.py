@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, ints, launch, read, together
+from ..helpers import E, K, N, code, ints, launch, read
 
 
 @pytest.fixture
@@ -86,20 +86,3 @@ def test_twice(array):
     for _ in range(100):
         ok(hip.hipHostRegister(array, array.nbytes))
         ok(hip.hipHostUnregister(array))
-
-
-@pytest.mark.executes
-@pytest.mark.threads
-def test_two_threads(array):
-    number, half = ok(hip.hipGetDevice()), array.nbytes // 2
-
-    def use(at):
-        ok(hip.hipSetDevice(number))
-        memory = ints()
-        for _ in range(20):
-            ok(hip.hipHostRegister(array.ctypes.data + at, half))
-            ok(hip.hipMemcpyAsync(memory, array.ctypes.data + at, half, K.hipMemcpyHostToDevice, None))
-            ok(hip.hipHostUnregister(array.ctypes.data + at))
-        return read(memory, N // 2)
-
-    assert together(lambda: use(0), lambda: use(half)) == [list(range(N // 2)), list(range(N // 2, N))]

@@ -9,7 +9,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code, compiled
+from ..helpers import K, compiled
 
 SCALARS = {"char": ctypes.c_char, "short": ctypes.c_short, "int": ctypes.c_int, "long long": ctypes.c_longlong,
            "float": ctypes.c_float, "double": ctypes.c_double}  # fmt: skip
@@ -140,22 +140,6 @@ def test_generated_types(device, seed):
             got = bytearray(len(expected))
             ok(hip.hipMemcpy(got, memory, len(got), K.hipMemcpyDeviceToHost))
             assert got == expected, (number, types, generator.declared)
-
-
-def test_a_list_of_the_five_words(device, function, really):
-    memory = ok(hip.hipMalloc(4))
-    packed = (ctypes.c_uint64 * 2)(int(memory), 5)
-    size = ctypes.c_size_t(12)
-    words = [hip.HIP_LAUNCH_PARAM_BUFFER_POINTER, ctypes.addressof(packed), hip.HIP_LAUNCH_PARAM_BUFFER_SIZE,
-             ctypes.addressof(size), hip.HIP_LAUNCH_PARAM_END]  # fmt: skip
-    ok(hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, None, None, words))
-    got = bytearray(4)
-    ok(hip.hipMemcpy(got, memory, 4, K.hipMemcpyDeviceToHost))
-    assert got == b"\5\0\0\0" or not really
-    size.value = 11
-    assert code(hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, None, None, words)) == (
-        E.hipErrorInvalidValue
-    )
 
 
 @pytest.mark.parametrize("byte", [b"\1", b"\xff"])

@@ -184,44 +184,6 @@ def test_nodes_of_every_kind(graph, stream, function):
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("form", ["addresses", "pointers", "array of addresses", "extra", "buffer"])
-def test_forms_of_arguments(graph, stream, function, form):
-    """They are read when the node is added; what is instantiated outlives the graph."""
-    memory = ints()
-    pointer, value = ctypes.c_void_p(int(memory)), ctypes.c_int(42)
-    packed, addresses = bytes(pointer) + bytes(value), [ctypes.addressof(pointer), ctypes.addressof(value)]
-    size, buffer = ctypes.c_size_t(len(packed)), ctypes.create_string_buffer(packed, len(packed))
-    words = (ctypes.c_void_p * 5)(
-        hip.HIP_LAUNCH_PARAM_BUFFER_POINTER, ctypes.addressof(buffer),
-        hip.HIP_LAUNCH_PARAM_BUFFER_SIZE, ctypes.addressof(size), hip.HIP_LAUNCH_PARAM_END)  # fmt: skip
-    given = {
-        "addresses": {"kernelParams": addresses},
-        "pointers": {"kernelParams": tuple(map(ctypes.pointer, (pointer, value)))},
-        "array of addresses": {"kernelParams": (ctypes.c_void_p * 2)(*addresses)},
-        "extra": {"extra": (memory, ctypes.c_int(42))}, "buffer": {"extra": words},
-    }[form]  # fmt: skip
-    params = hip.hipKernelNodeParams(func=function("fill"), gridDim=N // 10, blockDim=10, **given)
-    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
-    value.value, params.func, buffer[8] = 6, None, b"\0"
-    executable = instantiate(graph)
-    ok(hip.hipGraphDestroy(graph))
-    ok(hip.hipGraphUpload(executable, stream))
-    launched(executable, stream)
-    ok(hip.hipGraphExecDestroy(executable))
-    assert read(memory) == [42] * N
-
-
-@pytest.mark.executes
-def test_local_memory(graph, stream, function):
-    memory = ints(10)
-    ok(hip.hipMemcpy(memory, np.arange(10, dtype="i4"), 40, UP))
-    params = kernel(function("reverse"), memory, grid=1, sharedMemBytes=40)
-    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
-    run(graph, stream)
-    assert read(memory, 10) == list(range(9, -1, -1))
-
-
-@pytest.mark.executes
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_memset_of_rows(graph, stream, size):
     memory = ints(16, -1)

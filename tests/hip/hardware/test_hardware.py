@@ -1,14 +1,21 @@
-"""Attributes, limits, caches and peers."""
+"""Devices: what is known of them, limits, caches and peers."""
 
+import ctypes
+import gc
+import weakref
+
+import numpy as np
 import pytest
 
+import forebay as fb
 from forebay import hip
+from tests.helpers.limits import limits
+from tests.helpers.observer import LOST, observe
 
-from ..conftest import ok
-from ..helpers import E, K, code, ints, launch, read
+from ..conftest import SOURCE, ok
+from ..helpers import E, K, code, function_of, in_thread, ints, launch, read
 
-A = hip.hipDeviceAttribute_t
-L = hip.hipLimit_t
+A, L = hip.hipDeviceAttribute_t, hip.hipLimit_t
 
 
 @pytest.fixture
@@ -16,91 +23,99 @@ def number(device):
     return ok(hip.hipGetDevice())
 
 
+def test_the_devices_are_forebays(device, number):
+    assert 0 <= number < ok(hip.hipGetDeviceCount())
+    assert isinstance(hip.current_device(), fb.Device)
+    assert hip.current_device() is device
+    assert ok(hip.hipDeviceGet(number)) == number
+    assert ok(hip.hipDeviceTotalMem(number)) == device.info.memory
+    assert ok(hip.hipDeviceGetName(100, number)) == device.info.description.encode()[:99]
+    assert ok(hip.hipDeviceGetName(4, number)) == device.info.description.encode()[:3]
+    assert ok(hip.hipRuntimeGetVersion()) == ok(hip.hipDriverGetVersion()) == hip.HIP_VERSION
+    ok(hip.hipInit(0))
+    ok(hip.hipSetDeviceFlags(hip.hipDeviceScheduleBlockingSync))
+    assert ok(hip.hipGetDeviceFlags()) == 0
+    assert in_thread(lambda: ok(hip.hipGetDevice())) == 0  # a thread begins with the first
+
+
+def test_properties(device, number):
+    properties, known = hip.hipDeviceProp_t(), limits(device.info)
+    assert hip.hipGetDeviceProperties(properties, number) == (E.hipSuccess,)
+    assert properties.name == device.info.description
+    assert properties.name == device.info.description.encode()
+    assert properties.gcnArchName == device.name.encode()
+    assert properties.totalGlobalMem == device.info.memory
+    assert properties.multiProcessorCount == device.info.compute_units
+    assert properties.sharedMemPerBlock == known.local_memory
+    assert properties.maxThreadsDim[0] == known.block_axis
+    assert all(extent > 0 for extent in [*properties.maxGridSize, properties.maxThreadsPerBlock])
+    other = ok(hip.hipGetDeviceProperties(number))
+    assert {name: other[name] for name in other.PROPERTIES()} == vars(properties)
+    uuids = [ok(hip.hipGetDeviceProperties(deviceId=each)).uuid for each in range(ok(hip.hipGetDeviceCount()))]
+    assert [len(uuid.bytes) for uuid in uuids] == [16] * len(uuids)
+    assert len(set(uuids)) == len(uuids)
+    assert uuids[number] == properties.uuid == ok(hip.hipDeviceGetUuid(number))
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = properties.nothing
+    assert ok(hip.hipChooseDevice(hip.hipDeviceProp_t())) == 0
+    chosen = ok(hip.hipGetDeviceProperties(ok(hip.hipChooseDevice(properties))))
+    assert chosen.totalGlobalMem >= properties.totalGlobalMem
+
+
 def test_every_attribute_has_a_value(number):
     properties = ok(hip.hipGetDeviceProperties(number))
     no_attributes = [attribute for attribute in A if "Unused" in attribute.name or attribute.name.endswith("End")]
-    for attribute in A:
-        result = hip.hipDeviceGetAttribute(attribute, number)
-        if attribute in no_attributes or attribute == A.hipDeviceAttributeVendorSpecificBegin:
-            assert code(result) == E.hipErrorInvalidValue
-        else:
-            assert isinstance(ok(result), int)
-    assert len(A) - len(no_attributes) - 1 == 114
-    for attribute, expected in (
-        (A.hipDeviceAttributeMaxBlockDimY, properties.maxThreadsDim[1]),
-        (A.hipDeviceAttributeMaxThreadsDim, properties.maxThreadsDim[0]),
-        (A.hipDeviceAttributeMaxPitch, properties.memPitch),
-        (A.hipDeviceAttributeMaxSharedMemoryPerBlock, properties.sharedMemPerBlock),
-        (A.hipDeviceAttributeSharedMemPerBlockOptin, properties.sharedMemPerBlock),
-        (A.hipDeviceAttributeMultiprocessorCount, properties.multiProcessorCount),
-        (A.hipDeviceAttributePhysicalMultiProcessorCount, properties.multiProcessorCount),
-        (A.hipDeviceAttributeTotalGlobalMem, properties.totalGlobalMem),
-        (A.hipDeviceAttributeEccEnabled, 0),
-        (A.hipDeviceAttributeMaxTexture1DMipmap, 0),
-        (A.hipDeviceAttributeMaxTexture2DWidth, properties.maxTexture2D[0]),
-        (A.hipDeviceAttributeMaxTexture3DDepth, properties.maxTexture3D[2]),
-        (A.hipDeviceAttributeTextureAlignment, properties.textureAlignment),
-        (A.hipDeviceAttributeImageSupport, int(properties.maxTexture2D[0] > 0)),
-        (A.hipDeviceAttributeCooperativeLaunch, 1),
-        (A.hipDeviceAttributeHostRegisterSupported, 1),
-        (A.hipDeviceAttributeCanUseStreamWaitValue, 1),
-    ):
-        assert ok(hip.hipDeviceGetAttribute(attribute, number)) == expected
-    assert code(hip.hipDeviceGetAttribute(123456, number)) == E.hipErrorInvalidValue
+    no_attributes.append(A.hipDeviceAttributeVendorSpecificBegin)
+    values = {each: ok(hip.hipDeviceGetAttribute(each, number)) for each in A if each not in no_attributes}
+    assert len(values) == 114
+    assert all(isinstance(value, int) for value in values.values())
+    for attribute in no_attributes:
+        assert code(hip.hipDeviceGetAttribute(int(attribute), number)) == E.hipErrorInvalidValue
+    shared, units = properties.sharedMemPerBlock, properties.multiProcessorCount
+    for name, expected in {
+        "MaxBlockDimX": properties.maxThreadsDim[0], "MaxBlockDimY": properties.maxThreadsDim[1],
+        "MaxThreadsDim": properties.maxThreadsDim[0], "MaxGridDimZ": properties.maxGridSize[2],
+        "MaxThreadsPerBlock": properties.maxThreadsPerBlock, "MaxPitch": properties.memPitch,
+        "MaxSharedMemoryPerBlock": shared, "SharedMemPerBlockOptin": shared, "MultiprocessorCount": units,
+        "PhysicalMultiProcessorCount": units, "TotalGlobalMem": properties.totalGlobalMem, "EccEnabled": 0,
+        "MaxTexture1DMipmap": 0, "MaxTexture2DWidth": properties.maxTexture2D[0],
+        "MaxTexture3DDepth": properties.maxTexture3D[2], "TextureAlignment": properties.textureAlignment,
+        "ImageSupport": int(properties.maxTexture2D[0] > 0), "CooperativeLaunch": 1, "HostRegisterSupported": 1,
+        "CanUseStreamWaitValue": 1, "MemoryPoolsSupported": 1, "WarpSize": properties.warpSize,
+    }.items():  # fmt: skip
+        assert values[A[f"hipDeviceAttribute{name}"]] == expected, name
+    assert properties.warpSize == 32  # whichever compiler kernels go to
 
 
-def test_uuid_and_choice(number):
-    properties = ok(hip.hipGetDeviceProperties(number))
-    assert ok(hip.hipDeviceGetUuid(number)) == properties.uuid
-    assert code(hip.hipDeviceGetUuid(99)) == E.hipErrorInvalidDevice
-    wanted = hip.hipDeviceProp_t()
-    assert ok(hip.hipChooseDevice(wanted)) == 0
-    assert 0 <= ok(hip.hipChooseDevice(properties)) < ok(hip.hipGetDeviceCount())
-    chosen = ok(hip.hipGetDeviceProperties(ok(hip.hipChooseDevice(properties))))
-    assert chosen.totalGlobalMem >= properties.totalGlobalMem
-    assert code(hip.hipChooseDevice(None)) == E.hipErrorInvalidValue
+WARPS = b"""
+extern "C" __global__ void lanes(int* out) { out[0] = warpSize; out[1 + threadIdx.x] = threadIdx.x % warpSize; }
+"""
 
 
-def test_limits(fresh):
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of HIP C++")
+@pytest.mark.long
+def test_a_warp_is_on_the_host_what_it_is_in_kernels(device):
+    memory = ok(hip.hipMalloc(65 * 4))
+    launch(function_of(WARPS, b"lanes"), 0, memory, groups=1, block=64)
+    assert read(memory, 65) == [32, *(i % 32 for i in range(64))]
+
+
+def test_limits_and_caches(fresh):
     for limit in (L.hipLimitStackSize, L.hipLimitPrintfFifoSize, L.hipLimitMallocHeapSize):
         assert ok(hip.hipDeviceGetLimit(limit)) > 0
     ok(hip.hipDeviceSetLimit(L.hipLimitStackSize, 8192))
     ok(hip.hipDeviceSetLimit(int(L.hipLimitPrintfFifoSize), 1 << 24))
     assert ok(hip.hipDeviceGetLimit(L.hipLimitStackSize)) == 8192
     assert ok(hip.hipDeviceGetLimit(L.hipLimitPrintfFifoSize)) == 1 << 24
-    assert code(hip.hipDeviceSetLimit(L.hipLimitMallocHeapSize, 1 << 30)) == E.hipErrorNotSupported
-    assert "heap" in str(hip.last_exception())
-    for wrong in (99, L.hipLimitRange, L.hipExtLimitScratchMax):
-        assert code(hip.hipDeviceGetLimit(wrong)) == E.hipErrorUnsupportedLimit
-        assert code(hip.hipDeviceSetLimit(wrong, 1)) == E.hipErrorUnsupportedLimit
-    assert code(hip.hipDeviceSetLimit(L.hipLimitStackSize, -1)) == E.hipErrorInvalidValue
-    with pytest.raises(TypeError):
-        hip.hipDeviceSetLimit(L.hipLimitStackSize, "1 KiB")
-    assert ok(hip.hipDeviceGetLimit(L.hipLimitStackSize)) == 8192
     ok(hip.hipDeviceReset())
     assert ok(hip.hipDeviceGetLimit(L.hipLimitStackSize)) == 1024
-
-
-def test_caches(device):
     assert ok(hip.hipDeviceGetCacheConfig()) == hip.hipFuncCache_t.hipFuncCachePreferNone
     for config in hip.hipFuncCache_t:
         ok(hip.hipDeviceSetCacheConfig(config))
-    assert code(hip.hipDeviceSetCacheConfig(4)) == E.hipErrorInvalidValue
     for config in hip.hipSharedMemConfig:
         ok(hip.hipDeviceSetSharedMemConfig(config))
-    assert code(hip.hipDeviceSetSharedMemConfig(3)) == E.hipErrorInvalidValue
     assert ok(hip.hipDeviceGetSharedMemConfig()) == hip.hipSharedMemConfig.hipSharedMemBankSizeFourByte
-
-
-def test_a_device_is_no_peer_of_itself(number):
-    assert ok(hip.hipDeviceCanAccessPeer(number, number)) == 0
-    for call in (lambda n: hip.hipDeviceEnablePeerAccess(n, 0), hip.hipDeviceDisablePeerAccess):
-        for wrong in (number, 99, -1):
-            assert code(call(wrong)) == E.hipErrorInvalidDevice
-    assert code(hip.hipDeviceGetP2PAttribute(1, number, number)) == E.hipErrorInvalidDevice
-    assert code(hip.hipDeviceGetP2PAttribute(1, number, 99)) == E.hipErrorInvalidDevice
-    assert code(hip.hipExtGetLinkTypeAndHopCount(number, number)) == E.hipErrorInvalidValue
-    assert code(hip.hipExtGetLinkTypeAndHopCount(number, 99)) == E.hipErrorInvalidValue
 
 
 @pytest.mark.needs("two devices")
@@ -108,6 +123,7 @@ def test_a_device_is_no_peer_of_itself(number):
 def test_peers(device, function):
     ok(hip.hipSetDevice(0))
     linked = ok(hip.hipDeviceCanAccessPeer(0, 1))
+    assert ok(hip.hipDeviceCanAccessPeer(0, 0)) == 0
     assert code(hip.hipDeviceEnablePeerAccess(1, 1)) == E.hipErrorInvalidValue
     assert code(hip.hipDeviceDisablePeerAccess(1)) == E.hipErrorPeerAccessNotEnabled
     if linked:
@@ -131,3 +147,50 @@ def test_peers(device, function):
     there = ints(10, 6)
     ok(hip.hipMemcpy(there, here, 40, K.hipMemcpyDefault))
     assert read(there, 10) == [5] * 10
+
+
+def test_a_reset_device_is_gone_at_once(device):
+    """Drivers have only so many contexts for a process."""
+    ok(hip.hipDeviceReset())  # the fixture keeps that one
+    gone = weakref.ref(hip.current_device())
+    fill = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(SOURCE.encode())), b"fill"))
+    stream, event, memory = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate()), ints()
+    launch(fill, stream, memory, 5)
+    ok(hip.hipEventRecord(event, stream))
+    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
+    launch(fill, stream, memory, 6)
+    graph = ok(hip.hipStreamEndCapture(stream))
+    ok(hip.hipGraphAddEventRecordNode(graph, None, 0, event))
+    ok(hip.hipGraphLaunch(ok(hip.hipGraphInstantiateWithFlags(graph, 0)), stream))
+    array, number, value = np.zeros(4, "i4"), ctypes.c_void_p(int(memory)), ctypes.c_int(5)
+    ok(hip.hipHostRegister(array, array.nbytes))
+    ok(hip.hipCtxCreate(0, ok(hip.hipGetDevice())))
+    given = [ctypes.addressof(number), ctypes.addressof(value)]
+    ok(hip.hipLaunchCooperativeKernel(fill, 1, 1, given, 0, stream))
+    ok(hip.hipCtxPopCurrent())
+    ok(hip.hipDeviceSynchronize())
+    gc.collect()
+    gc.disable()
+    try:
+        ok(hip.hipDeviceReset())
+        del fill, stream, event, memory, graph
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_device_that_is_lost_is_lost_until_it_is_reset(fresh):
+    """Every function says so, with an error of HIP that only a reset ends."""
+    if fresh.info.backend not in LOST:
+        pytest.skip("no code says that this device is lost")
+    event = ok(hip.hipEventCreate())
+    with observe(fresh) as calls:
+        calls.fail(calls.driver.MARKER, LOST[fresh.info.backend][0])
+        failure = (E.hipErrorLaunchFailure,)
+        assert hip.hipEventRecord(event, None) == failure
+        assert hip.hipDeviceSynchronize() == failure
+        assert hip.hipMalloc(100)[:1] == failure
+        assert "is lost" in str(hip.last_exception())
+    ok(hip.hipDeviceReset())
+    ok(hip.hipMemset(ints(), 0, 100))
+    ok(hip.hipDeviceSynchronize())

@@ -5,13 +5,11 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, code
 from .conftest import Kind, description
 
 pytestmark = [pytest.mark.needs("a compiler of HIP C++")]
 
-F4, F1 = description("f4", 4), description("f4")
-Layered, Cubemap, Gather = hip.hipArrayLayered, hip.hipArrayCubemap, hip.hipArrayTextureGather
+F4 = description("f4", 4)
 AD = hip.hipArray_Format
 
 
@@ -23,7 +21,7 @@ def test_what_was_asked_for(device):
     assert repr(ok(hip.hipGetChannelDesc(made))) == repr(desc)
     given = ok(hip.hipArrayGetDescriptor(made))
     assert [given[name] for name in given.PROPERTIES()] == [10, 3, AD.HIP_AD_FORMAT_FLOAT, 4]
-    other = hip.HIP_ARRAY3D_DESCRIPTOR(4, 4, 5, AD.HIP_AD_FORMAT_UNSIGNED_INT16, 2, Layered)
+    other = hip.HIP_ARRAY3D_DESCRIPTOR(4, 4, 5, AD.HIP_AD_FORMAT_UNSIGNED_INT16, 2, hip.hipArrayLayered)
     made = ok(hip.hipArray3DCreate(other))
     assert repr(ok(hip.hipArray3DGetDescriptor(int(made)))) == repr(other)
     assert hip.hipCreateChannelDesc(8, 8, 0, 0, Kind.hipChannelFormatKindUnsigned)[1].y == 8
@@ -34,18 +32,8 @@ def test_memory(device):
     before = ok(hip.hipMemGetInfo())[0]
     array = ok(hip.hipMallocArray(F4, 1024, 1024))
     assert before - ok(hip.hipMemGetInfo())[0] == 1 << 24
-    assert code(hip.hipFree(array)) == E.hipErrorInvalidValue
     ok(hip.hipFreeArray(array))
     assert ok(hip.hipMemGetInfo())[0] == before
-    for free in (hip.hipFreeArray, hip.hipArrayDestroy):
-        assert code(free(array)) == E.hipErrorContextIsDestroyed
-        assert code(free(None)) == E.hipErrorInvalidValue
-    for ask in (hip.hipArrayGetInfo, hip.hipArrayGetDescriptor, hip.hipArray3DGetDescriptor, hip.hipGetChannelDesc):
-        assert code(ask(array)) == code(ask(None)) == E.hipErrorInvalidHandle
-    assert code(hip.hipMalloc3DArray(F4, hip.hipExtent(1 << 14, 1 << 14, 1 << 14), 0)) == E.hipErrorOutOfMemory
-
-
-# -- copies
 
 
 def test_many(device):

@@ -9,7 +9,8 @@ from forebay import hip
 
 from ..conftest import ok
 from ..helpers import K
-from .conftest import Address, array_like, description, texture_of
+from .conftest import Address, array_like, pitched, texture_of
+from .conftest import linear as linear_memory
 from .reference import as_read, sample
 
 pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
@@ -20,18 +21,14 @@ NAMES = {"u1": "uchar", "i1": "char", "u2": "ushort", "i2": "short", "u4": "uint
 CTYPES = {**NAMES, "u1": "unsigned char", "u2": "unsigned short", "u4": "unsigned"}
 
 DIMENSIONS = """
-extern "C" __global__ void at1(float* out, hipTextureObject_t t, const float* x, const float* y,
-                               const float* z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex1D<float>(t, x[i]); }
-extern "C" __global__ void at2(float* out, hipTextureObject_t t, const float* x, const float* y,
-                               const float* z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex2D<float>(t, x[i], y[i]); }
-extern "C" __global__ void at3(float* out, hipTextureObject_t t, const float* x, const float* y,
-                               const float* z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) tex3D(&out[i], t, x[i], y[i], z[i]); }
+#define AT(name, statement) extern "C" __global__ void name(float* out, hipTextureObject_t t, const float* x, \\
+        const float* y, const float* z, int n) { \\
+    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) statement; }
+AT(at1, out[i] = tex1D<float>(t, x[i]))
+AT(at2, out[i] = tex2D<float>(t, x[i], y[i]))
+AT(at3, tex3D(&out[i], t, x[i], y[i], z[i]))
 extern "C" __global__ void levels(float* out, hipTextureObject_t one, hipTextureObject_t two, hipTextureObject_t three,
-                                  const float* x, const float* y,
-                               const float* z, int n) {
+                                  const float* x, const float* y, const float* z, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;
     float2 d2 = make_float2(1, 2); float4 d4 = make_float4(1, 2, 3, 4);
     bool same = tex1D<float>(one, x[i]) == tex1DLod<float>(one, x[i], 3)
@@ -186,10 +183,8 @@ def test_linear_memory(kernels, dtype):
     values = volume(3, dtype, 4).reshape(-1, 4)
     memory = ok(hip.hipMalloc(values.nbytes))
     ok(hip.hipMemcpy(memory, values, values.nbytes, K.hipMemcpyHostToDevice))
-    resource = hip.hipResourceDesc(hip.hipResourceType.hipResourceTypeLinear)
     skipped = 3 * values.itemsize * 4
-    resource.res.linear.devPtr, resource.res.linear.desc = memory + skipped, description(dtype, 4)
-    resource.res.linear.sizeInBytes = values.nbytes - skipped
+    resource = linear_memory(memory + skipped, values.nbytes - skipped, dtype, 4)
     texture = texture_of(resource, floats=True, linear=True)
     got = kernels(FETCH)("fetch", (80, 4), "f4", texture, -10)
     expected = np.zeros((80, 4))
@@ -204,9 +199,7 @@ def test_rows(kernels, linear):
     memory, pitch = ok(hip.hipMallocPitch(width * 8, height))
     ok(hip.hipMemset(memory, 0xFF, pitch * height))
     ok(hip.hipMemcpy2D(memory, pitch, values, width * 8, width * 8, height, K.hipMemcpyHostToDevice))
-    resource = hip.hipResourceDesc(hip.hipResourceType.hipResourceTypePitch2D)
-    of = resource.res.pitch2D
-    of.devPtr, of.desc, of.width, of.height, of.pitchInBytes = memory, description("f4", 2), width, height, pitch
+    resource = pitched(memory, width, height, pitch, "f4", 2)
     coordinates = places((8, 2), True)
     mode = Address.hipAddressModeMirror
     got = kernels(FETCH)("rows", (400, 2), "f4", texture_of(resource, mode, linear, True), *coordinates)

@@ -1,0 +1,207 @@
+"""The forms in which launches and nodes of kernels take arguments, and what launches do with them."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from forebay import hip
+from tests.helpers.limits import limits
+
+from ..conftest import ok
+from ..helpers import E, K, N, add, function_of, ints, launch, read, run
+
+
+class Mixed(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int), ("c", ctypes.c_short), ("d", ctypes.c_int),
+                ("e", ctypes.c_double), ("f", ctypes.c_byte), ("out", ctypes.c_void_p))  # fmt: skip
+
+
+class Integers(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_ubyte), ("b", ctypes.c_ushort), ("c", ctypes.c_uint), ("d", ctypes.c_uint64),
+                ("e", ctypes.c_int64), ("out", ctypes.c_void_p))  # fmt: skip
+
+
+KERNELS = {  # the structure of the arguments, the values, and the type of the results
+    "mixed": (Mixed, [1, -2, 3, -4, 5, 6], "i4"),
+    "integers": (Integers, [255, 65535, 2**32 - 1, 2**62 + 1, -(2**62) - 1], "i8"),
+}
+
+
+def parts(made):
+    """The members of a structure, as ctypes values in its memory."""
+    return [kind.from_buffer(made, getattr(type(made), name).offset) for name, kind in made._fields_]
+
+
+def addresses(made):
+    return [ctypes.addressof(part) for part in parts(made)]
+
+
+def five_words(made):
+    size = ctypes.c_size_t(ctypes.sizeof(made))
+    made.kept = size
+    return [hip.HIP_LAUNCH_PARAM_BUFFER_POINTER, ctypes.addressof(made), hip.HIP_LAUNCH_PARAM_BUFFER_SIZE,
+            ctypes.addressof(size), hip.HIP_LAUNCH_PARAM_END]  # fmt: skip
+
+
+def with_pointer(made):
+    return [*parts(made)[:-1], hip.Pointer(made.out)]
+
+
+FORMS = {
+    "values": lambda made: {"extra": with_pointer(made)},
+    "a tuple of values": lambda made: {"extra": tuple(with_pointer(made))},
+    "numbers": lambda made: {"extra": [getattr(made, name) for name, _ in made._fields_]},
+    "a list of the five words": lambda made: {"extra": five_words(made)},
+    "C's array of the five words": lambda made: {"extra": (ctypes.c_void_p * 5)(*five_words(made))},
+    "addresses": lambda made: {"kernelParams": addresses(made)},
+    "C's array of addresses": lambda made: {"kernelParams": (ctypes.c_void_p * len(made._fields_))(*addresses(made))},
+    "c_void_p": lambda made: {"kernelParams": list(map(ctypes.c_void_p, addresses(made)))},
+    "arrays": lambda made: {"kernelParams": [np.frombuffer(part, f"V{ctypes.sizeof(part)}") for part in parts(made)]},
+    "pointers": lambda made: {"kernelParams": list(map(ctypes.pointer, parts(made)))},
+    "byref": lambda made: {"kernelParams": list(map(ctypes.byref, parts(made)))},
+    "values and an address": lambda made: {"kernelParams": [*parts(made)[:-1], np.uint64(made.out)]},
+}
+READ_AT_EACH_LAUNCH = ["a list of the five words", "C's array of the five words", "addresses", "C's array of addresses"]
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request, device, function):
+    if request.param == "mixed" and not limits(device.info).doubles:
+        pytest.skip("the device has no double precision")
+    return function(request.param), *KERNELS[request.param]
+
+
+def results(memory, dtype, count):
+    out = np.zeros(count, dtype)
+    ok(hip.hipMemcpy(out, memory, out.nbytes, K.hipMemcpyDeviceToHost))
+    return out.tolist()
+
+
+@pytest.mark.executes(reads="results")
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(kernel, graph, streams, form):
+    """Of a launch, and of a node, which reads them when it is added."""
+    function, structure, values, dtype = kernel
+    memory = ok(hip.hipMalloc(64))
+    made = structure(*values, int(memory))
+    ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, **FORMS[form](made)))
+    assert results(memory, dtype, len(values)) == values
+    ok(hip.hipMemset(memory, 0, 64))
+    params = hip.hipKernelNodeParams(func=function, gridDim=1, blockDim=1, **FORMS[form](made))
+    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
+    made.b = 0
+    run(graph, streams(1)[0])
+    assert results(memory, dtype, len(values)) == values
+
+
+@pytest.mark.parametrize("form", READ_AT_EACH_LAUNCH)
+def test_what_addresses_point_to_is_read_at_each_launch(kernel, form, really):
+    function, structure, values, dtype = kernel
+    first, second = ok(hip.hipMalloc(64)), ints(1 << 18, 0)  # so large that its address is handed out again
+    made = structure(*values, int(first))
+    how = FORMS[form](made)
+    changed = [values[0], 22, *values[2:]]
+
+    def attempt():
+        return hip.hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, **how)[0]
+
+    assert attempt() == E.hipSuccess
+    made.out, made.b = int(second), 22
+    assert attempt() == E.hipSuccess
+    assert results(first, dtype, len(values)) == values or not really
+    assert results(second, dtype, len(values)) == changed or not really
+    ok(hip.hipFree(second))
+    assert attempt() == E.hipErrorInvalidValue  # the address is remembered, but its memory is gone
+    others = []
+    while len(others) < 100 and int(second) not in map(int, others):
+        others.append(ints(1 << 18, 0))
+    if int(second) in map(int, others):  # most often the first
+        assert attempt() == E.hipSuccess
+        assert results(second, dtype, len(values)) == changed or not really
+
+
+@pytest.mark.executes
+def test_arguments_in_memory_of_hip_that_the_host_reads(function, device):
+    memory, here = ints(), ok(hip.hipHostMalloc(16, 0))
+    np.asarray(here).view("u8")[:] = int(memory), 7
+    ok(hip.hipModuleLaunchKernel(function("fill"), N // 10, 1, 1, 10, 1, 1, 0, None, [here, int(here) + 8]))
+    assert read(memory) == [7] * N
+    ok(hip.hipHostFree(here))
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    "pair", [Pair(7, 8.0), np.array((7, 8.0), [("a", "i4"), ("b", "f4")])[()]], ids=["ctypes", "numpy"]
+)
+def test_structures(function, device, pair):
+    out = ints(2)
+    ok(hip.hipModuleLaunchKernel(function("structure"), 1, 1, 1, 1, 1, 1, 0, None, None, (pair, out)))
+    assert read(out, 2) == [7, 8]
+
+
+@pytest.mark.executes
+@pytest.mark.needs("null pointers after others")
+def test_none_is_a_null_pointer_and_so_are_0_and_one_of_ours(device):
+    out, is_null = ints(1), device.program(
+        "kernel void is_null(global int *out, global int *pointer) { out[0] = pointer == 0; }"
+    )["is_null"]  # fmt: skip
+    for pointer, expected in ((None, 1), (out, 0), (0, 1), (ctypes.c_void_p(), 1), (fb.NULL, 1), (hip.Pointer(0), 1)):
+        ok(hip.hipModuleLaunchKernel(is_null, 1, 1, 1, 1, 1, 1, 0, None, None, (out, pointer)))
+        assert read(out, 1) == [expected], pointer
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_pointers_have_no_type(device, function, dtype):
+    """Nor has a Buffer of forebay that stands for one."""
+    buffer = device.zeros((5, N * 4 // np.dtype(dtype).itemsize), dtype)
+    stream = ok(hip.hipStreamCreate())
+    launch(function("fill"), stream, buffer, 7)
+    ok(hip.hipModuleLaunchKernel(function("add"), N // 10, 1, 1, 10, 1, 1, 0, stream, None, [buffer, ctypes.c_int(2)]))
+    graph = ok(hip.hipGraphCreate(0))
+    add(graph, function("add"), buffer, 4)
+    run(graph, stream)
+    assert buffer[0].view("i4").get().tolist() == [13] * N
+
+
+@pytest.mark.executes
+def test_dynamic_local_memory(function, graph, streams):
+    memory = ints(10)
+    ok(hip.hipMemcpy(memory, np.arange(10, dtype="i4"), 40, K.hipMemcpyHostToDevice))
+    for _ in range(2):
+        launch(function("reverse"), None, memory, groups=2, block=5, shared=20)
+    launch(function("reverse"), None, memory, groups=1, block=10, shared=40)
+    assert read(memory, 10) == list(range(9, -1, -1))
+    params = hip.hipKernelNodeParams(
+        func=function("reverse"), gridDim=1, blockDim=10, extra=(memory,), sharedMemBytes=40
+    )  # fmt: skip
+    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
+    run(graph, streams(1)[0])
+    assert read(memory, 10) == list(range(10))
+
+
+FOLLOWS = b"""extern "C" __global__ void gather(int** rows, int* out) { out[blockIdx.x] = rows[blockIdx.x][0]; }"""
+
+
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of HIP C++")
+def test_pointers_in_memory(device):
+    """What is found there is ready for the kernel, without being told."""
+    gather, rows = function_of(FOLLOWS, b"gather"), [ints(10, value) for value in (3, 4, 5)]
+    table, out = ok(hip.hipMalloc(24)), ints(3)
+    ok(hip.hipMemcpy(table, np.array([int(row) for row in rows], "u8"), 24, K.hipMemcpyHostToDevice))
+    launch(gather, None, table, out, groups=3, block=1)
+    assert read(out, 3) == [3, 4, 5]
+
+
+@pytest.mark.executes
+def test_numpys_bool_is_an_integer(function):
+    out, values = ok(hip.hipMalloc(40)), [np.True_, True, np.False_, np.array(True), np.True_]
+    ok(hip.hipModuleLaunchKernel(function("integers"), 1, 1, 1, 1, 1, 1, 0, None, None, [*values, out]))
+    assert read(out, 10) == [1, 0, 1, 0, 0, 0, 1, 0, 1, 0]
