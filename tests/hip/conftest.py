@@ -141,6 +141,17 @@ def streams(device):
 
 
 @pytest.fixture
+def stream(streams):
+    return streams(1)[0]
+
+
+@pytest.fixture
+def number(device):
+    """The current device's."""
+    return ok(hip.hipGetDevice())
+
+
+@pytest.fixture
 def events(device):
     return [ok(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming)) for _ in range(4)]
 

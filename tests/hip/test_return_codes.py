@@ -90,11 +90,6 @@ def refused(device, works):
     works(None)
 
 
-@pytest.fixture
-def number(device):
-    return ok(hip.hipGetDevice())
-
-
 # Devices, contexts, the process
 
 
@@ -279,11 +274,11 @@ def test_steps(refused):
 
 
 def test_memory(refused, device):
-    memory, host, freed = ok(hip.hipMalloc(100)), np.zeros(100, "u1"), ok(hip.hipMalloc(1 << 16))
-    pinned = ok(hip.hipHostMalloc(100))
-    ok(hip.hipFree(freed))
+    memory, host, pinned = ok(hip.hipMalloc(100)), np.zeros(100, "u1"), ok(hip.hipHostMalloc(100))
     nowhere = each(-(2**70), -1, 2**64, 2**70, 12345)
     extent, volume = hip.hipExtent, ok(hip.hipMalloc3D(hip.hipExtent(20, 3, 4)))
+    freed = ok(hip.hipMalloc(1 << 16))
+    ok(hip.hipFree(freed))  # last, so that nothing has its address
     coherent = hip.hipHostMallocCoherent | hip.hipHostMallocNonCoherent
     refused(
         VALUE, ("hipFree hipFreeAsync hipHostFree", each(freed, memory + 1, pinned + 1, host, *nowhere)),
@@ -577,7 +572,7 @@ def test_launches(refused, function, device):
     given, pointer = (memory, value), ctypes.c_void_p(int(memory))
     here, there = ctypes.addressof(pointer), ctypes.addressof(value)
 
-    def launch(function, dimensions=(1, 1, 1, 1, 1, 1), shared=0, stream=None, params=None, extra=None):
+    def start(function, dimensions=(1, 1, 1, 1, 1, 1), shared=0, stream=None, params=None, extra=None):
         return hip.hipModuleLaunchKernel(function, *dimensions, shared, stream, params, extra)
 
     attribute = lambda name: ok(hip.hipDeviceGetAttribute(getattr(A, f"hipDeviceAttributeMax{name}"), 0))  # noqa: E731
@@ -597,19 +592,22 @@ def test_launches(refused, function, device):
         [here, ctypes.c_short(1)], [here, "text"], [here], [here, there, there], [],
     )  # fmt: skip
     refused(
-        VALUE, (launch, fill, dimensions, 0, None, None, given), (launch, fill, [1] * 6, 0, None, list(given), given),
-        (launch, fill, [1] * 6, 0, None, None, wrong_extra), (launch, fill, [1] * 6, 0, None, wrong_params),
-        (launch, fill, [1] * 6, limits(device.info).local_memory + 1, None, None, given),
-        (launch, "text", [1] * 6, 0, None, None, given),
+        VALUE, (start, fill, dimensions, 0, None, None, given), (start, fill, [1] * 6, 0, None, list(given), given),
+        (start, fill, [1] * 6, 0, None, None, wrong_extra), (start, fill, [1] * 6, 0, None, wrong_params),
+        (start, fill, [1] * 6, limits(device.info).local_memory + 1, None, None, given),
+        (start, "text", [1] * 6, 0, None, None, given),
         ("hipLaunchKernel hipLaunchCooperativeKernel", fill, 1, 1, [here], 0, None),
         ("hipLaunchKernel", fill, 0, 1, [here, there], 0, None),
     )  # fmt: skip
     refused(
-        HANDLE, (launch, each(None, 12345), [1] * 6, 0, None, None, given),
+        HANDLE, (start, each(None, 12345), [1] * 6, 0, None, None, given),
         ("hipLaunchKernel", None, 1, 1, [here, there], 0, None),
         ("hipExtLaunchKernel", fill, 1, 1, [here, there], 0, None, 12345, None),
     )  # fmt: skip
     refused(FUNCTION, ("hipLaunchCooperativeKernel", None, 1, 1, [here, there], 0, None))
+    packed, size = (ctypes.c_uint64 * 2)(int(memory), 5), ctypes.c_size_t(11)  # of 12 bytes
+    words = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 3)
+    refused(VALUE, (start, fill, [1] * 6, 0, None, None, words))
     at_once, largest = fill.kernel.groups_at_once(1), fill.kernel.max_block_size
     cooperative = ("hipLaunchCooperativeKernel", fill)
     refused(

@@ -43,20 +43,6 @@ def test_the_edges_of_an_allocation(device, allocate, really):
     assert out.tolist() == [2, *[1] * 98, 3] or not really
 
 
-def test_parts_of_two_allocations(device, really):
-    """The part of last time is another one when the place or the number of bytes is."""
-    here, there = ok(hip.hipMalloc(64)), ok(hip.hipMalloc(64))
-    ok(hip.hipMemcpy(here, np.arange(64, dtype="u1"), 64, K.hipMemcpyHostToDevice))
-    expected = np.zeros(64, "u1")
-    ok(hip.hipMemset(there, 0, 64))
-    for to, source, nbytes in ((0, 8, 4), (4, 8, 4), (8, 8, 8), (8, 32, 8), (63, 0, 1), (0, 0, 2)):
-        ok(hip.hipMemcpyAsync(there + to, here + source, nbytes, K.hipMemcpyDeviceToDevice))
-        expected[to : to + nbytes] = np.arange(source, source + nbytes)
-    out = np.zeros(64, "u1")
-    ok(hip.hipMemcpy(out, there, 64, K.hipMemcpyDeviceToHost))
-    assert out.tolist() == expected.tolist() or not really
-
-
 def test_memory_that_is_handed_out_again(device, really):
     """The old pointer has the address of the new memory, and is good for as much as that has."""
     old = ok(hip.hipMallocAsync(4096))

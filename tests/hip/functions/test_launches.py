@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, function_of, instantiate, ints, launch, read, replay, together
+from ..helpers import E, K, N, code, function_of, instantiate, ints, launch, launched, read, replay, together
 
 # Each group waits until all are there, but not for ever: what it sees then is its result.
 MEETING = b"""
@@ -126,8 +126,7 @@ def test_captured(function, streams):
     ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 10, given, 0, stream))
     executable = instantiate(ok(hip.hipStreamEndCapture(stream)))
     assert read(memory, 10) == [5] * 10
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(executable, stream)
     assert read(memory, 10) == [7] * 10
 
 

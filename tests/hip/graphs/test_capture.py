@@ -1,6 +1,6 @@
 """Capture of streams, by the chapter on it in HIP's own tests: what is captured, and replayed."""
 
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,17 +8,12 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, fork, in_thread, ints, launch, read, replay
+from ..helpers import E, K, N, code, fork, in_thread, ints, launch, read, replay, together
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, _, RELAXED = MODES
 NONE, ACTIVE, _ = hip.hipStreamCaptureStatus
 MEMCPY, MEMSET = hip.hipGraphNodeType.hipGraphNodeTypeMemcpy, hip.hipGraphNodeType.hipGraphNodeTypeMemset
-
-
-@pytest.fixture
-def stream(streams):
-    return streams(1)[0]
 
 
 @pytest.mark.executes(run=False)
@@ -198,11 +193,7 @@ def test_two_threads_capture_at_once(device, streams, function, mode):
         graphs[at] = ok(hip.hipStreamEndCapture(stream))
 
     pair = streams(2)
-    threads = [threading.Thread(target=capture, args=each) for each in enumerate(pair)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(partial(capture, *each) for each in enumerate(pair)))
     for at, stream in enumerate(pair):
         assert ok(hip.hipGraphGetNodes(graphs[at]))[1] == 201
         replay(graphs[at], stream, times=2)

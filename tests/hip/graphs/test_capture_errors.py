@@ -18,11 +18,6 @@ UNSUPPORTED, IMPLICIT = E.hipErrorStreamCaptureUnsupported, E.hipErrorStreamCapt
 
 
 @pytest.fixture
-def stream(streams):
-    return streams(1)[0]
-
-
-@pytest.fixture
 def invalid(works, function):
     """``invalid(stream)``: its capture can only be ended, and after that all is well."""
     nothing = function("nothing")

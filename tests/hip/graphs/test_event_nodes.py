@@ -7,14 +7,9 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, N, add, code, instantiate, ints, kernel, launch, launched, memset, read, together
+from ..helpers import E, N, add, code, instantiate, ints, launch, launched, memset, read, together
 
 T = hip.hipGraphNodeType
-
-
-@pytest.fixture
-def stream(streams):
-    return streams(1)[0]
 
 
 def record(graph, event, *after):
@@ -66,22 +61,6 @@ def test_a_record_marks_its_place(graph, events, stream, hold, device):
     gate.open()
     ok(hip.hipEventSynchronize(late))
     ok(hip.hipEventQuery(early))
-
-
-@pytest.mark.executes
-def test_what_comes_after_the_event_sees_what_was_before(graph, function, events, streams):
-    stream, other = streams(2, hip.hipStreamNonBlocking)
-    memory, copied = ints(), ints()
-    fill = add(graph, function("fill"), memory, 0)
-    record(graph, events[0], fill)
-    executable = instantiate(graph)
-    for value in range(1, 20):
-        ok(hip.hipGraphExecKernelNodeSetParams(executable, fill, kernel(function("fill"), memory, value)))
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamWaitEvent(other, events[0], 0))
-        ok(hip.hipMemcpyDtoDAsync(copied, memory, 4 * N, other))
-        ok(hip.hipStreamSynchronize(other))
-        assert read(copied) == [value] * N
 
 
 @pytest.mark.executes(run=False)
@@ -136,8 +115,7 @@ def test_branches_and_the_time_between_events(graph, function, stream):
     add(graph, function("copy"), one, two, after=[record(graph, last, left, right)])
     executable = instantiate(graph)
     for _ in range(10):
-        ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+        launched(executable, stream)
     assert read(one) == read(two) == [4] * N
     assert ok(hip.hipEventElapsedTime(first, last)) >= 0
 
@@ -188,8 +166,7 @@ def test_two_threads_launch(graph, function, events):
         ok(hip.hipSetDevice(number))
         stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
         for _ in range(20):
-            ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
+            launched(executable, stream)
 
     together(run, run)
     assert read(memory) == [80] * N

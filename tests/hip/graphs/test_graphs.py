@@ -8,15 +8,10 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, add, code, instantiate, ints, kernel, launch, memset, read
+from ..helpers import E, K, N, add, code, instantiate, ints, kernel, launch, launched, memset, read
 
 TYPE, RESULT = hip.hipGraphNodeType, hip.hipGraphExecUpdateResult
 BYTES = 4 * N
-
-
-@pytest.fixture
-def stream(device):
-    return ok(hip.hipStreamCreate())
 
 
 # Life
@@ -92,8 +87,7 @@ def test_default_streams(graph, function, null):
     add(graph, function("add"), memory, 1)
     executable = instantiate(graph)
     for _ in range(3):
-        ok(hip.hipGraphLaunch(executable, null))
-    ok(hip.hipStreamSynchronize(null))
+        launched(executable, null)
     assert read(memory) == [3] * N
 
 
@@ -158,8 +152,7 @@ def test_updates_that_do_not_fit(graph, stream, what, really):
         assert int(found) == (int(made) if names_a_node else 0)
     assert hip.hipGetLastError() == (E.hipErrorGraphExecUpdateFailure,)
     if really:  # host functions, which bring pageable memory there on Level Zero, are never called on null hardware
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
+        launched(executable, stream)
 
 
 @pytest.mark.needs("two devices")
@@ -180,6 +173,5 @@ def test_two_devices(graph, stream, function):
     assert code(hip.hipGraphAddMemsetNode(other, None, 0, memset(memory, 1))) == E.hipErrorInvalidValue
     assert code(hip.hipGraphLaunch(executable, None)) == E.hipErrorInvalidValue
     ok(hip.hipGraphExecKernelNodeSetParams(executable, node, params))
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(executable, stream)
     ok(hip.hipSetDevice(here))

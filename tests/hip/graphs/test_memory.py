@@ -9,7 +9,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, add, code, instantiate, launch, memset, read
+from ..helpers import E, K, N, add, alloc_params, code, instantiate, launch, launched, memset, read
 
 RELAXED = hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed
 GLOBAL = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
@@ -19,16 +19,9 @@ AUTO_FREE = hip.hipGraphInstantiateFlags.hipGraphInstantiateFlagAutoFreeOnLaunch
 NBYTES = 4 * N
 
 
-def params(device=None, nbytes=NBYTES):
-    number = hip.devices.number_of(device or hip.current_device())
-    location = hip.hipMemLocation(type=hip.hipMemLocationType.hipMemLocationTypeDevice, id=number)
-    props = hip.hipMemPoolProps(allocType=hip.hipMemAllocationType.hipMemAllocationTypePinned, location=location)
-    return hip.hipMemAllocNodeParams(poolProps=props, bytesize=nbytes)
-
-
 def alloc(graph, nbytes=NBYTES):
     """A node, and the pointer."""
-    given = params(nbytes=nbytes)
+    given = alloc_params(nbytes)
     node = ok(hip.hipGraphAddMemAllocNode(graph, None, 0, given))
     return node, given.dptr
 
@@ -67,59 +60,35 @@ def out():
     return np.zeros(N, "i4")
 
 
-def filled(graph, out, value, free):
-    """A graph that allocates memory, sets it and copies it to the host; the pointer."""
+def filled(graph, out, value):
+    """Have a graph allocate memory, set it and copy it to the host; the pointer."""
     node, pointer = alloc(graph)
     node = ok(hip.hipGraphAddMemsetNode(graph, [node], 1, memset(pointer, value)))
-    node = ok(hip.hipGraphAddMemcpyNode1D(graph, [node], 1, out, pointer, NBYTES, K.hipMemcpyDeviceToHost))
-    if free:
-        ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
+    ok(hip.hipGraphAddMemcpyNode1D(graph, [node], 1, out, pointer, NBYTES, K.hipMemcpyDeviceToHost))
     return pointer
-
-
-@pytest.fixture
-def stream(streams):
-    return streams(1)[0]
-
-
-@pytest.mark.executes(run=False)
-def test_memory_in_a_graph(graph, stream, out):
-    filled(graph, out, 11, free=True)
-    executable = instantiate(graph)
-    for _ in range(2):
-        out[:] = 0
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
-        assert (out == 11).all()
-    ok(hip.hipGraphExecDestroy(executable))
 
 
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("how", ["hipFree", "hipFreeAsync", "another graph"])
 def test_freeing_it_outside_of_the_graph(graph, stream, function, out, how):
-    pointer = filled(graph, out, 12, free=False)
+    pointer = filled(graph, out, 12)
     executable = instantiate(graph)
     ok(hip.hipGraphDestroy(graph))
     other = ok(hip.hipGraphCreate(0))
     ok(hip.hipGraphAddMemFreeNode(other, None, 0, pointer))
     freeing = instantiate(other)
+    frees = {
+        "hipFree": lambda: hip.hipFree(pointer), "hipFreeAsync": lambda: hip.hipFreeAsync(pointer, stream),
+        "another graph": lambda: hip.hipGraphLaunch(freeing, stream),
+    }  # fmt: skip
     for _ in range(2):
         ok(hip.hipGraphLaunch(executable, stream))
         launch(function("add"), stream, pointer, 1)
         ok(hip.hipStreamSynchronize(stream))
         assert read(pointer) == [13] * N
         assert code(hip.hipGraphLaunch(executable, stream)) == E.hipErrorInvalidValue
-        if how == "hipFree":
-            ok(hip.hipFree(pointer))
-        elif how == "hipFreeAsync":
-            ok(hip.hipFreeAsync(pointer, stream))
-        else:
-            ok(hip.hipGraphLaunch(freeing, stream))
-        for free in (
-            lambda: hip.hipFree(pointer),
-            lambda: hip.hipFreeAsync(pointer, stream),
-            lambda: hip.hipGraphLaunch(freeing, stream),
-        ):
+        ok(frees[how]())
+        for free in frees.values():
             assert code(free()) == E.hipErrorInvalidValue
     ok(hip.hipGraphExecDestroy(executable))
 
@@ -144,8 +113,7 @@ def test_in_a_capture(stream, function, out, free):
     executable = ok(hip.hipGraphInstantiateWithFlags(graph, 0))
     for _ in range(3):
         out[:] = 0
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
+        launched(executable, stream)
         assert (out == 3).all()
         if not free:
             assert code(hip.hipGraphLaunch(executable, stream)) == E.hipErrorInvalidValue
@@ -167,12 +135,11 @@ def test_what_a_capture_does_not_free(device, stream, works):
 
 @pytest.mark.executes(run=False)
 def test_freed_by_the_next_launch(graph, stream, out, figures):
-    pointer = filled(graph, out, 9, free=False)
+    pointer = filled(graph, out, 9)
     executable = ok(hip.hipGraphInstantiateWithFlags(graph, AUTO_FREE))
     for _ in range(3):
         out[:] = 0
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
+        launched(executable, stream)
         assert (out == 9).all()
         assert ok(hip.hipMemPtrGetInfo(pointer)) == NBYTES
         assert figures() == (NBYTES,) * 4
@@ -183,7 +150,7 @@ def test_freed_by_the_next_launch(graph, stream, out, figures):
 
 @pytest.mark.executes(run=False)
 def test_it_outlives_its_graph_until_it_is_freed(graph, stream, out, figures):
-    pointer = filled(graph, out, 22, free=False)
+    pointer = filled(graph, out, 22)
     executable = instantiate(graph)
     ok(hip.hipGraphLaunch(executable, stream))
     ok(hip.hipGraphExecDestroy(executable))
@@ -213,8 +180,7 @@ def test_the_peak_of_what_graphs_free_themselves(graph, stream, figures):
     node, pointer = alloc(graph)
     ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
     executable = instantiate(graph)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(executable, stream)
     assert figures() == (0, NBYTES, NBYTES, NBYTES)
 
 
@@ -229,18 +195,10 @@ def test_what_nodes_say_of_themselves(graph):
     free = ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
     told = ok(hip.hipGraphMemAllocNodeGetParams(node))
     assert (told.bytesize, told.dptr) == (NBYTES, pointer)
-    assert repr(told.poolProps) == repr(params().poolProps)
+    assert repr(told.poolProps) == repr(alloc_params().poolProps)
     at = ctypes.c_void_p()
     ok(hip.hipGraphMemFreeNodeGetParams(free, ctypes.byref(at)))
     assert at.value == int(pointer)
-    for call in (
-        lambda: hip.hipGraphMemAllocNodeGetParams(None),
-        lambda: hip.hipGraphMemAllocNodeGetParams(free),
-        lambda: hip.hipGraphMemFreeNodeGetParams(None, ctypes.byref(at)),
-        lambda: hip.hipGraphMemFreeNodeGetParams(node, ctypes.byref(at)),
-        lambda: hip.hipGraphMemFreeNodeGetParams(free, None),
-    ):
-        assert code(call()) == E.hipErrorInvalidValue
 
 
 @pytest.mark.parametrize("which", ["allocates", "frees"])
@@ -288,8 +246,7 @@ def test_memory_freed_in_a_capture_is_handed_out_again_under_the_same_address(st
     graph = ok(hip.hipStreamEndCapture(stream))
     assert figures()[2] == NBYTES
     executable = instantiate(graph)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(executable, stream)
     assert out.tolist() == [2] * half + [4] * half
     ok(hip.hipGraphExecDestroy(executable))
     ok(hip.hipGraphDestroy(graph))

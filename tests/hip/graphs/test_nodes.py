@@ -15,11 +15,6 @@ BYTES = 4 * N
 UP, DOWN, ACROSS = K.hipMemcpyHostToDevice, K.hipMemcpyDeviceToHost, K.hipMemcpyDeviceToDevice
 
 
-@pytest.fixture
-def stream(streams):
-    return streams(1)[0]
-
-
 # -- one node of each kind that writes a value, and what can be asked and changed
 
 

@@ -18,11 +18,6 @@ from ..helpers import E, K, code, function_of, in_thread, ints, launch, read
 A, L = hip.hipDeviceAttribute_t, hip.hipLimit_t
 
 
-@pytest.fixture
-def number(device):
-    return ok(hip.hipGetDevice())
-
-
 def test_the_devices_are_forebays(device, number):
     assert 0 <= number < ok(hip.hipGetDeviceCount())
     assert isinstance(hip.current_device(), fb.Device)

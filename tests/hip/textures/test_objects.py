@@ -9,7 +9,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code, instantiate, ints, read, together
+from ..helpers import E, K, code, instantiate, ints, launched, read, together
 from .conftest import array_like, resource_of, texture_of
 
 pytestmark = [pytest.mark.needs("a compiler of HIP C++")]
@@ -148,8 +148,7 @@ def test_in_a_captured_graph(array, get, streams):
     executable = instantiate(ok(hip.hipStreamEndCapture(stream)))
     for step in range(5):
         host[:] = np.arange(N) * step
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
+        launched(executable, stream)
         assert read(out, N) == host.tolist()
     ok(hip.hipDestroyTextureObject(texture))
     result = hip.hipGraphLaunch(executable, stream)  # HIP leaves it open; the process goes on

@@ -213,7 +213,7 @@ def test_no_copy_is_left_out():
     assert functions == set(COPIES)
 
 
-@pytest.mark.executes(reads="copy")
+@pytest.mark.executes(reads="copy raw")
 @pytest.mark.parametrize(("name", "to", "of"), cases(COPIES))
 def test_it_writes_what_is_there_and_no_more(make, stream, name, to, of):
     copy, call = make(name, to, of)

@@ -10,7 +10,7 @@ from forebay.core.driver import Language
 from forebay.hiprtc.code import pack_code
 
 from ..conftest import ok
-from ..helpers import E, K, code, instantiate, ints, launch, read, variable
+from ..helpers import E, K, code, instantiate, ints, launch, launched, read, variable
 
 
 def step(module):
@@ -84,8 +84,7 @@ def test_nodes_of_graphs(variables):
     executable = instantiate(ok(hip.hipStreamEndCapture(stream)))
     for number in (50, 60):
         value[0] = number
-        ok(hip.hipGraphLaunch(executable, stream))
-        ok(hip.hipStreamSynchronize(stream))
+        launched(executable, stream)
         assert step(module)[0] == number
 
 
@@ -110,19 +109,16 @@ def test_symbols_in_nodes_of_graphs(variables, graph, streams):
     back = ok(hip.hipGraphAddMemcpyNodeFromSymbol(graph, [to], 1, got, by, 8, 8, K.hipMemcpyDeviceToHost))
     assert ok(hip.hipGraphNodeGetType(to)) == hip.hipGraphNodeType.hipGraphNodeTypeMemcpy
     executable = instantiate(graph)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(executable, stream)
     assert got.tolist() == [30, 40, 0, 0]
     other = int4(1, 2, 3, 4)
     ok(hip.hipGraphExecMemcpyNodeSetParamsToSymbol(executable, to, by, other, 8, 8, K.hipMemcpyHostToDevice))
     ok(hip.hipGraphExecMemcpyNodeSetParamsFromSymbol(executable, back, got, by, 16, 0, K.hipMemcpyDeviceToHost))
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(executable, stream)
     assert got.tolist() == [10, 20, 1, 2]
     ok(hip.hipGraphMemcpyNodeSetParamsToSymbol(to, by, other, 16, 0, K.hipMemcpyHostToDevice))
     ok(hip.hipGraphMemcpyNodeSetParamsFromSymbol(back, got, by, 12, 4, K.hipMemcpyDeviceToHost))
-    ok(hip.hipGraphLaunch(instantiate(graph), stream))
-    ok(hip.hipStreamSynchronize(stream))
+    launched(instantiate(graph), stream)
     assert got.tolist() == [2, 3, 4, 2]
 
 
