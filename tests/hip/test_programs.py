@@ -20,59 +20,6 @@ def hip_check(call_result):
     return result[0] if len(result) == 1 else result
 
 
-JACOBI = b"""
-kernel void jacobi(global const float *A, global const float *b, global const float *x, global float *next, int n) {
-    int row = get_global_id(0);
-    float sum = b[row];
-    for (int k = 0; k < n; k++)
-        if (k != row)
-            sum -= A[row * n + k] * x[k];
-    next[row] = sum / A[row * n + row];
-}
-"""
-
-
-def test_jacobi_with_events(device):
-    n, iterations, block = 64, 50, hip.dim3(16)
-    rng = np.random.default_rng(0)
-    A_h = rng.random((n, n), "f4") / n
-    np.fill_diagonal(A_h, 1.0)
-    b_h = rng.random(n, "f4")
-    expected = np.zeros(n, "f4")
-    off_diagonal = A_h - np.diag(A_h.diagonal())
-    for _ in range(iterations):
-        expected = (b_h - off_diagonal @ expected) / A_h.diagonal()
-
-    module = hip_check(hip.hipModuleLoadData(JACOBI))
-    kernel = hip_check(hip.hipModuleGetFunction(module, b"jacobi"))
-    A_d, b_d, x_d, next_d = (hip_check(hip.hipMalloc(size)) for size in (A_h.nbytes, b_h.nbytes, 4 * n, 4 * n))
-    hip_check(hip.hipMemcpy(A_d, A_h, A_h.size * A_h.itemsize, hip.hipMemcpyKind.hipMemcpyHostToDevice))
-    hip_check(hip.hipMemcpy(b_d, b_h, b_h.size * b_h.itemsize, hip.hipMemcpyKind.hipMemcpyHostToDevice))
-    hip_check(hip.hipMemset(x_d, 0, x_d.size * x_d.itemsize))
-    start, stop = hip_check(hip.hipEventCreate()), hip_check(hip.hipEventCreate())
-    hip_check(hip.hipEventRecord(start, None))
-    grid = hip.dim3(n / block[0])
-    for _ in range(iterations):
-        hip_check(
-            hip.hipModuleLaunchKernel(
-                kernel, *grid, *block, sharedMemBytes=0, stream=None, kernelParams=None,
-                extra=(A_d, b_d, x_d, next_d, ctypes.c_int(n)),
-            )
-        )  # fmt: skip
-        x_d, next_d = next_d, x_d
-    hip_check(hip.hipEventRecord(stop, None))
-    hip_check(hip.hipEventSynchronize(stop))
-    x_h = np.zeros(n, "f4")
-    hip_check(hip.hipMemcpy(x_h, int(x_d), x_d.size * x_d.itemsize, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
-    assert np.allclose(x_h, expected, atol=1e-5)
-    assert hip_check(hip.hipEventElapsedTime(start, stop)) >= 0
-    for event in (start, stop):
-        hip_check(hip.hipEventDestroy(event))
-    for pointer in (A_d, b_d, x_d, next_d):
-        hip_check(hip.hipFree(pointer))
-    hip_check(hip.hipModuleUnload(module))
-
-
 SCALE = b"""
 extern "C" __global__ void scale_vector(float factor, int n, short unused1, int unused2, float unused3, float *x) {
   int tid = threadIdx.x + blockIdx.x * blockDim.x;

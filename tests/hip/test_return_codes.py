@@ -31,11 +31,7 @@ from .helpers import (
 
 VALUE, HANDLE, GONE = E.hipErrorInvalidValue, E.hipErrorInvalidHandle, E.hipErrorContextIsDestroyed
 DEVICE, CONTEXT, FUNCTION = E.hipErrorInvalidDevice, E.hipErrorInvalidContext, E.hipErrorInvalidDeviceFunction
-DIRECTION, PITCH, SYMBOL = (
-    E.hipErrorInvalidMemcpyDirection,
-    E.hipErrorInvalidPitchValue,
-    E.hipErrorInvalidSymbol,
-)
+DIRECTION, PITCH, SYMBOL = (E.hipErrorInvalidMemcpyDirection, E.hipErrorInvalidPitchValue, E.hipErrorInvalidSymbol)
 MEMORY, UNSUPPORTED, NOT_FOUND = E.hipErrorOutOfMemory, E.hipErrorNotSupported, E.hipErrorNotFound
 UP, DOWN, ACROSS, DEFAULT = (
     K.hipMemcpyHostToDevice,

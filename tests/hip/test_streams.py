@@ -1,4 +1,4 @@
-"""Modelled on the stream and stream-per-thread chapters of HIP's conformance tests."""
+"""Modelled on the stream, stream-per-thread and event chapters of HIP's conformance tests; steps are forebay's own."""
 
 import ctypes
 
@@ -130,3 +130,125 @@ def test_a_stream_without_work_is_ready(device):
     for stream in (None, 0, hip.hipStreamPerThread, ok(hip.hipStreamCreate())):
         ok(hip.hipStreamQuery(stream))
         ok(hip.hipStreamSynchronize(stream))
+
+
+# Events
+
+
+def test_an_event_that_was_never_recorded(device):
+    event, stream = ok(hip.hipEventCreate()), ok(hip.hipStreamCreate())
+    ok(hip.hipEventQuery(event))
+    ok(hip.hipEventSynchronize(event))
+    before = stream.queue.epoch
+    ok(hip.hipStreamWaitEvent(stream, event, 0))
+    assert stream.queue.epoch == before
+    other = ok(hip.hipEventCreate())
+    assert code(hip.hipEventElapsedTime(event, other)) == E.hipErrorInvalidHandle
+
+
+@pytest.mark.executes(run=False)
+def test_recording_again_moves_the_point_but_not_for_those_who_wait(function, hold):
+    a, b, c = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(3))
+    event, memory = ok(hip.hipEventCreate()), ints()
+    launch(function("fill"), a, memory, 1)
+    ok(hip.hipEventRecord(event, a))
+    ok(hip.hipStreamSynchronize(a))
+    ok(hip.hipEventQuery(event))
+    gate = hold(a)
+    ok(hip.hipStreamWaitEvent(b, event, 0))  # for the first point
+    ok(hip.hipEventRecord(event, a))
+    assert code(hip.hipEventQuery(event)) == E.hipErrorNotReady
+    ok(hip.hipStreamWaitEvent(c, event, 0))  # for the second
+    launch(function("add"), b, memory, 1)
+    ok(hip.hipStreamSynchronize(b))
+    launch(function("add"), c, memory, 1)
+    assert code(hip.hipStreamQuery(c)) == E.hipErrorNotReady
+    gate.open()
+    ok(hip.hipDeviceSynchronize())
+    assert read(memory) == [3] * N
+
+
+@pytest.mark.executes(run=False)
+def test_elapsed_time(function):
+    start, stop = ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
+    memory = ints()
+    ok(hip.hipEventRecord(start, None))
+    for _ in range(10):
+        launch(function("add"), None, memory, 1)
+    ok(hip.hipEventRecord(stop, None))
+    ok(hip.hipEventSynchronize(stop))
+    there, back = ok(hip.hipEventElapsedTime(start, stop)), ok(hip.hipEventElapsedTime(stop, start))
+    assert isinstance(there, float)
+    assert there > 0
+    assert there == -back
+
+
+@pytest.mark.executes(run=False)
+def test_elapsed_time_of_what_is_not_done(device, hold):
+    start, stop = ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
+    ok(hip.hipEventRecord(start, None))
+    hold(None)
+    ok(hip.hipEventRecord(stop, None))
+    assert code(hip.hipEventElapsedTime(start, stop)) == E.hipErrorNotReady
+
+
+@pytest.mark.parametrize(
+    "flags", [hip.hipEventDefault, hip.hipEventBlockingSync, hip.hipEventDisableTiming, hip.hipEventReleaseToSystem, 3]
+)
+def test_flags_of_events(device, flags):
+    event = ok(hip.hipEventCreateWithFlags(flags))
+    ok(hip.hipEventRecord(event, None))
+    ok(hip.hipEventSynchronize(event))
+    assert event.event.timing == (not flags & hip.hipEventDisableTiming)
+    ok(hip.hipEventDestroy(event))
+
+
+@pytest.mark.needs("two devices")
+def test_an_event_and_a_stream_of_two_devices(device):
+    count = ok(hip.hipGetDeviceCount())
+    here = ok(hip.hipGetDevice())
+    event = ok(hip.hipEventCreate())
+    ok(hip.hipSetDevice((here + 1) % count))
+    other = ok(hip.hipEventCreate())
+    assert code(hip.hipEventRecord(event, None)) == E.hipErrorInvalidHandle
+    ok(hip.hipEventRecord(other, None))
+    ok(hip.hipEventSynchronize(other))
+    ok(hip.hipSetDevice(here))
+    ok(hip.hipEventRecord(event, None))
+    ok(hip.hipEventSynchronize(event))
+    assert code(hip.hipEventElapsedTime(event, other)) == E.hipErrorInvalidHandle
+
+
+# Steps
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("kind", ["a stream", "the null stream", "the per-thread stream"])
+def test_a_step_that_repeats(function, kind):
+    stream = {"a stream": hip.hipStreamCreate, "the null stream": lambda: (E.hipSuccess, None)}.get(
+        kind, lambda: (E.hipSuccess, hip.hipStreamPerThread)
+    )()[1]
+    memory = ints()
+    for i in range(6):
+        ok(hip.hipStreamStepBegin(stream))
+        for k in (i, 1, 2):
+            launch(function("add"), stream, memory, k)
+        ok(hip.hipStreamStepEnd(stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory) == [sum(range(6)) + 18] * N
+
+
+def test_a_stream_that_is_destroyed_in_its_step(function):
+    stream, memory = ok(hip.hipStreamCreate()), ints()
+    for _ in range(3):
+        ok(hip.hipStreamStepBegin(stream))
+        launch(function("add"), stream, memory, 1)
+        launch(function("add"), stream, memory, 2)
+        ok(hip.hipStreamStepEnd(stream))
+    ok(hip.hipStreamStepBegin(stream))
+    launch(function("add"), stream, memory, 1)
+    ok(hip.hipStreamDestroy(stream))
+    assert code(hip.hipStreamStepEnd(stream)) == E.hipErrorContextIsDestroyed
+    other = ok(hip.hipStreamCreate())
+    ok(hip.hipStreamStepBegin(other))
+    ok(hip.hipStreamStepEnd(other))

@@ -1,6 +1,7 @@
 """Other ways to launch: from C++'s interface, with events, and cooperatively."""
 
 import ctypes
+import math
 
 import numpy as np
 import pytest
@@ -43,6 +44,39 @@ def test_as_in_cplusplus(function, streams, dimensions):
     ok(hip.hipLaunchKernel(function("fill"), *dimensions, addresses(given), 0, stream))
     ok(hip.hipStreamSynchronize(stream))
     assert read(memory) == [5] * N
+
+
+PLACES = b"""kernel void places(global int *out, local int *room) {
+    int group = get_group_id(0) + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
+    int threads = get_local_size(0) * get_local_size(1) * get_local_size(2);
+    int here = get_local_id(0) + get_local_size(0) * (get_local_id(1) + get_local_size(1) * get_local_id(2));
+    room[here] = here;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[group * threads + here] = room[threads - 1 - here] + 1000 * group;
+}"""
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(("grid", "block"), [((2, 3, 1), (8, 8, 1)), ((1, 2, 4), (3, 2, 7)), ((1, 1, 5), (42, 1, 1))])
+def test_dimensions(device, stream, grid, block):
+    """Of a launch, of one that is captured and of a node."""
+    places, threads, groups = function_of(PLACES, b"places"), math.prod(block), math.prod(grid)
+    out, graph = ints(threads * groups), ok(hip.hipGraphCreate(0))
+    launched = (places, *grid, *block, 4 * threads, stream, None, (out,))
+    params = hip.hipKernelNodeParams(
+        func=places, gridDim=grid, blockDim=block, sharedMemBytes=4 * threads, extra=(out,)
+    )  # fmt: skip
+    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
+    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
+    ok(hip.hipModuleLaunchKernel(*launched))
+    captured = ok(hip.hipStreamEndCapture(stream))
+    for run in (lambda: ok(hip.hipModuleLaunchKernel(*launched)), lambda: replay(captured, stream),
+                lambda: replay(graph, stream)):  # fmt: skip
+        ok(hip.hipMemset(out, 0, 4 * threads * groups))
+        run()
+        ok(hip.hipStreamSynchronize(stream))
+        expected = [here + 1000 * group for group in range(groups) for here in reversed(range(threads))]
+        assert read(out, threads * groups) == expected
 
 
 @pytest.mark.executes(run=False)
