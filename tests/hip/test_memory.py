@@ -179,3 +179,51 @@ def test_a_stream_gets_new_memory_rather_than_a_wait_for_another_one(device, fun
     ok(hip.hipDeviceSynchronize())
     assert out.tolist() == [1] * N
     assert read(second) == [2] * N
+
+
+# The program's own memory, registered
+
+
+@pytest.fixture
+def array(device):
+    made = np.arange(N, dtype="i4")
+    yield made
+    hip.hipHostUnregister(made)
+    hip.hipGetLastError()
+
+
+@pytest.mark.executes
+def test_kernels(array, function, device):
+    ok(hip.hipHostRegister(array, array.nbytes, hip.hipHostRegisterMapped))
+    found = ok(hip.hipPointerGetAttributes(array))
+    assert (found.type, found.hostPointer) == (hip.hipMemoryType.hipMemoryTypeHost, array.ctypes.data)
+    if not (device.driver.takes_host or device.info.backend == "cuda"):
+        assert found.devicePointer.is_ptr_null
+        assert code(hip.hipHostGetDevicePointer(array, 0)) == E.hipErrorNotSupported
+        assert "copies only" in str(hip.last_exception())
+        return
+    pointer = ok(hip.hipHostGetDevicePointer(array, 0))
+    assert pointer == found.devicePointer == array.ctypes.data
+    launch(function("add"), None, pointer, 5)
+    launch(function("add"), None, ctypes.c_void_p(array.ctypes.data + 40), 100, groups=1)
+    ok(hip.hipMemsetD32(pointer + 4 * (N - 1), 7, 1))
+    ok(hip.hipDeviceSynchronize())
+    expected = np.arange(N) + 5
+    expected[10:20] += 100
+    expected[-1] = 7
+    assert array.tolist() == expected.tolist()
+    ok(hip.hipHostUnregister(pointer))
+    assert array.tolist() == expected.tolist()  # it was not given back
+
+
+def test_what_is_known_of_it(array):
+    flags = hip.hipHostRegisterPortable | hip.hipHostRegisterMapped
+    ok(hip.hipHostRegister(array.ctypes.data, array.nbytes, flags))
+    assert ok(hip.hipHostGetFlags(array)) == flags
+    assert ok(hip.hipMemGetAddressRange(array.ctypes.data + 100)) == (array.ctypes.data, array.nbytes)
+    ok(hip.hipHostUnregister(array))
+    for _ in range(100):
+        for half in (array[: N // 2], array[N // 2 :]):
+            ok(hip.hipHostRegister(half, half.nbytes))
+        ok(hip.hipHostUnregister(array))
+        ok(hip.hipHostUnregister(array.ctypes.data + array.nbytes // 2))

@@ -79,7 +79,7 @@ template <typename T> __global__ void add(T *c, const T *__restrict__ a, int n) 
     if (i < n) { c[i] += a[i]; }
 }"""
     prog = hip_check(hiprtc.hiprtcCreateProgram(source.encode(), b"add<int>", 0, [], []))
-    assert hiprtc.hiprtcAddNameExpression(prog, b"add<int>") == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,)
+    assert hip.hiprtcAddNameExpression(prog, b"add<int>") == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,)
     cflags = [b"--offload-arch=" + props.gcnArchName]
     assert hiprtc.hiprtcCompileProgram(prog, len(cflags), cflags) == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,)
     _, lowered = hiprtc.hiprtcGetLoweredName(prog, b"add<int>")

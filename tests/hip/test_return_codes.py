@@ -917,6 +917,9 @@ def test_arrays(refused):
             VALUE, ("hipMemcpy2DToArray", array, x, y, rows, 48, width, height, UP),
             ("hipMemcpy2DFromArray", rows, 48, array, x, y, width, height, DOWN),
         )  # fmt: skip
+    wide = ok(hip.hipMallocArray(hip.hipChannelFormatDesc(32, 32, 32, 32, FLOAT), 10, 6))
+    two_sizes = hip.hipMemcpy3DParms(dstArray=wide, srcArray=array, extent=hip.hipExtent(2, 2, 1), kind=ACROSS)
+    refused(VALUE, ("hipMemcpy3D", two_sizes))
     refused(HANDLE, ("hipMemcpy2DToArray", None, 0, 0, rows, 48, 40, 3, UP))
     refused(PITCH, ("hipMemcpy2DToArray", array, 0, 0, rows, 36, 40, 3, UP))
     refused(DIRECTION, ("hipMemcpy2DToArray", array, 0, 0, rows, 48, 40, 3, -1))

@@ -7,7 +7,7 @@ import pytest
 from forebay import hip
 
 from .conftest import ok
-from .helpers import E, N, code, ints, launch, read, waits_for
+from .helpers import E, N, code, in_thread, ints, launch, read, waits_for
 
 KINDS = ("null", "legacy", "blocking", "non-blocking", "per-thread")
 
@@ -124,12 +124,6 @@ def test_work_of_a_destroyed_stream_completes(function, hold, queried):
     gate.open()
     ok(hip.hipStreamSynchronize(None))
     assert read(memory) == [1] * N
-
-
-def test_a_stream_without_work_is_ready(device):
-    for stream in (None, 0, hip.hipStreamPerThread, ok(hip.hipStreamCreate())):
-        ok(hip.hipStreamQuery(stream))
-        ok(hip.hipStreamSynchronize(stream))
 
 
 # Events
@@ -252,3 +246,36 @@ def test_a_stream_that_is_destroyed_in_its_step(function):
     other = ok(hip.hipStreamCreate())
     ok(hip.hipStreamStepBegin(other))
     ok(hip.hipStreamStepEnd(other))
+
+
+# Functions whose null stream is the thread's own
+
+
+@pytest.mark.executes(run=False)
+def test_a_wait_concerns_the_threads_own_stream(hold, device):
+    gate, event = hold(hip.hipStreamPerThread), ok(hip.hipEventCreate())
+    ok(hip.hipEventRecord_spt(event))
+    assert code(hip.hipStreamQuery_spt(None)) == E.hipErrorNotReady
+    assert code(hip.hipEventQuery(event)) == E.hipErrorNotReady
+    assert in_thread(hip.hipStreamQuery_spt, None) == (E.hipSuccess,)
+    gate.open()
+    ok(hip.hipStreamSynchronize_spt(None))
+    ok(hip.hipStreamQuery_spt(None))
+    ok(hip.hipEventQuery(event))
+
+
+def test_other_streams_are_as_given(streams, device, really):
+    (stream,) = streams(1)
+    memory = ints(10)
+    ok(hip.hipMemsetAsync_spt(memory, 3, 40, stream))
+    ok(hip.hipStreamSynchronize_spt(stream))
+    assert read(memory, 1) == [0x03030303] or not really
+    ok(hip.hipStreamBeginCapture_spt(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
+    assert ok(hip.hipStreamIsCapturing_spt(stream)) == hip.hipStreamCaptureStatus.hipStreamCaptureStatusActive
+    ok(hip.hipMemsetAsync_spt(memory, 4, 40, stream))
+    graph = ok(hip.hipStreamEndCapture_spt(stream))
+    ok(hip.hipGraphLaunch_spt(ok(hip.hipGraphInstantiateWithFlags(graph, 0))))
+    ok(hip.hipStreamSynchronize_spt(None))
+    assert read(memory, 1) == [0x04040404] or not really
+    assert ok(hip.hipStreamGetFlags_spt(None)) == 0
+    assert ok(hip.hipStreamGetPriority_spt(stream)) == 0

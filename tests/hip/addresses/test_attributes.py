@@ -73,3 +73,72 @@ def test_memory_of_a_pool(device, streams, really):
     assert ok(hip.hipMallocFromPoolAsync(0, pool, stream)).is_ptr_null
     here = hip.hipMemLocation(hip.hipMemLocationType.hipMemLocationTypeDevice, number)
     assert ok(hip.hipMemPoolGetAccess(pool, here)) == hip.hipMemAccessFlags.hipMemAccessFlagsProtReadWrite
+
+
+# Hints about managed memory: remembered, and checked
+
+
+ADVICE, RANGE, PLACE = hip.hipMemoryAdvise, hip.hipMemRangeAttribute, hip.hipMemLocationType
+CPU, NOWHERE = hip.hipCpuDeviceId, hip.hipInvalidDeviceId
+NBYTES = 1 << 12
+
+
+@pytest.fixture
+def memory(device):
+    made = hip.hipMallocManaged(NBYTES)
+    if made[0] == E.hipErrorNotSupported:
+        pytest.skip("the device has no managed memory")
+    return ok(made)
+
+
+def hint(memory, which, count=1):
+    values = (ctypes.c_int32 * count)()
+    ok(hip.hipMemRangeGetAttribute(values, 4 * count, which, memory, NBYTES))
+    return values[0] if count == 1 else list(values)
+
+
+def test_advice_is_remembered(memory):
+    number = ok(hip.hipGetDevice())
+    assert hint(memory, RANGE.hipMemRangeAttributeReadMostly) == 0
+    assert hint(memory, RANGE.hipMemRangeAttributePreferredLocation) == NOWHERE
+    assert hint(memory, RANGE.hipMemRangeAttributeAccessedBy, 2) == [NOWHERE, NOWHERE]
+    ok(hip.hipMemAdvise(memory, NBYTES, ADVICE.hipMemAdviseSetReadMostly, number))
+    ok(hip.hipMemAdvise(memory, NBYTES, ADVICE.hipMemAdviseSetPreferredLocation, CPU))
+    for place in (number, CPU, number):
+        ok(hip.hipMemAdvise(memory, NBYTES, ADVICE.hipMemAdviseSetAccessedBy, place))
+    ok(hip.hipMemAdvise(memory, NBYTES, int(ADVICE.hipMemAdviseSetCoarseGrain), number))
+    assert hint(memory, RANGE.hipMemRangeAttributeReadMostly) == 1
+    assert hint(memory, RANGE.hipMemRangeAttributePreferredLocation) == CPU
+    assert hint(memory, RANGE.hipMemRangeAttributeAccessedBy, 3) == [CPU, number, NOWHERE]
+    assert hint(memory, RANGE.hipMemRangeAttributeCoherencyMode) == 1
+    for advice in (ADVICE.hipMemAdviseUnsetReadMostly, ADVICE.hipMemAdviseUnsetPreferredLocation,
+                   ADVICE.hipMemAdviseUnsetAccessedBy, ADVICE.hipMemAdviseUnsetCoarseGrain):  # fmt: skip
+        ok(hip.hipMemAdvise(memory, NBYTES, advice, number))
+    assert hint(memory, RANGE.hipMemRangeAttributeReadMostly) == 0
+    assert hint(memory, RANGE.hipMemRangeAttributePreferredLocation) == NOWHERE
+    assert hint(memory, RANGE.hipMemRangeAttributeAccessedBy, 2) == [CPU, NOWHERE]
+    assert hint(memory, RANGE.hipMemRangeAttributeCoherencyMode) == 0
+    other = ok(hip.hipMallocManaged(NBYTES))
+    assert hint(other, RANGE.hipMemRangeAttributeAccessedBy, 2) == [NOWHERE, NOWHERE]
+
+
+def test_prefetches(memory, streams):
+    number, (stream,) = ok(hip.hipGetDevice()), streams(1)
+    last = RANGE.hipMemRangeAttributeLastPrefetchLocation
+    assert hint(memory, last) == NOWHERE
+    ok(hip.hipMemPrefetchAsync(memory, NBYTES, number, stream))
+    assert hint(memory, last) == number
+    ok(hip.hipMemPrefetchAsync(memory + 16, 16, CPU))
+    assert hint(memory, last) == CPU
+    ok(
+        hip.hipMemPrefetchAsync_v2(
+            memory, NBYTES, hip.hipMemLocation(PLACE.hipMemLocationTypeDevice, number), 0, stream
+        )
+    )
+    assert hint(memory, last) == number
+    ok(hip.hipMemAdvise_v2(memory, NBYTES, ADVICE.hipMemAdviseSetPreferredLocation,
+                           hip.hipMemLocation(PLACE.hipMemLocationTypeHost)))  # fmt: skip
+    assert hint(memory, RANGE.hipMemRangeAttributePreferredLocation) == CPU
+    ok(hip.hipStreamAttachMemAsync(stream, memory))
+    ok(hip.hipStreamAttachMemAsync(stream, memory, NBYTES, hip.hipMemAttachGlobal))
+    ok(hip.hipStreamSynchronize(stream))

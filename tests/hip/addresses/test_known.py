@@ -63,29 +63,6 @@ def test_memory_that_is_handed_out_again(device, really):
     assert range_of(new) is None
 
 
-def test_many_allocations(device):
-    """So many that they are in several arrays, made and freed in any order."""
-    rng = random.Random(5)
-    known = {}
-    for turn in range(3000):
-        if (turn < 1500 and rng.random() < 0.75) or not known:
-            size = rng.randrange(1, 600)
-            memory = ok(hip.hipMallocAsync(size))
-            assert int(memory) not in known
-            known[int(memory)] = memory, size
-        else:
-            memory, _ = known.pop(rng.choice(list(known)))
-            ok(hip.hipFreeAsync(memory))
-            assert range_of(memory) != (int(memory), memory.size)
-        if turn % 100 == 0:
-            for base, (_, size) in known.items():
-                assert range_of(base) == range_of(base + size - 1) == (base, size)
-                assert range_of(base + size) in (None, (base + size, known.get(base + size, (None, 0))[1]))
-    for memory, _ in known.values():
-        ok(hip.hipFreeAsync(memory))
-    assert [range_of(base) for base in known] == [None] * len(known)
-
-
 def test_many_allocations_wherever_they_are(device):
     """The program says where: each array of them is filled in the middle, too."""
     arena, rng = np.zeros(64 * 2000, "u1"), random.Random(6)

@@ -1,7 +1,5 @@
 """Modules, and libraries and their kernels, HIP 7's names for modules and functions."""
 
-import ctypes
-
 import numpy as np
 import pytest
 
@@ -51,19 +49,6 @@ def test_what_is_known(library, fill, device, tmp_path):
     of_file, *options = ok(hip.hipLibraryLoadFromFile(str(path), None, 0, None, 0))
     assert options == [None, None]
     ok(hip.hipLibraryGetKernel(of_file, "fill"))
-
-
-def test_offsets_are_those_of_a_structure(library):
-    class Arguments(ctypes.Structure):
-        _fields_ = (
-            ("a", ctypes.c_float), ("b", ctypes.c_int), ("c", ctypes.c_short), ("d", ctypes.c_int),
-            ("e", ctypes.c_double), ("f", ctypes.c_char), ("out", ctypes.c_void_p),
-        )  # fmt: skip
-
-    mixed = ok(hip.hipLibraryGetKernel(library, "mixed"))
-    for i, (name, kind) in enumerate(Arguments._fields_):
-        expected = getattr(Arguments, name).offset, ctypes.sizeof(kind)
-        assert ok(hip.hipKernelGetParamInfo(mixed, i)) == expected
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def test_what_is_known_of_them(graph, events, stream, hold):
     assert code(hip.hipEventQuery(events[1])) == E.hipErrorNotReady
     gate.open()
     ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipGraphExecDestroy(executable))
+    assert code(hip.hipGraphLaunch(executable, stream)) == E.hipErrorInvalidValue
 
 
 def test_a_record_marks_its_place(graph, events, stream, hold, device):

@@ -80,17 +80,6 @@ def test_launched_again_while_the_last_launch_still_runs(graph, stream, function
     assert read(memory) == [33] * N or not really
 
 
-@pytest.mark.executes
-@pytest.mark.parametrize("null", [None, hip.hipStreamPerThread], ids=["null", "per thread"])
-def test_default_streams(graph, function, null):
-    memory = ints()
-    add(graph, function("add"), memory, 1)
-    executable = instantiate(graph)
-    for _ in range(3):
-        launched(executable, null)
-    assert read(memory) == [3] * N
-
-
 # Updates
 
 

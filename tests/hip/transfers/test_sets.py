@@ -9,7 +9,7 @@ from ..conftest import ok
 from ..helpers import K
 
 SHAPE = (4, 4, 64)  # planes, rows, bytes of a row
-VALUE = 0x12345678
+VALUE = -0x12345678  # of which the last bytes are taken
 
 
 def planes(memory):
@@ -44,13 +44,6 @@ def test_it_sets_what_it_is_given_and_no_more(device, name):
     ok(hip.hipMemcpy(got, memory, 1024, K.hipMemcpyDeviceToHost))
     expected.view(dtype).reshape(shape)[where] = VALUE & np.iinfo(dtype).max
     assert got.tolist() == expected.tolist()
-
-
-def test_negative_values(device, really):
-    memory, got = ok(hip.hipMalloc(8)), np.zeros(2, "i4")
-    ok(hip.hipMemsetD32(memory, -2, 2))
-    ok(hip.hipMemcpy(got, memory, 8, K.hipMemcpyDeviceToHost))
-    assert got.tolist() == [-2] * 2 or not really
 
 
 def test_pitches(device):

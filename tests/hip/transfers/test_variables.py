@@ -75,19 +75,6 @@ def test_modules_have_their_own(variables):
     assert step(other)[0] == 6
 
 
-@pytest.mark.executes(run=False)  # its copy of pageable memory is a host function on some drivers
-def test_nodes_of_graphs(variables):
-    module, stream, value = variables(), ok(hip.hipStreamCreate()), int4(50)
-    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
-    count = variable(module, b"count")  # asking for it is no command
-    ok(hip.hipMemcpyHtoDAsync(count, value, 4, stream))
-    executable = instantiate(ok(hip.hipStreamEndCapture(stream)))
-    for number in (50, 60):
-        value[0] = number
-        launched(executable, stream)
-        assert step(module)[0] == number
-
-
 @pytest.mark.executes
 def test_variables_of_opencl_c(variables, device):
     source = "global int count = 3; kernel void get(global int *out) { out[0] = count; }"
