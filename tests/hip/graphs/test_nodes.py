@@ -139,8 +139,11 @@ def test_structures_are_copied_and_those_of_captured_nodes_are_unknown(graph, st
     there = ints()
     given = memset(there, 9)
     node = ok(hip.hipGraphAddMemsetNode(graph, None, 0, given))
-    given.value = 0
+    given.value = 8
     assert ok(hip.hipGraphMemsetNodeGetParams(node)).value == 9
+    ok(hip.hipGraphMemsetNodeSetParams(node, given))
+    given.value = 7
+    assert ok(hip.hipGraphMemsetNodeGetParams(node)).value == 8
     ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
     ok(hip.hipMemsetAsync(there, 1, BYTES, stream))
     captured = ok(hip.hipStreamEndCapture(stream))

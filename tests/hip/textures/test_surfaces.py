@@ -13,22 +13,17 @@ SOURCE = """
 #define AT int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;
 template <class T> __device__ void at2(T* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int i) {
     out[i] = surf2Dread<T>(s, x[i], y[i], mode); }
-extern "C" __global__ void read1(unsigned* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT surf1Dread(&out[i], s, x[i], mode); }
+#define READ(name, T, statement) extern "C" __global__ void name( \\
+    T* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) { AT statement; }
+READ(read1, unsigned, surf1Dread(&out[i], s, x[i], mode))
 extern "C" __global__ void read2(unsigned* out, cudaSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
     AT out[i] = surf2Dread<unsigned>(s, x[i], y[i], mode); }
-extern "C" __global__ void read2c(uchar4* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT at2(out, s, x, y, mode, i); }
-extern "C" __global__ void read2v(float4* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT at2(out, s, x, y, mode, i); }
-extern "C" __global__ void read2s(short2* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT at2(out, s, x, y, mode, i); }
-extern "C" __global__ void read2b(signed char* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT at2(out, s, x, y, mode, i); }
-extern "C" __global__ void read2h(__half* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT at2(out, s, x, y, mode, i); }
-extern "C" __global__ void read2d(double* out, hipSurfaceObject_t s, const int* x, const int* y, int mode, int n) {
-    AT at2(out, s, x, y, mode, i); }
+READ(read2c, uchar4, at2(out, s, x, y, mode, i))
+READ(read2v, float4, at2(out, s, x, y, mode, i))
+READ(read2s, short2, at2(out, s, x, y, mode, i))
+READ(read2b, signed char, at2(out, s, x, y, mode, i))
+READ(read2h, __half, at2(out, s, x, y, mode, i))
+READ(read2d, double, at2(out, s, x, y, mode, i))
 extern "C" __global__ void write1(int* out, hipSurfaceObject_t s, int from, int mode, int n) {
     AT surf1Dwrite(i, s, (from + i) * 4, mode); out[i] = 1; }
 extern "C" __global__ void write2(int* out, hipSurfaceObject_t s, int from, int mode, int n) {
