@@ -1,3 +1,4 @@
+import itertools
 from unittest import mock
 
 import numpy as np
@@ -192,3 +193,42 @@ def shares_none(device):
     """As a device without fine-grained SVM: it cannot map memory of the host."""
     with hip_without_mapped_memory(device):
         yield
+
+
+class each(tuple):
+    """Values of one argument that are tried in turn."""
+
+    def __new__(cls, *values):
+        return super().__new__(cls, values)
+
+
+@pytest.fixture
+def refused(device, works):
+    """``refused(code, *rows)``: the calls of each row return this code, or raise this exception, and change nothing.
+
+    A row is the names of functions, or a function, and the arguments; an `each` among them makes several calls of it.
+    """
+
+    def outcome(call, arguments):
+        try:
+            result = call(*arguments)
+        except TypeError as error:
+            return TypeError, error
+        why = hip.last_exception()
+        assert hip.hipGetLastError() == result[:1], "the last error is another one"
+        assert call is hip.hipGraphExecUpdate or set(result[1:]) <= {None}, "a failed call has outputs"
+        return result[0], why
+
+    def refused(expected, *rows):
+        wrong = []
+        for name, *arguments in rows:
+            calls = [getattr(hip, word) for word in name.split()] if isinstance(name, str) else [name]
+            choices = [given if isinstance(given, each) else (given,) for given in arguments]
+            for call, *given in itertools.product(calls, *choices):
+                found, why = outcome(call, given)
+                if found != expected:
+                    wrong.append(f"{call.__name__}{tuple(given)}: {found} ({why})")
+        assert not wrong, "\n".join(wrong)
+
+    yield refused
+    works(None)

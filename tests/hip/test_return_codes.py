@@ -1,7 +1,6 @@
 """The codes that HIP's functions return for wrong calls: a row is a call, its arguments and the code, by family."""
 
 import ctypes
-import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from forebay.core.driver import Language
 from tests.helpers.limits import limits
 from tests.inside import hip_without_devices
 
-from .conftest import SOURCE, ok
+from .conftest import SOURCE, each, ok
 from .helpers import (
     E,
     K,
@@ -43,47 +42,7 @@ GLOBAL = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
 A, F, L, P = hip.hipDeviceAttribute_t, hip.hipFunction_attribute, hip.hipLimit_t, hip.hipPointer_attribute
 
 
-class Each(tuple):
-    """Values of one argument that are tried in turn."""
-
-    def __new__(cls, *values):
-        return super().__new__(cls, values)
-
-
-each = Each
 NO_STREAMS = (12345, ctypes.c_void_p(0xFFFF), hip.ihipStream_t(0xFFFF), (1 << 60) + 16 * 10**6)
-
-
-@pytest.fixture
-def refused(device, works):
-    """``refused(code, *rows)``: the calls of each row return this code, or raise this exception, and change nothing.
-
-    A row is the names of functions, or a function, and the arguments; an `each` among them makes several calls of it.
-    """
-
-    def outcome(call, arguments):
-        try:
-            result = call(*arguments)
-        except TypeError as error:
-            return TypeError, error
-        why = hip.last_exception()
-        assert hip.hipGetLastError() == result[:1], "the last error is another one"
-        assert call is hip.hipGraphExecUpdate or set(result[1:]) <= {None}, "a failed call has outputs"
-        return result[0], why
-
-    def refused(expected, *rows):
-        wrong = []
-        for name, *arguments in rows:
-            calls = [getattr(hip, word) for word in name.split()] if isinstance(name, str) else [name]
-            choices = [given if isinstance(given, Each) else (given,) for given in arguments]
-            for call, *given in itertools.product(calls, *choices):
-                found, why = outcome(call, given)
-                if found != expected:
-                    wrong.append(f"{call.__name__}{tuple(given)}: {found} ({why})")
-        assert not wrong, "\n".join(wrong)
-
-    yield refused
-    works(None)
 
 
 # Devices, contexts, the process
@@ -416,24 +375,6 @@ def test_where_processes_share_nothing(refused):
     refused(
         UNSUPPORTED, ("hipIpcGetMemHandle", ints()), ("hipIpcOpenMemHandle", bytes(64), 1),
         ("hipIpcOpenEventHandle", bytes(64)), ("hipEventCreateWithFlags", flags),
-    )  # fmt: skip
-
-
-@pytest.mark.needs("memory that processes share")
-def test_handles_for_other_processes(refused, graph):
-    memory, event = ints(), ok(hip.hipEventCreate())
-    mine = ok(hip.hipEventCreateWithFlags(hip.hipEventInterprocess | hip.hipEventDisableTiming))
-    others = ok(hip.hipMallocAsync(4 * N, None)), ok(hip.hipMallocManaged(4 * N, 1)), ok(hip.hipHostMalloc(4 * N, 0))
-    handle, event_handle = ok(hip.hipIpcGetMemHandle(memory)), ok(hip.hipIpcGetEventHandle(mine))
-    refused(CONTEXT, ("hipIpcOpenMemHandle", handle, 1))
-    refused(
-        VALUE, ("hipIpcGetMemHandle", each(*others, 40)), ("hipIpcOpenMemHandle", handle, 0),
-        ("hipIpcOpenMemHandle", each(b"abc", hip.hipIpcEventHandle_t()), 1), ("hipIpcGetEventHandle", event),
-        ("hipIpcOpenEventHandle", None), ("hipIpcCloseMemHandle", each(None, memory)),
-    )  # fmt: skip
-    refused(
-        HANDLE, ("hipIpcOpenMemHandle", hip.hipIpcMemHandle_t(), 1), ("hipIpcOpenEventHandle", event_handle),
-        ("hipGraphAddEventRecordNode", graph, None, 0, mine),
     )  # fmt: skip
 
 
@@ -893,6 +834,7 @@ def test_arrays(refused):
             refused(VALUE, ("hipMallocArray", desc, width, height, flags))
     descriptor, formats = hip.HIP_ARRAY_DESCRIPTOR, hip.hipArray_Format
     wrong = each(*(descriptor(4, 4, *of) for of in ((0, 4), (formats.HIP_AD_FORMAT_FLOAT, 3), (32, 0))))
+    wide = ok(hip.hipMallocArray(hip.hipChannelFormatDesc(32, 32, 32, 32, FLOAT), 10, 6))
     array, gone = ok(hip.hipMallocArray(FLOATS, 10, 6)), ok(hip.hipMallocArray(FLOATS, 10, 6))
     ok(hip.hipFreeArray(gone))
     refused(VALUE, ("hipArrayCreate", wrong), ("hipFreeArray hipArrayDestroy", None), ("hipFree", array))
@@ -917,7 +859,6 @@ def test_arrays(refused):
             VALUE, ("hipMemcpy2DToArray", array, x, y, rows, 48, width, height, UP),
             ("hipMemcpy2DFromArray", rows, 48, array, x, y, width, height, DOWN),
         )  # fmt: skip
-    wide = ok(hip.hipMallocArray(hip.hipChannelFormatDesc(32, 32, 32, 32, FLOAT), 10, 6))
     two_sizes = hip.hipMemcpy3DParms(dstArray=wide, srcArray=array, extent=hip.hipExtent(2, 2, 1), kind=ACROSS)
     refused(VALUE, ("hipMemcpy3D", two_sizes))
     refused(HANDLE, ("hipMemcpy2DToArray", None, 0, 0, rows, 48, 40, 3, UP))

@@ -7,8 +7,8 @@ import pytest
 
 from forebay import hip
 
-from ..conftest import ok
-from ..helpers import E, K, code, ints, read
+from ..conftest import each, ok
+from ..helpers import E, K, N, code, ints, read
 
 FLAGS = hip.hipEventInterprocess | hip.hipEventDisableTiming
 COUNT = 1 << 12
@@ -120,3 +120,21 @@ def test_one_thread_destroys_what_others_use():
     with pytest.raises(hip.errors.HipError, match="is destroyed"):  # found by another thread before
         _ = gone.point
     ok(hip.hipStreamDestroy(stream))
+
+
+@needs_ipc
+def test_what_is_refused(refused, graph):
+    memory, event = ints(), ok(hip.hipEventCreate())
+    mine = ok(hip.hipEventCreateWithFlags(hip.hipEventInterprocess | hip.hipEventDisableTiming))
+    others = ok(hip.hipMallocAsync(4 * N, None)), ok(hip.hipMallocManaged(4 * N, 1)), ok(hip.hipHostMalloc(4 * N, 0))
+    handle, event_handle = ok(hip.hipIpcGetMemHandle(memory)), ok(hip.hipIpcGetEventHandle(mine))
+    refused(E.hipErrorInvalidContext, ("hipIpcOpenMemHandle", handle, 1))
+    refused(
+        E.hipErrorInvalidValue, ("hipIpcGetMemHandle", each(*others, 40)), ("hipIpcOpenMemHandle", handle, 0),
+        ("hipIpcOpenMemHandle", each(b"abc", hip.hipIpcEventHandle_t()), 1), ("hipIpcGetEventHandle", event),
+        ("hipIpcOpenEventHandle", None), ("hipIpcCloseMemHandle", each(None, memory)),
+    )  # fmt: skip
+    refused(
+        E.hipErrorInvalidHandle, ("hipIpcOpenMemHandle", hip.hipIpcMemHandle_t(), 1),
+        ("hipIpcOpenEventHandle", event_handle), ("hipGraphAddEventRecordNode", graph, None, 0, mine),
+    )  # fmt: skip
