@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
-from tests.conftest import DEVICES
+from forebay.__main__ import commands
+from tests.conftest import DEVICES, on_null_hardware
 from tests.helpers.processes import command, python
 
 from .reading import Trace
@@ -28,34 +30,30 @@ queue.launch(program["one"], 1, 64, buffer)
 """
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "trace.json"
-
-
 def traced(path, source, *options):
     """Run Python code as a program that is traced: by the command, or under null hardware by its variable."""
     environment = {"FOREBAY_DEVICE": DEVICES[0]}
     if command()[0][0] != sys.executable:
-        return python("-c", source, FOREBAY_TRACE=path, **environment)
+        times = {"FOREBAY_TRACE_DEVICE_TIMES": 1} if options else {}
+        return python("-c", source, FOREBAY_TRACE=path, **times, **environment)
     return python("-m", "forebay", "trace", *options, "-o", path, "--", sys.executable, "-c", source, **environment)
 
 
 def test_a_program_is_traced_from_its_first_queue_on(path):
-    done = traced(path, START + "queue.finish(); print('said')")
+    done = traced(path, START + "queue.finish(); print('said')", "--device-times")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "said\n"
     trace = Trace(path)
     assert trace.launches("one") == 1
     assert trace.about["stats"][0]["launches"] == 1
     assert [each["name"] for each in trace.host if each["cat"] == "call"][-1] == "Queue.finish"
+    about = trace.about["device times"]
+    assert about["commands"] + about["commands without"] == 1
+    assert about["commands"] == 1 or on_null_hardware(DEVICES[0])
 
 
 @ONCE
-@pytest.mark.parametrize(
-    ("end", "status"),
-    [("sys.exit(7)", 7), ("1 / 0", 1), ("raise SystemExit('no')", 1), ("raise KeyboardInterrupt", 130)],
-)
+@pytest.mark.parametrize(("end", "status"), [("sys.exit(7)", 7), ("1 / 0", 1), ("raise KeyboardInterrupt", 130)])
 def test_the_exit_status_is_the_programs_and_the_trace_is_written(path, end, status):
     done = traced(path, START + end)
     assert done.returncode in (status, 128 - status)  # without the command, a signal that ended it
@@ -63,22 +61,30 @@ def test_the_exit_status_is_the_programs_and_the_trace_is_written(path, end, sta
 
 
 @ONCE
-def test_what_a_program_leaves_open_is_traced(path):
-    done = traced(path, START + "keep = fb.trace('never'); device.finish(); del device; os.chdir('/')")
+def test_another_trace_is_refused_and_what_a_program_leaves_open_is_traced(path):
+    end = f"""
+try:
+    with fb.trace({str(path) + "2"!r}): pass
+except fb.Error as error:
+    print(error)
+keep = fb.trace('never'); device.finish(); del device; os.chdir('/')
+"""
+    done = traced(path, START + end)
     assert done.returncode == 0, done.stderr
+    assert "a trace is running already" in done.stdout
     assert Trace(path).launches("one") == 1
 
 
 @ONCE
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
-def test_a_forked_child_writes_nothing(path, end):
+def test_a_forked_child_writes_nothing(path):
     source = f"""
-child = os.fork()
-if child == 0:
-    {end}
-os.waitpid(child, 0)
-assert not os.path.exists({str(path)!r}) or not os.path.getsize({str(path)!r})
+for end in (os._exit, sys.exit):
+    child = os.fork()
+    if child == 0:
+        end(0)
+    os.waitpid(child, 0)
+    assert not os.path.exists({str(path)!r}) or not os.path.getsize({str(path)!r})
 queue.launch(program["one"], 1, 64, buffer)
 """
     done = traced(path, START + source)
@@ -99,14 +105,6 @@ def test_each_process_of_a_program_writes_a_file(path):
 
 
 @ONCE
-def test_another_trace_in_a_traced_program_is_refused(path):
-    done = traced(path, START + f"with fb.trace({str(path) + '2'!r}): pass")
-    assert "a trace is running already" in done.stderr
-    assert done.returncode == 1
-    assert Trace(path).launches("one") == 1
-
-
-@ONCE
 def test_the_variable_names_a_file_that_cannot_be_written(tmp_path):
     done = python("-c", START + "print('ran')", FOREBAY_TRACE=tmp_path / "missing" / "t.json")
     assert done.returncode == 2
@@ -117,35 +115,27 @@ def test_the_variable_names_a_file_that_cannot_be_written(tmp_path):
 
 @pytest.mark.needs("no chosen device")
 class TestCommand:
-    def run(self, *arguments, **environment):
-        return python("-m", "forebay", "trace", *arguments, **environment)
+    @pytest.mark.parametrize(
+        ("arguments", "status", "words"),
+        [
+            (["-o", "{}/missing/t.json", "--", "no-such-command"], 2, "No such file"),
+            (["-o", "{}/t.json", "--", "no-such-command"], 127, "no-such-command"),
+            ([], 2, "COMMAND"),
+        ],
+        ids=["a file that cannot be written", "a program that is not there", "no program"],
+    )
+    def test_what_cannot_be_run(self, tmp_path, arguments, status, words):
+        done = CliRunner().invoke(commands, ["trace", *(each.format(tmp_path) for each in arguments)])
+        assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (status, "", [])
+        assert words in done.stderr
 
-    def test_an_unwritable_file_is_an_error_before_the_program_runs(self, tmp_path):
-        done = self.run("-o", tmp_path / "missing" / "t.json", "--", sys.executable, "-c", "print('ran')")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "No such file" in done.stderr
-
-    def test_the_file_of_before_is_gone(self, path):
+    def test_options_after_the_command_are_its_own_and_the_file_of_before_is_gone(self, path):
         path.write_text("old")
-        done = self.run("-o", path, sys.executable, "-c", "")
-        assert done.returncode == 0
+        program = (sys.executable, "-c", "import sys; print(sys.argv[1:])", "-o", "--help")
+        done = python("-m", "forebay", "trace", "-o", path, *program)
+        assert (done.returncode, done.stdout) == (0, "['-o', '--help']\n")
         assert "opened no device" in done.stderr
         assert not path.exists()
-
-    def test_a_command_that_is_not_there(self, path):
-        done = self.run("-o", path, "--", "no-such-command")
-        assert done.returncode == 127
-        assert "no-such-command" in done.stderr
-        assert not path.exists()
-
-    def test_without_a_command(self):
-        done = self.run()
-        assert done.returncode == 2
-        assert "COMMAND" in done.stderr
-
-    def test_options_after_the_command_are_its_own(self, path):
-        done = self.run("-o", path, sys.executable, "-c", "import sys; print(sys.argv[1:])", "-o", "--help")
-        assert done.stdout == "['-o', '--help']\n"
 
     @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -169,5 +159,5 @@ class TestCommand:
 
     def test_a_program_that_is_ended_by_force(self, path):
         source = "import os, signal, forebay; os.kill(os.getpid(), signal.SIGKILL)"
-        done = self.run("-o", path, "--", sys.executable, "-c", source)
+        done = python("-m", "forebay", "trace", "-o", path, "--", sys.executable, "-c", source)
         assert done.returncode == 128 + 9

@@ -1,6 +1,8 @@
 import ctypes
 import gc
 import threading
+import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,20 +12,14 @@ from forebay.core.errors import Error
 from forebay.tracing import calls, watching
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
 
 from .reading import Trace, check_one_after_the_other
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "trace.json"
-
-
-@pytest.fixture
-def buffer(device):
-    with device.zeros(100, "i4") as buffer:
-        device.finish()
-        yield buffer
+@pytest.fixture(params=[False, True], ids=["", "device times"])
+def device_times(request):
+    return request.param
 
 
 @pytest.fixture
@@ -96,34 +92,22 @@ def test_as_many_arrows_and_markers_as_the_counters_say(path, own, program, buff
     assert {producer["cat"] for producer, _ in trace.waits} == {"marker"}
 
 
-def test_an_arrow_leads_from_the_producer_to_the_waiter(path, own, program, buffer):
-    producer, waiter = own(), own()
-    with fb.trace(path):
-        producer.launch(program["fill"], 10, 10, buffer, 1)
-        waiter.wait(producer)
-        waiter.launch(program["add"], 10, 10, buffer, 1)
-    trace = Trace(path)
-    ((source, target),) = trace.waits
-    assert source in trace.queues[name_of(producer)]
-    assert target in trace.queues[name_of(waiter)]
-    assert target["name"] == "add"
-    assert target["args"]["waits"] == 1
-
-
-def test_the_null_queue_waits_for_each_blocking_queue(path, device, make_queue, program, buffer, hold):
-    queues = [make_queue() for _ in range(3)]
-    for queue in queues:
+def test_an_arrow_leads_from_each_producer_to_the_waiter(path, device, make_queue, program, buffer, hold):
+    producers, waiter = [make_queue() for _ in range(3)], device.null_queue
+    for queue in producers:
         hold(queue)
-    device.null_queue.launch(program["add"], 10, 10, buffer, 1)
+    waiter.launch(program["add"], 10, 10, buffer, 1)
     with fb.trace(path):
-        for queue in queues:
+        for queue in producers:
             queue.launch(program["add"], 10, 10, buffer, 1)
-        before = device.null_queue.stats
-        device.null_queue.launch(program["fill"], 10, 10, buffer, 1)
-        made = device.null_queue.stats.waits_made - before.waits_made
+        before = waiter.stats
+        waiter.launch(program["fill"], 10, 10, buffer, 1)
+        made = waiter.stats.waits_made - before.waits_made
     trace = Trace(path)
-    into = [target for _, target in trace.waits if target in trace.queues[name_of(device.null_queue)]]
+    into = [(source, target) for source, target in trace.waits if target in trace.queues[name_of(waiter)]]
     assert len(into) == made == 3
+    assert all(any(source in trace.queues[name_of(queue)] for source, _ in into) for queue in producers)
+    assert {(target["name"], target["args"]["waits"]) for _, target in into} == {("fill", 3)}
 
 
 def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, buffer, really):
@@ -232,15 +216,14 @@ def test_waits_for_markers_of_before_have_no_arrow(path, own, program, buffer, h
     assert trace.waits == []
 
 
-def test_a_graph_and_a_step(path, device, own, program, buffer):
-    queue = own()
-    with fb.trace(path):
+def test_a_graph_and_a_step(path, device, program, buffer, device_times, really):
+    with fb.trace(path, device_times=device_times):
+        queue = device.queue(blocking=False)
         with queue.capture() as graph:
             for _ in range(3):
                 queue.launch(program["add"], 10, 10, buffer, 1)
         for _ in range(2):
             graph.launch(queue)
-        by_graph = 3 * 2
         queue.finish()
         step = queue.step()
         for turn in range(4):
@@ -252,19 +235,30 @@ def test_a_graph_and_a_step(path, device, own, program, buffer):
         stats = queue.stats
     trace = Trace(path)
     assert stats.launches == 20
-    assert trace.launches("add") == stats.launches + by_graph
+    assert trace.launches("add") == stats.launches + 3 * 2
     assert len([each for each in trace.host if each["name"] == "Graph.launch"]) == stats.graph_launches == 2
+    check_device_times(trace, len(trace.of_kind("launch")) + len(trace.of_kind("recording")), device_times, really)
+    assert queue.timing == (device_times or device.timing)
+
+
+def check_device_times(trace, commands, device_times, really):
+    if not device_times:
+        assert "device times" not in trace.about
+        assert trace.of_kind("ran") == []
+        return
+    about = trace.about["device times"]
+    assert about["commands"] + about["commands without"] == commands
+    assert about["commands without"] == 0 or not really
 
 
 @pytest.mark.threads
-def test_threads_on_queues_of_their_own_and_on_one(path, own, program, device):
-    shared, queues = own(), [own() for _ in range(4)]
-    together = threading.Barrier(4)
+def test_threads_on_queues_of_their_own_and_on_one(path, program, device, device_times, really):
+    start = threading.Barrier(4)
     buffers = [device.zeros(100, "i4") for _ in range(4)]
     device.finish()
 
     def run(queue, buffer):
-        together.wait()
+        start.wait()
         for value in range(100):
             queue.launch(program["add"], 10, 10, buffer, value)
             shared.launch(program["add"], 10, 10, buffer, value)
@@ -272,60 +266,62 @@ def test_threads_on_queues_of_their_own_and_on_one(path, own, program, device):
                 shared.wait(queue)
                 queue.finish()
 
-    before = shared.stats
-    with fb.trace(path):
-        threads = [
-            threading.Thread(target=run, args=each, name=f"worker {i}")
-            for i, each in enumerate(zip(queues, buffers, strict=True))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with fb.trace(path, device_times=device_times):
+        shared, *queues = [device.queue(blocking=False) for _ in range(5)]
+        together(*[partial(run, *each) for each in zip(queues, buffers, strict=True)])
         device.finish()
-        made = shared.stats.waits_made - before.waits_made
+        made = shared.stats.waits_made
     trace = Trace(path)
     assert trace.launches("add") == 800
     assert len([each for each in trace.queues[name_of(shared)] if each["cat"] == "launch"]) == 400
     assert len(trace.waits) <= made  # waits that are done when the next is added are dropped
-    assert {f"worker {i}" for i in range(4)} <= {name for _, name in trace.slices}
+    assert len([track for process, track in trace.slices if process.startswith("host:")]) >= 4
     check_one_after_the_other(trace.queues[name_of(shared)])
+    check_device_times(trace, 800, device_times, really)
     for buffer in buffers:
         buffer.close()
 
 
-def test_a_device_that_is_opened_and_closed_inside(path, device, queue, program, buffer):
-    with fb.trace(path):
-        queue.launch(program["fill"], 10, 10, buffer, 1)
-        with fb.Device(device.name, private=True) as another:
-            inner = another.queue()
-            inner.launch(another.program("kernel void mine() { }")["mine"], 1, 1)
+def test_a_device_that_is_opened_closed_and_dropped_inside(path, device, device_times):
+    with fb.trace(path, device_times=device_times):
+        another = fb.Device(device.name, private=True)
+        queue = another.queue()
+        queue.launch(another.program("kernel void mine() { }")["mine"], 1, 1)
+        queue.finish()
+        gone = weakref.ref(another)
+        another.close()
+        del another, queue
+        gc.collect()
+        assert gone() is None or not device_times
     trace = Trace(path)
-    assert trace.launches("mine") == trace.launches("fill") == 1
-    assert {"device": device.name, "launches": 1} in [
-        {name: each[name] for name in ("device", "launches")} for each in trace.about["stats"]
-    ]
+    assert trace.launches("mine") == 1
+    assert (device.name, 1) in [(each["device"], each["launches"]) for each in trace.about["stats"]]
 
 
 # Beginning and ending
 
 
-def bytes_of_table(device):
-    return ctypes.string_at(device.driver.table, 8 * 25)
-
-
-def test_nothing_is_left_when_it_has_ended(path, device, queue, works):
+def test_nothing_is_left_when_it_has_ended(path, device, queue, works, device_times):
     methods = {(owner, name): vars(owner)[name] for owner, names in watching.WATCHED.items() for name in names}
+    methods[fb.Device, "queue"] = vars(fb.Device)["queue"]
     table = bytes_of_table(device)
     for _ in range(3):
-        with fb.trace(path):
+        with fb.trace(path, device_times=device_times):
             assert bytes_of_table(device) != table
             assert vars(fb.Queue)["finish"] is not methods[fb.Queue, "finish"]
             works(queue)
+            works(device.queue(timing=False))
         assert bytes_of_table(device) == table
         assert {key: vars(key[0])[key[1]] for key in methods} == methods
         works(queue)
     assert watching.listeners == ()
+    for thread in threading.enumerate():
+        if thread.name == "forebay device times":
+            thread.join()  # it ends by itself
+
+
+def bytes_of_table(device):
+    return ctypes.string_at(device.driver.table, 8 * 25)
 
 
 def test_a_second_one_is_refused_and_the_first_goes_on(path, tmp_path, queue, program, buffer):
@@ -359,10 +355,12 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_block(tmp_path, de
         pass
 
 
-@pytest.mark.parametrize("path", [3, None, b"bytes"])
-def test_a_path_is_a_path(path):
-    with refused(fb.ArgumentTypeError, TypeError, "trace", type(path).__name__):
-        fb.trace(path)
+@pytest.mark.parametrize(
+    ("arguments", "word"), [((3,), "trace"), ((None,), "trace"), ((b"bytes",), "trace"), (("a", 1), "device_times")]
+)
+def test_arguments_of_the_wrong_type(arguments, word):
+    with refused(fb.ArgumentTypeError, TypeError, word, type(arguments[-1]).__name__):
+        fb.trace(arguments[0], **dict(zip(["device_times"], arguments[1:], strict=False)))
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ValueError])
@@ -396,20 +394,14 @@ def test_a_call_that_is_under_way_when_it_ends_is_left_out(path, device, own, pr
     queue.finish()
 
 
-def test_a_refused_launch_is_not_in_it(path, queue, program, buffer):
-    with fb.trace(path):
+def test_refused_launches_are_not_in_it(path, device, queue, program, buffer):
+    queue.launch(program["fill"], 10, 10, buffer, 1)
+    queue.finish()
+    with observe(device) as driver_calls, fb.trace(path):
         with pytest.raises(fb.Error):
             queue.launch(program["fill"], 1, 1 << 30, buffer, 1)
         with pytest.raises(fb.Error):
             queue.launch(program["fill"], 10, 10, buffer)
-        queue.launch(program["fill"], 10, 10, buffer, 1)
-    assert Trace(path).launches() == 1
-
-
-def test_a_launch_that_the_driver_refuses_is_not_in_it(path, device, queue, program, buffer):
-    queue.launch(program["fill"], 10, 10, buffer, 1)
-    queue.finish()
-    with observe(device) as driver_calls, fb.trace(path):
         driver_calls.fail(driver_calls.driver.LAUNCH, driver_calls.driver.FAILURE[0])
         with pytest.raises(fb.DriverError):
             queue.launch(program["fill"], 10, 10, buffer, 1)
