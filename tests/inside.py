@@ -1,9 +1,6 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
-import contextlib
-from unittest import mock
-
-from forebay import hip, host_empty
+import forebay as fb
 
 
 def clock_of(queue):
@@ -41,27 +38,6 @@ def forget_races(device):
     device._forget_races()
 
 
-def open_hip_devices():
-    """Return the open Devices of HIP, by number."""
-    return hip.devices._devices
-
-
-def forget_hip_handles(number):
-    """Forget the streams, events, memory and other handles of HIP's device of this number, which stays open."""
-    for forget in hip.devices._on_reset:
-        forget(number)
-
-
-@contextlib.contextmanager
-def hip_without_devices():
-    """Within the context, HIP finds no device."""
-    with mock.patch.multiple(hip.devices, _infos=[], _devices={}):
-        yield
-
-
-@contextlib.contextmanager
-def hip_without_mapped_memory(device):
-    """Within the context, kernels of the device cannot use the memory of `hipHostMalloc`."""
-    copies_only = mock.patch.object(hip.memory, "_host_memory", lambda device, nbytes: host_empty(nbytes, "u1", device))
-    with mock.patch.object(device.driver, "has_shared", False) if device.info.backend == "opencl" else copies_only:
-        yield
+def device_of(driver):
+    """Return a Device of an open driver that a test has changed."""
+    return fb.Device._of(driver)

@@ -67,7 +67,8 @@ def test_within_one_buffer(device, queue, numbers):
 @pytest.mark.parametrize(
     "make",
     [bytes, bytearray, memoryview, lambda data: array.array("B", data), (ctypes.c_ubyte * 40).from_buffer_copy,
-     lambda data: np.frombuffer(data, "M8[s]"), lambda data: memoryview(data).cast("I")],
+     lambda data: np.frombuffer(data, "u1"), lambda data: np.frombuffer(data, "M8[s]"),
+     lambda data: memoryview(data).cast("I")],
 )  # fmt: skip
 def test_anything_with_a_buffer_is_a_source(device, queue, make):
     data = bytes(range(40))
@@ -110,63 +111,46 @@ def test_shapes_may_differ_and_types_whose_numbers_are_alike(device, queue, dst,
     assert out.tobytes() == bytes(range(64))
 
 
-TWO_TYPES = [("f4", "i4"), ("i4", "f4"), ("f8", "i8"), ("f4", "f8"), ("u2", "e"), ("i4", "i8"), ("c8", "i4"),
-             ("c16", "f4")]  # fmt: skip
-
-
-@pytest.mark.parametrize(("dst", "src"), TWO_TYPES)
-def test_numbers_of_two_types_are_refused(device, queue, refuses, dst, src):
-    nbytes = 64
-    to, source = (device.zeros(nbytes // np.dtype(each).itemsize, each) for each in (dst, src))
-    host, out = source.get(queue=queue), to.get(queue=queue)
-    for there, here in ((to, source), (to, host), (out, source)):
-        with refuses(fb.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), f".view({to.dtype.str[1:]!r})"):
-            queue.copy(there, here)
-    queue.copy(to, source.view(dst))
-    queue.copy(to, host.view(dst))
-    queue.copy(out, source.view(dst))
-    queue.finish()
-
-
 @pytest.mark.parametrize(
-    "host",
-    [array.array("f", bytes(64)), memoryview(bytes(64)).cast("f"), (ctypes.c_float * 16)(), (ctypes.c_int64 * 8)()],
-)
-def test_numbers_of_two_types_are_refused_whatever_holds_them(device, queue, refuses, host):
-    buffer = device.zeros(16, "i4")
-    with refuses(fb.ArgumentTypeError, TypeError, "int32", ".view('i4')"):
-        queue.copy(buffer, host)
-    if not memoryview(host).readonly:
-        with refuses(fb.ArgumentTypeError, TypeError, "int32"):
-            queue.copy(host, buffer)
-
-
-@pytest.mark.parametrize(("dst", "src"), [("f4", "i4"), ("i8", "f8")])
-def test_numbers_of_two_types_are_refused_with_strides(device, queue, refuses, dst, src):
-    to, source = device.zeros(16, dst), device.zeros(16, src)
-    for there, here in ((to[::2], source[::2]), (to[:8], source[::2]), (to[::2], source[:8])):
-        with refuses(fb.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
-            queue.copy(there, here)
-
-
-@pytest.mark.parametrize(("dst", "src"), [("f4", "i4"), ("i4", "f8")])
-def test_numbers_of_two_types_are_refused_in_graphs(device, queue, refuses, dst, src):
+    ("dst", "src"),
+    [("f4", "i4"), ("i4", "f4"), ("f8", "i8"), ("i8", "f8"), ("f4", "f8"), ("u2", "f2"), ("i4", "i8"), ("c8", "i4"),
+     ("c16", "f4")],
+)  # fmt: skip
+def test_numbers_of_two_types_are_refused(device, queue, refuses, dst, src):
     to, source = (device.zeros(64 // np.dtype(each).itemsize, each) for each in (dst, src))
-    host, out = source.get(queue=queue), to.get(queue=queue)
-    pairs = ((to, source), (to, host), (out, source))
-    graph = device.graph()
+    host, out, graph = source.get(queue=queue), to.get(queue=queue), device.graph()
+    words = str(to.dtype), str(source.dtype), f".view({to.dtype.str[1:]!r})"
+    pairs = [(to, source), (to, host), (out, source)]
+    if to.itemsize == source.itemsize:
+        pairs += [(to[::2], source[::2]), (to[: to.size // 2], source[::2]), (to[::2], source[: to.size // 2])]
     for there, here in pairs:
-        with refused(fb.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
-            graph.add_copy(there, here)
-    for there, here in pairs:
-        with refused(fb.ArgumentTypeError, TypeError, ".view"), queue.capture():
+        with refuses(fb.ArgumentTypeError, TypeError, *words):
             queue.copy(there, here)
+    for there, here in pairs[:3]:
+        with refused(fb.ArgumentTypeError, TypeError, *words):
+            graph.add_copy(there, here)
+        with refused(fb.ArgumentTypeError, TypeError, *words), queue.capture():
+            queue.copy(there, here)
+    for there, here in ((to, source), (to, host), (out, source)):
+        queue.copy(there, here.view(dst))
     node = graph.add_copy(to, source.view(dst))
     executable = graph.instantiate()
     with refused(fb.ArgumentTypeError, TypeError, ".view"):
         executable.set_copy(node, to, source)
     executable.launch(queue)
     queue.finish()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [array.array("f", bytes(64)), memoryview(bytearray(64)).cast("f"), (ctypes.c_float * 16)(), (ctypes.c_int64 * 8)()],
+    ids=type,
+)
+def test_numbers_of_two_types_are_refused_whatever_holds_them(device, queue, refuses, host):
+    buffer = device.zeros(16, "i4")
+    for there, here in ((buffer, host), (host, buffer)):
+        with refuses(fb.ArgumentTypeError, TypeError, "int32"):
+            queue.copy(there, here)
 
 
 @pytest.mark.parametrize("pin", [False, True])
@@ -308,83 +292,3 @@ def test_a_download_arrives_when_the_queue_gets_there(device, queue, hold, progr
     gate.open()
     queue.finish()
     assert out.tolist() == [3] * COUNT
-
-
-# What is refused
-
-
-@pytest.mark.parametrize(
-    "host", [np.zeros(20, "i4")[::2], np.zeros((4, 5), "f2", order="F"), np.zeros((4, 6), "i2")[:, 1:]]
-)
-def test_nothing_is_copied_to_memory_that_is_not_contiguous(device, queue, refuses, host):
-    buffer = device.zeros(10, "i4")
-    with refuses(fb.ArgumentTypeError, TypeError, "not C-contiguous", str(host.strides), "get(out=array)"):
-        queue.copy(host, buffer)
-    with refuses(fb.ArgumentTypeError, TypeError, "not C-contiguous", "np.ascontiguousarray"):
-        device.graph().add_copy(buffer, host)
-
-
-def frozen():
-    host = np.zeros(10, "i4")
-    host.flags.writeable = False
-    return host
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("host", [frozen(), bytes(40), memoryview(bytes(40))])
-def test_a_destination_that_is_read_only_is_refused(device, queue, refuses, host):
-    buffer = device.zeros(10, "i4")
-    with refuses(fb.ArgumentTypeError, TypeError, "writable", type(host).__name__):
-        queue.copy(host, buffer)
-    queue.copy(buffer, host)
-    assert not buffer.get(queue=queue).any()
-
-
-@pytest.mark.parametrize("size", [0, 9, 11, 1000])
-def test_sizes_that_differ_are_refused(device, queue, refuses, size):
-    buffer, other, host = device.zeros(10, "i4"), device.zeros(size, "i4"), np.zeros(size, "i4")
-    for dst, src in ((buffer, host), (host, buffer), (buffer, other), (other, buffer)):
-        with refuses(fb.InvalidArgumentError, ValueError, "40 bytes", f"{4 * size} bytes"):
-            queue.copy(dst, src)
-
-
-@pytest.mark.parametrize(("dst", "src"), [((0, 5), (0, 5)), ((0, 5), (4, 9)), ((4, 9), (0, 5)), ((2, 3), (2, 3))])
-def test_overlap_is_refused(device, queue, refuses, dst, src):
-    buffer = device.zeros(10, "i4")
-    with refuses(fb.InvalidArgumentError, ValueError, "overlap"):
-        queue.copy(buffer[slice(*dst)], buffer[slice(*src)])
-    queue.copy(buffer[0:5], buffer[5:10])
-    queue.finish()
-
-
-@pytest.mark.parametrize("thing", [None, 5, "text", [1, 2, 3], object()])
-def test_what_has_no_memory_is_refused(device, queue, refuses, thing):
-    buffer = device.zeros(3, "i4")
-    for dst, src in ((buffer, thing), (thing, buffer)):
-        with refuses(fb.ArgumentTypeError, TypeError, "copy", type(thing).__name__):
-            queue.copy(dst, src)
-
-
-def test_a_copy_without_a_buffer_is_refused(queue, refuses):
-    with refuses(fb.ArgumentTypeError, TypeError, "Buffer", "ndarray"):
-        queue.copy(np.zeros(3), np.zeros(3))
-
-
-@pytest.mark.parametrize("wrap", [lambda host: host, memoryview])
-def test_references_to_python_objects_are_no_bytes(device, queue, refuses, wrap):
-    buffer = device.zeros(1, "u8")
-    host = np.array([{}], object)
-    for dst, src in ((buffer, host), (host, buffer)):
-        with refuses(fb.ArgumentTypeError, TypeError, "objects"):
-            queue.copy(wrap(dst) if dst is host else dst, wrap(src) if src is host else src)
-    assert host[0] == {}
-
-
-def test_a_closed_queue_copies_nothing(device, make_queue, works):
-    queue = make_queue()
-    queue.close()
-    buffer = device.zeros(3)
-    for dst, src in ((buffer, np.zeros(3, "f4")), (np.zeros(3, "f4"), buffer), (buffer, device.zeros(3))):
-        with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
-            queue.copy(dst, src)
-    works(device.null_queue)

@@ -1,11 +1,49 @@
+"""Fills: values, sizes, parts, graphs and threads, also of memory that is an address alone, as on NVIDIA's GPUs."""
+
+import contextlib
+import gc
+import threading
+import tracemalloc
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
+from tests.inside import context_of
 
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
 TRIPLE = np.dtype([("a", "i4"), ("b", "f4"), ("c", "u1", (4,))])
+needs_opencl = pytest.mark.needs("OpenCL")
+
+
+def without_memory_objects():
+    """A context in which devices of OpenCL are opened as ones that are no CPUs."""
+    return mock.patch("forebay.queues.drivers.opencl.device.is_a_cpu", return_value=False)
+
+
+@contextlib.contextmanager
+def opened_with_addresses(device):
+    with without_memory_objects(), fb.Device(device.name, private=True) as opened:
+        if context_of(opened).driver.has_memory_objects:
+            pytest.skip("the device has no addresses")
+        yield opened
+
+
+@pytest.fixture
+def of_addresses(device):
+    with opened_with_addresses(device) as opened:
+        yield opened
+
+
+@pytest.fixture(params=[contextlib.nullcontext, pytest.param(opened_with_addresses, marks=needs_opencl)])
+def own(request, device):
+    """The device, as it is and of addresses."""
+    with request.param(device) as own:
+        yield own
 
 
 @pytest.mark.parametrize(
@@ -17,10 +55,10 @@ TRIPLE = np.dtype([("a", "i4"), ("b", "f4"), ("c", "u1", (4,))])
         ("i8", -(1 << 63)), ("i8", (1 << 63) - 1), ("u8", (1 << 64) - 1), ("u8", np.uint64((1 << 64) - 1)),
         ("i4", np.int64(-5)), ("u1", np.int64(200)), ("i4", np.array(7)),
         ("f2", 1.5), ("f2", 3), ("f4", 0.1), ("f4", -0.0), ("f4", np.float64(2.5)), ("f4", np.inf), ("f8", 1e300),
-        ("f8", 5), ("f4", True),
+        ("f8", 5), ("f4", True), ("f4", np.nan),
         ("c8", 1 + 2j), ("c8", 3), ("c16", -1.5),
         ("S4", b"abcd"), ("U1", "µ"), ("M8[s]", np.datetime64("2020-01-01")), ("V8", np.void(b"12345678")),
-        (PAIR, np.array((1, 2.5), PAIR)), (PAIR, (1, 2.5)),
+        (PAIR, np.array((1, 2.5), PAIR)), (PAIR, (1, 2.5)), (TRIPLE, np.frombuffer(b"\7" * 12, TRIPLE)[0]),
     ],
 )  # fmt: skip
 def test_every_element_gets_the_value(device, queue, dtype, value, really):
@@ -33,35 +71,29 @@ def test_every_element_gets_the_value(device, queue, dtype, value, really):
 
 
 @pytest.mark.executes
-def test_nan_is_a_value(device, queue):
-    buffer = device.empty(5, "f4")
-    queue.fill(buffer, np.nan)
-    assert np.isnan(buffer.get(queue=queue)).all()
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 64, 128, 129, 256, 257, 4096])
+@pytest.mark.parametrize("pattern", [range(1, 252), [7], [1, 2, 3, 4]], ids=["any", "equal bytes", "repeated bytes"])
+def test_elements_of_any_size_and_their_neighbours(own, size, pattern):
+    element, queue = np.void((bytes(pattern) * 4096)[:size]), own.queue()
+    for count in (0, 1, 2, 3, 8, 9, 129):
+        for start in (0, 1, 3):
+            buffer, expected = own.zeros(count + 5, element.dtype), np.zeros(count + 5, element.dtype)
+            own.finish()
+            queue.fill(buffer[start : start + count], element)
+            expected[start : start + count] = element
+            assert buffer.get(queue=queue).tobytes() == expected.tobytes()
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("itemsize", [1, 2, 4, 8, 16, 32, 64, 128])
-def test_every_size_that_drivers_fill_with(device, queue, itemsize):
-    element = np.void(bytes(range(1, itemsize + 1)))
-    buffer = device.empty(5, element.dtype)
-    queue.fill(buffer, element)
-    assert buffer.get(queue=queue).tobytes() == element.tobytes() * 5
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("dtype", ["V3", "V12", "V129", "V256", "V4096", TRIPLE])
-def test_equal_bytes_fill_any_size(device, queue, dtype):
-    buffer = device.empty(5, dtype)
-    queue.fill(buffer, np.frombuffer(b"\7" * buffer.itemsize, dtype)[0])
-    assert set(buffer.get(queue=queue).tobytes()) == {7}
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize(("dtype", "value"), [("V256", bytes(range(1, 65)) * 4), ("V12", b"\1\2\3\4" * 3)])
-def test_repeated_bytes_fill_larger_elements(device, queue, dtype, value):
-    buffer = device.empty(5, dtype)
-    queue.fill(buffer, np.void(value))
-    assert buffer.get(queue=queue).tobytes() == value * 5
+@pytest.mark.parametrize("nbytes", [0, 1, 15, 16, 17, 1023, 1024, 1025, (1 << 20) + 1])
+def test_sizes_at_the_edges(own, nbytes):
+    buffer, queue = own.zeros(nbytes + 32, "u1"), own.queue()
+    for start in (0, 1, 16):
+        queue.fill(buffer, 0)
+        queue.fill(buffer[start : start + nbytes], 255)
+        expected = np.zeros(nbytes + 32, "u1")
+        expected[start : start + nbytes] = 255
+        assert np.array_equal(buffer.get(queue=queue), expected)
 
 
 def of_bytes(buffer, start, count, dtype):
@@ -120,73 +152,142 @@ def test_parts_that_drivers_cannot_fill_are_refused_in_graphs(device, queue, ref
 
 
 @pytest.mark.executes
-def test_slices_only(device, queue):
-    buffer = device.array(np.arange(20, dtype="u1"))
-    queue.fill(buffer[3:7], 255)
-    queue.fill(buffer[9], 254)
-    expected = list(range(20))
-    expected[3:7] = [255] * 4
-    expected[9] = 254
-    assert buffer.get(queue=queue).tolist() == expected
+def test_a_graph_and_a_step_and_commands_before_and_after(own, program):
+    queue, buffer = own.queue(), own.zeros(100, "i4")
+    own.finish()
+    with queue.capture() as graph:
+        queue.fill(buffer, 7)
+        queue.fill(buffer[50:], 8)
+    executable, step = graph.instantiate(), queue.step()
+    for value in range(20):
+        buffer.set(0, queue=queue)
+        executable.launch(queue)
+        assert buffer.get(queue=queue).tolist() == [7] * 50 + [8] * 50
+        with step:
+            queue.fill(buffer, value)
+            queue.copy(buffer[:5], buffer[50:55])
+            queue.fill(buffer[7:9], value + 1)
+        assert buffer.get(queue=queue).tolist() == [value] * 7 + [value + 1] * 2 + [value] * 91
 
 
 @pytest.mark.parametrize("shape", [0, (3, 0)])
 def test_nothing_is_filled_as_nothing(device, queue, shape):
     queue.fill(device.empty(shape), 1)
+    queue.fill(device.empty(shape, "V3"), b"abc")
     assert (queue.epoch, queue.stats.fills) == (0, 0)
 
 
-@pytest.mark.executes
-def test_it_comes_in_order(device, queue, hold, program):
-    buffer = device.zeros(10, "i4")
-    device.finish()
+# -- by kernels of forebay
+
+
+@needs_opencl
+def test_threads_fill_with_values_of_their_own(of_addresses):
+    def work(value):
+        queue, buffer = of_addresses.queue(), of_addresses.empty(1000, "i4")
+        for turn in range(100):
+            queue.fill(buffer, value + turn)
+            assert (buffer.get(queue=queue) == value + turn).all()
+
+    together(*[lambda i=i: work(1000 * i) for i in range(4)])
+
+
+@needs_opencl
+def test_a_device_ends_while_the_next_one_of_its_context_fills(device):
+    import pyopencl as cl
+
+    context = cl.Context([device.info.native])
+    with without_memory_objects():
+        with fb.Device.adopt(context) as first:
+            first.array([1, 2]).fill(5)
+        with fb.Device.adopt(context) as second:
+            assert second is not first
+            buffer = second.empty(3, "u2")
+            for value in (8, 9):
+                with observe(second) as calls:
+                    buffer.fill(value)
+                assert calls.count("clEnqueueNDRangeKernel") == 1
+                assert buffer.get().tolist() == [value] * 3
+                first = None
+                gc.collect()
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@needs_opencl
+@pytest.mark.long
+def test_many_fills_leave_nothing_behind(of_addresses):
+    queue, buffer = of_addresses.queue(), of_addresses.empty(64, "i4")
+    for turn in range(110_000):
+        queue.fill(buffer, turn)
+        if turn % 1000 == 0:
+            queue.finish()
+        if turn == 10_000:
+            tracemalloc.start()
+            traced, before = tracemalloc.get_traced_memory()[0], resident()
+    try:
+        assert tracemalloc.get_traced_memory()[0] - traced < 100_000
+        assert resident() - before < 20 << 20
+    finally:
+        tracemalloc.stop()
+    assert buffer.get(queue=queue).tolist() == [109_999] * 64
+
+
+@needs_opencl
+def test_a_fill_makes_and_releases_nothing_behind_a_gate(of_addresses, hold):
+    """While a user event has waiters, releasing anything but events is undefined (OpenCL 3.0, clSetUserEventStatus)."""
+    queue, other, buffer = of_addresses.queue(), of_addresses.queue(), of_addresses.zeros(64, "i4")
+    of_addresses.finish()
+    queue.fill(buffer, 1)
     gate = hold(queue)
-    queue.fill(buffer, 5)
-    queue.launch(program["add"], 1, 10, buffer, 1)
-    queue.fill(buffer[:5], 7)
+    with observe(of_addresses) as calls:
+        for value in range(10):
+            queue.fill(buffer, value)
+            other.fill(buffer, value)
+        assert calls.count("clEnqueueNDRangeKernel") == 20
+        assert calls.count("clCreateKernel") == calls.count("clReleaseKernel") == 0
     gate.open()
-    assert buffer.get(queue=queue).tolist() == [7] * 5 + [6] * 5
+    assert buffer.get(queue=queue).tolist() == [9] * 64
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value"),
-    [
-        ("u1", 256), ("u1", -1), ("i1", 128), ("i4", 1 << 31), ("i4", 1 << 100), ("u8", -1), ("u8", 1 << 64),
-        ("i4", np.int64(1 << 31)), ("u1", np.int64(-1)), ("u1", np.array(256)), ("i4", 1.5), ("i4", 2.0), ("i4", "x"),
-        ("i4", 1j), ("f4", 1j), ("f4", "1"), ("f4", 1e39), ("f2", 1e6), ("f2", 70000), ("i4", None), ("f4", None),
-        ("f4", [1, 2]), ("i4", [1]), ("i4", np.zeros(3, "i4")), ("f4", object()), ("?", "no"),
-        (PAIR, 5), (PAIR, (1, 2, 3)), ("i4", np.zeros(0, "i4")), ("S4", "abcde"), ("c8", 1e39),
-    ],
-)  # fmt: skip
-def test_values_that_do_not_fit_are_refused(device, queue, refuses, dtype, value):
-    buffer = device.zeros(5, dtype)
-    with refuses(fb.InvalidArgumentError, ValueError, "fill"):
-        queue.fill(buffer, value)
+@needs_opencl
+@pytest.mark.parametrize("turn", range(5))
+def test_a_device_closes_while_others_fill(of_addresses, turn):
+    """One thread fills, one captures fills, one launches a graph of fills."""
+    began = threading.Barrier(4)
 
+    def fill(queue, buffer):
+        began.wait()
+        for value in range(10**7):
+            queue.fill(buffer, value)
 
-@pytest.mark.executes
-@pytest.mark.parametrize(("dtype", "value"), [("u1", 256), ("i4", 1.5), ("f4", 1e39), ("i4", [1]), (PAIR, (1, 2, 3))])
-def test_a_refused_fill_writes_nothing(device, queue, dtype, value):
-    buffer = device.array(np.full(5, -1 if dtype != "u1" else 255).astype(dtype))
-    before = buffer.get().tobytes()
-    with refused(fb.InvalidArgumentError, ValueError, "fill"):
-        queue.fill(buffer, value)
-    assert any(before)
-    assert buffer.get(queue=queue).tobytes() == before
+    def capture(queue, buffer):
+        began.wait()
+        for value in range(10**7):
+            with queue.capture("relaxed") as graph:
+                queue.fill(buffer, value)
+            graph.launch(queue)
 
+    def replay(queue, buffer):
+        with queue.capture("relaxed") as graph:
+            for start in range(0, 1000, 100):
+                queue.fill(buffer[start : start + 100], start)
+        executable = graph.instantiate()
+        began.wait()
+        while True:
+            executable.launch(queue)
 
-@pytest.mark.parametrize("thing", [None, 5, np.zeros(3), "buffer"])
-def test_what_is_no_buffer_is_refused(queue, refuses, thing):
-    with refuses(fb.ArgumentTypeError, TypeError, "Buffer", type(thing).__name__):
-        queue.fill(thing, 0)
+    def run(work):
+        with pytest.raises((fb.ClosedError, fb.CaptureError)):
+            work(of_addresses.queue(), of_addresses.empty(1000, "i4"))
 
+    def close():
+        own = of_addresses.queue()
+        began.wait()
+        for _ in range(turn):
+            own.fill(of_addresses.empty(10, "i4"), turn)  # a capture of another mode forbids that to all threads
+        of_addresses.close()
 
-def test_a_closed_buffer_and_a_closed_queue_are_refused(device, queue, make_queue, refuses):
-    buffer = device.zeros(3)
-    closed = make_queue()
-    closed.close()
-    with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
-        closed.fill(buffer, 1)
-    buffer.close()
-    with refuses(fb.ClosedError, RuntimeError, "buf", "closed"):
-        queue.fill(buffer, 1)
+    together(*[lambda work=work: run(work) for work in (fill, capture, replay)], close)

@@ -17,36 +17,39 @@ COUNT = 1 << 10
 VALUES = np.arange(COUNT, dtype="i4")
 
 
-@pytest.fixture
-def in_place(device):
-    """Skips where the host cannot read the memory."""
-    if device.info.kind != "cpu" or device.info.backend != "opencl":
-        pytest.skip("the host cannot read the device's memory")
-
-
-@pytest.fixture
-def takes_host(device):
-    if not device.driver.takes_host:
-        pytest.skip("the device does not reach memory of the host")
-
-
 # -- memory of forebay
 
+KEYS = [np.s_[:], np.s_[3], np.s_[1:3], np.s_[::2], np.s_[:, 1], np.s_[1:30, 2::3], np.s_[..., ::-2], np.s_[::-1, 2:]]
 
-def test_numpy_reads_and_writes_the_memory_itself(device, queue, program, in_place):
-    buffer = device.array(VALUES.reshape(32, 32))
-    view = np.from_dlpack(buffer)
-    assert np.array_equal(view, VALUES.reshape(32, 32))
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_numpy_reads_and_writes_the_memory_itself(device, queue, program, in_place, key):
+    expected = VALUES.reshape(32, 32).copy()
+    buffer = device.array(expected)
+    view = np.from_dlpack(buffer[key])
+    assert np.array_equal(view, expected[key])
+    assert view.strides == expected[key].strides
     queue.launch(program["add"], COUNT, 1, buffer, 5)
     queue.finish()
-    assert np.array_equal(view, VALUES.reshape(32, 32) + 5)
+    assert np.array_equal(view, expected[key] + 5)
+    view[...] = -1
+    expected += 5
+    expected[key] = -1
+    assert np.array_equal(buffer.get(), expected)
+    np.asarray(buffer[key], copy=False)[...] = -2
+    assert (buffer[key].get() == -2).all()
+    with refused(fb.InvalidArgumentError, ValueError, "copy=False"):
+        np.asarray(buffer[key], "f8", copy=False)
     assert buffer.__dlpack_device__() == (1, 0)
+    for _ in range(100):
+        assert (np.from_dlpack(buffer[key]) == -2).all()
 
 
-def test_it_waits_for_the_uses_of_the_memory_alone(device, make_queue, hold, program, in_place):
+@pytest.mark.parametrize("key", [np.s_[:], np.s_[::2, 1]], ids=str)
+def test_it_waits_for_the_uses_of_the_memory_alone(device, make_queue, hold, program, in_place, key):
     """Another queue is held for good, and what comes after the last use is, too."""
     using, other = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = device.zeros(COUNT, "i4")
+    buffer = device.zeros((32, 32), "i4")
     device.finish()
     hold(other)
     other.launch(program["fill"], 1, 1, device.empty(1, "i4"), 1)
@@ -54,7 +57,7 @@ def test_it_waits_for_the_uses_of_the_memory_alone(device, make_queue, hold, pro
         using.launch(program["add"], COUNT, 1, buffer, 1)
     hold(using)
     using.launch(program["fill"], 1, 1, device.empty(1, "i4"), 1)
-    assert (np.from_dlpack(buffer) == 200).all()
+    assert (np.from_dlpack(buffer[key]) == 200).all()
 
 
 def test_a_held_use_is_waited_for(device, make_queue, hold, program, in_place):
@@ -72,11 +75,12 @@ def test_a_held_use_is_waited_for(device, make_queue, hold, program, in_place):
     assert (seen[0] == 3).all()
 
 
+@pytest.mark.parametrize("key", [np.s_[:], np.s_[::2]], ids=str)
 @pytest.mark.parametrize("how", ["closed", "dropped", "device closed"])
-def test_the_memory_lives_as_long_as_the_array(device, in_place, how):
+def test_the_memory_lives_as_long_as_the_array(device, in_place, how, key):
     own = fb.Device(device.name)
     buffer = own.array(VALUES)
-    view = np.from_dlpack(buffer)
+    view = np.from_dlpack(buffer[key])
     if how == "closed":
         buffer.close()
     elif how == "device closed":
@@ -86,17 +90,49 @@ def test_the_memory_lives_as_long_as_the_array(device, in_place, how):
     others = [] if how == "device closed" else [own.zeros(COUNT, "i4") for _ in range(8)]
     if others:
         own.finish()
-    assert np.array_equal(view, VALUES)
+    assert np.array_equal(view, VALUES[key])
     view[:] = 9
     assert not any(other.get().any() for other in others)
     own.close()
 
 
-def test_a_part_of_the_memory(device, in_place):
+def test_numpy_makes_arrays_of_buffers(device):
     buffer = device.array(VALUES)
-    assert np.array_equal(np.from_dlpack(buffer[10:20]), VALUES[10:20])
-    np.from_dlpack(buffer[10:20])[:] = 0
-    assert np.array_equal(buffer.get()[8:22], [8, 9, *[0] * 10, 20, 21])
+    device.finish()
+    assert np.asarray(buffer).sum() == VALUES.sum()
+    assert np.array_equal(np.asarray(buffer, "f8"), VALUES.astype("f8"))
+    assert np.array_equal(np.array([buffer, buffer]), np.array([VALUES, VALUES]))
+    copied, part = (np.from_dlpack(each, device="cpu", copy=True) for each in (buffer, buffer[::2]))
+    buffer.fill(0)
+    assert np.array_equal(copied, VALUES)
+    assert np.array_equal(part, VALUES[::2])
+
+
+def test_what_cannot_be_handed_out(device, queue, in_place):
+    with pytest.raises(BufferError, match=r"\.get\(\)"):
+        np.from_dlpack(queue.alloc(COUNT, "i4"))
+    assert np.from_dlpack(queue.alloc(COUNT, "i4"), device="cpu").size == COUNT
+    for part in (device.empty(4), device.empty(4)[::2]):
+        with pytest.raises(BufferError, match="stream"):
+            part.__dlpack__(stream=1)
+    with pytest.raises(BufferError):
+        np.from_dlpack(device.empty(4, [("a", "i4"), ("b", "f4")]))
+    buffer = device.zeros(4)
+    queue.host(lambda: np.from_dlpack(buffer))
+    with pytest.raises(fb.Error, match="host function"):
+        queue.finish()
+    with pytest.raises(fb.CaptureError), queue.capture():
+        np.from_dlpack(buffer)
+    buffer.close()
+    with refused(fb.ClosedError, RuntimeError, "closed"):
+        np.from_dlpack(buffer)
+
+
+def test_memory_of_a_device_that_the_host_cannot_read(device, hold, queue):
+    if device.info.kind == "cpu":
+        pytest.skip("the host reads it")
+    with pytest.raises(BufferError, match=r"\.get\(\)"):
+        np.from_dlpack(device.empty(4))
 
 
 def test_the_memory_counts_as_changing_while_the_array_lives(device, queue, program, in_place):
@@ -114,87 +150,13 @@ def test_the_memory_counts_as_changing_while_the_array_lives(device, queue, prog
         assert to.get(queue=queue)[0] == size - 1
 
 
-def test_many_exports(device, in_place):
-    buffer = device.array(VALUES)
-    for _ in range(1000):
-        assert np.from_dlpack(buffer)[5] == 5
-
-
-def test_shared_memory_is_handed_out(device, queue, program):
-    try:
-        buffer = device.zeros(COUNT, "i4", "shared")
-    except fb.NotSupportedError:
-        pytest.skip("the device has no shared memory")
-    queue.launch(program["fill"], COUNT, 1, buffer, 3)
-    assert (np.from_dlpack(buffer) == 3).all()
-
-
-def test_a_copy_is_made_when_it_is_asked_for(device):
-    buffer = device.array(VALUES)
-    copied = np.from_dlpack(buffer, device="cpu", copy=True)
-    buffer.fill(0)
-    assert np.array_equal(copied, VALUES)
-
-
-def test_numpy_makes_arrays_of_buffers(device, queue):
-    buffer = device.array(VALUES)
-    device.finish()
-    assert np.asarray(buffer).sum() == VALUES.sum()
-    assert np.array_equal(np.asarray(buffer, "f8"), VALUES.astype("f8"))
-    assert np.array_equal(np.array([buffer, buffer]), np.array([VALUES, VALUES]))
-
-
-def test_asarray_without_a_copy(device, in_place):
-    buffer = device.array(VALUES)
-    np.asarray(buffer, copy=False)[3] = 77
-    assert buffer.item(3) == 77
-    with refused(fb.InvalidArgumentError, ValueError, "copy=False"):
-        np.asarray(buffer, "f8", copy=False)
-
-
-def test_what_cannot_be_handed_out(device, queue, in_place):
-    with pytest.raises(BufferError, match=r"\.get\(\)"):
-        np.from_dlpack(queue.alloc(COUNT, "i4"))
-    assert np.from_dlpack(queue.alloc(COUNT, "i4"), device="cpu").size == COUNT
-    with pytest.raises(BufferError, match="stream"):
-        device.empty(4).__dlpack__(stream=1)
-    with pytest.raises(BufferError):
-        np.from_dlpack(device.empty(4, [("a", "i4"), ("b", "f4")]))
-    buffer = device.empty(4)
-    buffer.close()
-    with refused(fb.ClosedError, RuntimeError, "closed"):
-        np.from_dlpack(buffer)
-
-
-def test_memory_of_a_device_that_the_host_cannot_read(device, hold, queue):
-    if device.info.kind == "cpu":
-        pytest.skip("the host reads it")
-    with pytest.raises(BufferError, match=r"\.get\(\)"):
-        np.from_dlpack(device.empty(4))
-
-
-def test_no_wait_in_a_capture_or_on_the_host_thread(device, queue, in_place):
-    buffer = device.zeros(4)
-    queue.host(lambda: np.from_dlpack(buffer))
-    with pytest.raises(fb.Error, match="host function"):
-        queue.finish()
-    with pytest.raises(fb.CaptureError), queue.capture():
-        np.from_dlpack(buffer)
-
-
 # -- memory of the host
 
 
-def owners():
-    """Objects with COUNT ints from 0 on."""
-    page = mmap.mmap(-1, 4 * COUNT)
-    np.frombuffer(page, "i4")[:] = VALUES
-    yield "NumPy", VALUES.copy()
-    yield "array.array", array.array("i", VALUES.tolist())
-    yield "bytearray", bytearray(VALUES.tobytes())
-    yield "mmap", page
-    yield "__array_interface__", type("Named", (), {"__array_interface__": VALUES.copy().__array_interface__})()
-    yield "DLPack", DLPack(VALUES.copy())
+def page():
+    made = mmap.mmap(-1, 4 * COUNT)
+    np.frombuffer(made, "i4")[:] = VALUES
+    return made
 
 
 class DLPack:
@@ -210,29 +172,67 @@ class DLPack:
         return self.values.__dlpack_device__()
 
 
-@pytest.mark.parametrize("kind", ["NumPy", "array.array", "bytearray", "mmap", "DLPack"])
-def test_the_device_uses_memory_of_the_host(device, queue, program, takes_host, kind):
-    owner = dict(owners())[kind]
+OWNERS = {
+    "NumPy": VALUES.copy,
+    "array.array": lambda: array.array("i", VALUES.tolist()),
+    "bytearray": lambda: bytearray(VALUES.tobytes()),
+    "mmap": page,
+    "DLPack": lambda: DLPack(VALUES.copy()),
+}
+
+
+@pytest.mark.parametrize("make", OWNERS.values(), ids=OWNERS)
+def test_the_device_uses_memory_of_the_host(device, queue, program, takes_host, make):
+    owner = make()
     buffer = device.as_buffer(owner).view("i4")
     for _ in range(20):
         queue.launch(program["add"], COUNT, 1, buffer, 1)
     queue.finish()
-    seen = np.from_dlpack(owner) if kind == "DLPack" else np.frombuffer(owner, "i4")
+    seen = owner.values if isinstance(owner, DLPack) else np.frombuffer(owner, "i4")
     assert np.array_equal(seen, VALUES + 20)
     assert np.array_equal(buffer.host, VALUES + 20)
-    other = device.array(VALUES[::-1].copy())
-    queue.copy(buffer, other)
+    if isinstance(owner, DLPack):  # as an argument, too
+        queue.launch(program["add"], COUNT, 1, owner, 1)
+        program["add"][COUNT, 1, queue](owner, 1)
+        queue.finish()
+        assert np.array_equal(seen, VALUES + 22)
+    queue.copy(buffer, device.array(VALUES[::-1].copy()))
     queue.finish()
     assert np.array_equal(seen, VALUES[::-1])
 
 
-def test_a_foreign_array_as_an_argument(device, queue, program, takes_host):
-    owner = DLPack(VALUES.copy())
-    for _ in range(20):
-        queue.launch(program["add"], COUNT, 1, owner, 1)
-    program["add"][COUNT, 1, queue](owner, 1)
-    queue.finish()
-    assert np.array_equal(owner.values, VALUES + 21)
+def test_memory_of_forebay_comes_back(device, queue, in_place, takes_host):
+    buffer = device.array(VALUES)
+    again = device.as_buffer(np.from_dlpack(buffer))
+    queue.fill(again, 4)
+    assert (buffer.get(queue=queue) == 4).all()
+    assert again.address == buffer.address
+
+
+def test_what_is_refused(device, queue, program, takes_host, refuses):
+    class Elsewhere(DLPack):
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "int32", ".view"):
+        queue.launch(program["fill"], 1, 1, DLPack(np.zeros(4, "f8")), 1)
+    frozen = VALUES.copy()
+    frozen.flags.writeable = False
+    for wrong, word in ((frozen, "read-only"), (VALUES[::2], "np.ascontiguousarray"), (np.array([None]), "Python")):
+        with refused(fb.InvalidArgumentError, ValueError, "as_buffer", word):
+            device.as_buffer(wrong)
+    for wrong in (3, None, "text", [1, 2]):
+        with refused(fb.ArgumentTypeError, TypeError, "as_buffer", type(wrong).__name__, "Device.array"):
+            device.as_buffer(wrong)
+    with refused(fb.ArgumentTypeError, TypeError, "Elsewhere", "another device"):
+        device.as_buffer(Elsewhere(VALUES))
+
+
+def test_devices_that_do_not_reach_the_host(device):
+    if device.driver.takes_host:
+        pytest.skip("it does")
+    with refused(fb.Error, Exception, "as_buffer", "Device.array"):
+        device.as_buffer(VALUES.copy())
 
 
 def test_the_owner_lives_until_the_work_is_done(device, queue, hold, program, takes_host):
@@ -247,46 +247,6 @@ def test_the_owner_lives_until_the_work_is_done(device, queue, hold, program, ta
     gate.open()
     assert np.array_equal(out.get(queue=queue), kept)
     assert before
-
-
-def test_element_types_are_checked(device, queue, program, takes_host, refuses):
-    with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "int32", ".view"):
-        queue.launch(program["fill"], 1, 1, DLPack(np.zeros(4, "f8")), 1)
-
-
-def test_what_as_buffer_refuses(device, takes_host):
-    frozen = VALUES.copy()
-    frozen.flags.writeable = False
-    for wrong, word in ((frozen, "read-only"), (VALUES[::2], "np.ascontiguousarray"), (np.array([None]), "Python")):
-        with refused(fb.InvalidArgumentError, ValueError, "as_buffer", word):
-            device.as_buffer(wrong)
-    for wrong in (3, None, "text", [1, 2]):
-        with refused(fb.ArgumentTypeError, TypeError, "as_buffer", type(wrong).__name__, "Device.array"):
-            device.as_buffer(wrong)
-
-
-def test_memory_on_another_device_is_refused(device, takes_host):
-    class Elsewhere(DLPack):
-        def __dlpack_device__(self):
-            return (2, 0)
-
-    with refused(fb.ArgumentTypeError, TypeError, "Elsewhere", "another device"):
-        device.as_buffer(Elsewhere(VALUES))
-
-
-def test_devices_that_do_not_reach_the_host(device):
-    if device.driver.takes_host:
-        pytest.skip("it does")
-    with refused(fb.Error, Exception, "as_buffer", "Device.array"):
-        device.as_buffer(VALUES.copy())
-
-
-def test_memory_of_forebay_comes_back(device, queue, in_place, takes_host):
-    buffer = device.array(VALUES)
-    again = device.as_buffer(np.from_dlpack(buffer))
-    queue.fill(again, 4)
-    assert (buffer.get(queue=queue) == 4).all()
-    assert again.address == buffer.address
 
 
 def test_read_only_memory_is_a_source_like_any_other(device, queue, program, takes_host):

@@ -10,16 +10,10 @@ import forebay as fb
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.executes
+pytestmark = [pytest.mark.executes, pytest.mark.usefixtures("takes_host")]
 
 COUNT = 1 << 10
 MUCH = 1 << 22  # elements, whose memory the host gives back to the system when it is freed
-
-
-@pytest.fixture(autouse=True)
-def takes_host(device):
-    if not device.driver.takes_host:
-        pytest.skip("the device does not reach memory of the host")
 
 
 @pytest.fixture

@@ -34,6 +34,13 @@ def full_pool(pool):
 
 
 @pytest.fixture
+def places(device):
+    """Skip where memory has no addresses, and therefore no parts."""
+    if not device.driver.has_addresses:
+        pytest.skip("memory of this device has no addresses")
+
+
+@pytest.fixture
 def fill(program):
     return program["fill"]
 
@@ -45,6 +52,7 @@ def queues(device, make_queue):
         "null": device.null_queue,
         "blocking": make_queue(),
         "non-blocking": make_queue(blocking=False),
+        "non-blocking too": make_queue(blocking=False),
         "per-thread": device.per_thread_queue,
     }
 

@@ -2,7 +2,6 @@
 
 import gc
 
-import numpy as np
 import pytest
 
 import forebay as fb
@@ -10,26 +9,6 @@ from forebay.queues.memory.slabs import size_class
 from tests.helpers.refusals import refused
 
 from .conftest import N, allocations
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("shape", [0, 1, (), (3, 4), (0, 5), N])
-@pytest.mark.parametrize("dtype", ["f4", "i8", "V7"])
-def test_it_is_a_buffer(queue, shape, dtype):
-    buffer = queue.alloc(shape, dtype)
-    like = np.empty(shape, dtype)
-    assert (buffer.shape, buffer.dtype, buffer.nbytes) == (like.shape, like.dtype, like.nbytes)
-    assert buffer.device is queue.device
-    assert buffer.usm_type == "device"
-    host = np.frombuffer(np.random.default_rng(1).bytes(like.nbytes), dtype).reshape(like.shape)
-    queue.copy(buffer, host)
-    assert buffer.get(queue=queue).tobytes() == host.tobytes()
-    assert buffer.reshape(-1).get(queue=queue).tobytes() == host.tobytes()
-    queue.free(buffer)
-
-
-def test_the_default_is_single_precision(queue):
-    assert queue.alloc(3).dtype == "f4"
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 511, 512, 513, 4097, 10**6, 10**7, 10**9, (1 << 40) + 1])

@@ -53,37 +53,6 @@ def test_what_goes_wrong_without_the_wait(make_queue, hold, fill, pool):
     assert out.tolist() == [2] * N
 
 
-@pytest.mark.parametrize(("first", "second"), [("blocking", "null"), ("null", "blocking")])
-def test_the_rules_of_the_null_queue_need_no_wait(device, queues, hold, fill, pool, first, second):
-    a, b = queues[first], queues[second]
-    buffer = a.alloc(N, "i4")
-    hold(a)
-    a.launch(fill, 1, 1, buffer, 1)
-    address = buffer.address
-    a.free(buffer)
-    before = b.stats, b.epoch
-    assert b.alloc(N, "i4").address == address
-    assert (b.stats, b.epoch) == before
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("non-blocking", "null"), ("non-blocking", "blocking"), ("null", "non-blocking"), ("blocking", "non-blocking"),
-        ("blocking", "per-thread"), ("per-thread", "blocking"),
-    ],
-)  # fmt: skip
-def test_where_no_rule_orders_a_queue_gets_other_memory(queues, hold, fill, pool, first, second):
-    a, b = queues[first], queues[second]
-    hold(a)
-    buffer = a.alloc(N, "i4")
-    a.launch(fill, 1, 1, buffer, 1)
-    address = buffer.address
-    a.free(buffer)
-    others = [b.alloc(N, "i4") for _ in range(3)]
-    assert all(abs(other.address - address) >= 4 * N for other in others)
-
-
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("user", ["blocking", "null"])
 def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, full_pool, user):
@@ -102,48 +71,67 @@ def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill
     assert out.tolist() == [1] * N
 
 
-def test_no_wait_after_an_event(make_queue, hold, fill, pool):
-    a, b, c = (make_queue(blocking=False) for _ in range(3))
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    hold(a)
-    a.launch(fill, 1, 1, buffer, 1)
-    a.free(buffer)
-    b.wait(a.record())
-    c.wait(b.record())
-    before = c.stats
-    assert c.alloc(N, "i4").address == address
-    assert c.stats == before
+ORDERS = {
+    "nothing": lambda a, b, between, gate: None,
+    "events": lambda a, b, between, gate: (between.wait(a.record()), b.wait(between.record())),
+    "the host": lambda a, b, between, gate: (gate.open(), a.finish()),
+}
+"""What orders the second queue after the first."""
+ALONE = "non-blocking", "non-blocking too"
+EVENTS, DONE, WAITS = "follow_event_dependencies", "allow_opportunistic", "allow_internal_dependencies"
+UNORDERED = [
+    ("non-blocking", "null"), ("non-blocking", "blocking"), ("null", "non-blocking"), ("blocking", "non-blocking"),
+    ("blocking", "per-thread"), ("per-thread", "blocking"), ALONE,
+]  # fmt: skip
+"""Pairs of queues that no rule of the null queue orders."""
+SAME, AFTER_A_WAIT, OTHER = "the same memory", "the same after a wait", "other memory"
 
 
-def test_no_wait_for_what_is_known_to_be_done(make_queue, fill, pool):
+@pytest.mark.parametrize(
+    ("kinds", "ordered", "off", "expected"),
+    [
+        (("blocking", "null"), "nothing", (), SAME),
+        (("null", "blocking"), "nothing", (), SAME),
+        *[(kinds, "nothing", off, OTHER) for kinds in UNORDERED for off in ((), (WAITS,), (WAITS, DONE))],
+        (ALONE, "nothing", ("growth",), AFTER_A_WAIT),
+        (ALONE, "events", (), SAME),
+        (ALONE, "events", (EVENTS, DONE, WAITS), OTHER),
+        (ALONE, "the host", (), SAME),
+        (ALONE, "the host", (DONE, WAITS), OTHER),
+    ],
+)
+def test_which_memory_another_queue_gets(queues, make_queue, hold, fill, pool, kinds, ordered, off, expected, really):
+    """CUDA's rules: rather than a wait, which would tie two queues together, new memory as long as the pool grows."""
     pool.release_threshold = 1 << 30
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    if "growth" in off:
+        pool.growth_limit = 0
+    for name in {*off} & {EVENTS, DONE, WAITS}:
+        setattr(pool, f"reuse_{name}", False)
+    a, b = (queues[kind] for kind in kinds)
     buffer = a.alloc(N, "i4")
-    address = buffer.address
+    address, gate = buffer.address, hold(a)
     a.launch(fill, 1, 1, buffer, 1)
     a.free(buffer)
-    a.finish()
-    assert b.alloc(N, "i4").address == address
-    assert b.epoch == 0
-
-
-def test_a_queue_gets_new_memory_rather_than_a_wait(make_queue, hold, fill, pool, really):
-    """CUDA's rule for internal dependencies: a wait would tie two queues together that have nothing to do with each
-    other.
-    """
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    hold(a)
-    a.launch(fill, 1, 1, buffer, 1)
-    a.free(buffer)
-    other = b.alloc(N, "i4")
-    assert other.address != address
-    assert (b.epoch, clock_of(b)) == (0, {})
-    b.fill(other, 1)
-    b.finish(timeout=30 if really else None)  # null hardware only finishes
-    assert not a.query() or not really
+    ORDERS[ordered](a, b, make_queue(blocking=False), gate)
+    before = b.stats, b.epoch
+    got = b.alloc(N, "i4")
+    assert (got.address == address) == (expected != OTHER)
+    if expected == AFTER_A_WAIT:
+        assert (b.epoch, clock_of(b)) == (1, {a.id: a.epoch})
+        assert not b.query() or not really
+        return
+    assert (b.stats, b.epoch) == before
+    if expected == OTHER and ordered == "nothing":
+        assert abs(got.address - address) >= 4 * N
+        assert a.alloc(N, "i4").address == address
+        if kinds == ALONE:
+            assert clock_of(b) == {}
+            b.fill(got, 1)
+            b.finish(timeout=30 if really else None)  # null hardware only finishes
+            assert not a.query() or not really
+    elif expected == OTHER:
+        pool.reuse_follow_event_dependencies = pool.reuse_allow_opportunistic = True
+        assert b.alloc(N, "i4").address == address
 
 
 def test_memory_freed_before_a_gate_is_waited_for_without_the_gate(make_queue, hold, fill, full_pool, really):
@@ -159,69 +147,6 @@ def test_memory_freed_before_a_gate_is_waited_for_without_the_gate(make_queue, h
     b.fill(other, 1)
     b.finish(timeout=30 if really else None)  # null hardware only finishes
     assert not a.query() or not really
-
-
-def test_a_wait_is_inserted_where_nothing_else_orders(make_queue, hold, fill, full_pool, really):
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    hold(a)
-    a.launch(fill, 1, 1, buffer, 1)
-    a.free(buffer)
-    other = b.alloc(N, "i4")
-    assert other.address == address
-    assert (b.epoch, clock_of(b)) == (1, {a.id: a.epoch})
-    assert not b.query() or not really
-
-
-@pytest.mark.executes
-def test_without_internal_dependencies_no_wait_is_inserted(device, make_queue, hold, fill, pool):
-    pool.reuse_allow_internal_dependencies = False
-    pool.release_threshold = 1 << 30
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    gate = hold(a)
-    a.launch(fill, 1, 1, buffer, 1)
-    a.free(buffer)
-    other = b.alloc(N, "i4")
-    assert other.address != address
-    assert b.epoch == 0
-    gate.open()
-    a.finish()
-    assert b.alloc(N, "i4").address == address
-
-
-def test_without_event_dependencies_an_order_is_no_reason(make_queue, hold, fill, pool):
-    pool.reuse_follow_event_dependencies = False
-    pool.reuse_allow_internal_dependencies = False
-    pool.reuse_allow_opportunistic = False
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    hold(a)
-    a.free(buffer)
-    b.wait(a)
-    other = b.alloc(N, "i4")
-    assert other.address != address
-    pool.reuse_follow_event_dependencies = True
-    assert b.alloc(N, "i4").address == address
-
-
-def test_without_opportunistic_reuse_what_is_done_is_no_reason(make_queue, fill, pool):
-    pool.release_threshold = 1 << 30
-    pool.reuse_allow_internal_dependencies = False
-    pool.reuse_allow_opportunistic = False
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    a.launch(fill, 1, 1, buffer, 1)
-    a.free(buffer)
-    a.finish()
-    other = b.alloc(N, "i4")
-    assert other.address != address
-    pool.reuse_allow_opportunistic = True
-    assert b.alloc(N, "i4").address == address
 
 
 @pytest.mark.executes(run=False)

@@ -1,7 +1,7 @@
 """Random programs, and threads, that share the pool."""
 
 import itertools
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.queues.memory.slabs import size_class
+from tests.helpers.threads import together
 
 from .conftest import N
 
@@ -92,37 +93,29 @@ def test_any_program_reads_what_it_wrote(device, pool, program, operations, swit
 @pytest.mark.threads
 def test_threads(device, program, pool, really):
     """Each with its own queue, and one that all share, on the same sizes."""
-    shared, wrong, errors = device.queue(), [], []
+    shared, right = device.queue(), []
 
     def work(number):
-        try:
-            own = device.queue(blocking=number % 2 == 0)
-            for k in range(150):
-                queue = own if k % 3 else shared
-                value = 1000 * number + k
-                buffer = queue.alloc(N, "i4")
-                queue.launch(program["fill"], N // 10, 10, buffer, value)
-                out = np.zeros(N, "i4")
-                queue.copy(out, buffer)
-                if k % 7:
-                    queue.free(buffer)
-                else:
-                    del buffer
-                if k % 10 == 9:
-                    queue.finish()
-                    wrong.append(set(out.tolist()) != {value})
-            own.finish()
-        except BaseException as error:
-            errors.append(error)
+        own = device.queue(blocking=number % 2 == 0)
+        for k in range(150):
+            queue = own if k % 3 else shared
+            value = 1000 * number + k
+            buffer = queue.alloc(N, "i4")
+            queue.launch(program["fill"], N // 10, 10, buffer, value)
+            out = np.zeros(N, "i4")
+            queue.copy(out, buffer)
+            if k % 7:
+                queue.free(buffer)
+            else:
+                del buffer
+            if k % 10 == 9:
+                queue.finish()
+                right.append(set(out.tolist()) == {value})
+        own.finish()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[partial(work, number) for number in range(4)])
     device.finish()
-    assert not errors
-    assert not any(wrong) or not really
-    assert len(wrong) == 4 * 15
+    assert all(right) or not really
+    assert len(right) == 4 * 15
     assert pool.used == 0
     shared.close()

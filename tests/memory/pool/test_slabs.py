@@ -3,6 +3,7 @@
 import gc
 import random
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
+from tests.helpers.threads import together
 from tests.inside import clock_of
 from tests.observers.internals import block_size
 
@@ -17,13 +19,6 @@ from .conftest import LARGE, N, allocations
 from .test_order import read_behind_a_gate
 
 KEEP = 1 << 40  # a threshold below which a synchronize gives nothing back
-
-
-@pytest.fixture
-def places(device):
-    """Skip where memory has no addresses, and therefore no parts."""
-    if not device.driver.has_addresses:
-        pytest.skip("memory of this device has no addresses")
 
 
 # How much is reserved
@@ -188,8 +183,7 @@ def test_the_rest_of_a_block_is_free_where_the_whole_was(make_queue, hold, place
     assert out.tolist() == [1] * N
 
 
-@pytest.mark.parametrize("turns", [100_000])
-def test_memory_that_nobody_uses_comes_back_each_time(make_queue, pool, turns):
+def test_memory_that_nobody_uses_comes_back_each_time(make_queue, pool):
     """Closed without a use, by its owner: it stays where it was freed, and nothing grows."""
     a, b = make_queue(blocking=False), make_queue(blocking=False)
     pool.reuse_allow_internal_dependencies = pool.reuse_allow_opportunistic = False
@@ -198,7 +192,7 @@ def test_memory_that_nobody_uses_comes_back_each_time(make_queue, pool, turns):
     a.fill(buffer, 1)
     a.free(buffer)
     reserved = pool.reserved
-    for turn in range(turns):
+    for turn in range(100_000):
         unused = a.alloc(N, "i4")
         if turn % 2:
             unused.close()
@@ -378,39 +372,31 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
 @pytest.mark.executes(reads="wrong")
 def test_two_threads_on_random_sizes(device, program, pool):
     """Each frees what the other has allocated, too."""
-    shared, lock, errors, wrong = [], threading.Lock(), [], []
+    shared, lock, wrong = [], threading.Lock(), []
 
     def work(number):
-        try:
-            rng = random.Random(number)
-            queue = device.queue(blocking=False)
-            for turn in range(1500):
-                count = 10 * rng.randint(1, 2000)
-                buffer = queue.alloc(count, "i4")
-                value = 10_000 * number + turn
-                queue.launch(program["fill"], count // 10, 10, buffer, value)
-                if turn % 50 == 0:
-                    wrong.append(set(buffer.get(queue=queue).tolist()) != {value})
-                with lock:
-                    shared.append((buffer, queue.record()))
-                    other, event = shared.pop(rng.randrange(len(shared))) if len(shared) > 20 else (None, None)
-                del buffer
-                if other is not None:
-                    queue.wait(event)
-                    queue.free(other)
-                    del other
-            queue.finish()
-        except BaseException as error:
-            errors.append(error)
+        rng = random.Random(number)
+        queue = device.queue(blocking=False)
+        for turn in range(1500):
+            count = 10 * rng.randint(1, 2000)
+            buffer = queue.alloc(count, "i4")
+            value = 10_000 * number + turn
+            queue.launch(program["fill"], count // 10, 10, buffer, value)
+            if turn % 50 == 0:
+                wrong.append(set(buffer.get(queue=queue).tolist()) != {value})
+            with lock:
+                shared.append((buffer, queue.record()))
+                other, event = shared.pop(rng.randrange(len(shared))) if len(shared) > 20 else (None, None)
+            del buffer
+            if other is not None:
+                queue.wait(event)
+                queue.free(other)
+                del other
+        queue.finish()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(partial(work, 0), partial(work, 1))
     shared.clear()
     device.finish()
-    assert not errors
     assert pool.used == 0
     assert [len(wrong), *filter(None, wrong)] == [60]
 
@@ -418,35 +404,11 @@ def test_two_threads_on_random_sizes(device, program, pool):
 # What is not ordered
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("non-blocking", "null"),
-        ("non-blocking", "blocking"),
-        ("null", "non-blocking"),
-        ("blocking", "non-blocking"),
-        ("blocking", "per-thread"),
-    ],
-)
-def test_queues_that_nothing_orders_get_nothing_of_each_other(queues, hold, fill, pool, first, second):
-    pool.reuse_allow_internal_dependencies = pool.reuse_allow_opportunistic = False
-    a, b = queues[first], queues[second]
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    hold(a)
-    a.launch(fill, 1, 10, buffer, 1)
-    a.free(buffer)
-    assert b.alloc(N, "i4").address != address
-    assert a.alloc(N, "i4").address == address
-
-
-def test_an_adopted_queue_gets_nothing_because_of_an_order(device):
+def test_an_adopted_queue_gets_nothing_because_of_an_order(device, places):
     """Commands that others submit to it carry no waits of forebay, so a wait still to be carried says nothing."""
     cl = pytest.importorskip("pyopencl")
     if not isinstance(device.info.native, cl.Device):
         pytest.skip("no device of OpenCL")
-    if not device.driver.has_addresses:
-        pytest.skip("memory of this device has no addresses")
     context = cl.Context([device.info.native])
     with fb.Device.adopt(context) as own:
         own.pool.reuse_allow_internal_dependencies = own.pool.reuse_allow_opportunistic = False
