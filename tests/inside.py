@@ -1,6 +1,10 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
+import contextlib
+from unittest import mock
+
 import forebay as fb
+from forebay.queues.kernels import build_process
 
 
 def clock_of(queue):
@@ -41,3 +45,23 @@ def forget_races(device):
 def device_of(driver):
     """Return a Device of an open driver that a test has changed."""
     return fb.Device._of(driver)
+
+
+def end_build_processes():
+    """End the processes for building, as the end of this one does."""
+    build_process._end()
+
+
+@contextlib.contextmanager
+def around_builds(step, before=lambda: None, after=lambda: None):
+    """Call functions around a step of each build in another process: "accepts", of the request, or "answer"."""
+    whole = getattr(build_process._Process, step)
+
+    def call(self, *arguments):
+        before()
+        result = whole(self, *arguments)
+        after()
+        return result
+
+    with mock.patch.object(build_process._Process, step, call):
+        yield

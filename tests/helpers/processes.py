@@ -3,12 +3,15 @@
 If this process runs under the Level Zero driver of `null_levelzero`, the new process does too.
 """
 
+import contextlib
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tools import null_levelzero
+from forebay.queues.kernels import build_process
+from tests import null_levelzero
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,3 +66,14 @@ def output_of(*arguments, **environment):
     done = python(*arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def build_processes():
+    """Return the numbers of the processes for building that this one has started and that have not ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and build_process.SERVER in (folder / "cmdline").read_text():
+                found.append(int(folder.name))
+    return found

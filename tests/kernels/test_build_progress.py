@@ -1,6 +1,7 @@
 """What a terminal shows while a program is built, and that nothing else is shown anything."""
 
 import codecs
+import contextlib
 import errno
 import io
 import os
@@ -8,6 +9,7 @@ import pty
 import re
 import sys
 import threading
+from unittest import mock
 
 import pytest
 
@@ -31,32 +33,35 @@ class Terminal:
         while not re.search(pattern, self.text):
             self.text += self.decoder.decode(os.read(self.end, 4096))
 
+    def everything(self):
+        """Return what it has shown so far."""
+        print("the end", file=self.file, flush=True)
+        self.read_until("the end")
+        return self.text.partition("the end")[0]
+
     def close(self):
         self.file.close()
         os.close(self.end)
 
 
 @pytest.fixture
-def terminal(monkeypatch):
-    """Not the standard error yet: pytest puts its own there when a test begins."""
-    opened = Terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("FOREBAY_PROGRESS", raising=False)
-    yield opened
-    opened.close()
+def terminal():
+    with contextlib.closing(Terminal()) as opened:
+        yield opened
 
 
-def everything_of(terminal):
-    """What a terminal has shown so far."""
-    print("the end", file=terminal.file, flush=True)
-    terminal.read_until("the end")
-    return terminal.text.partition("the end")[0]
+@contextlib.contextmanager
+def errors_to(file, after=0, term="xterm", **environment):
+    """Within the block the standard error is that file, and builds are shown after so many seconds."""
+    with (
+        mock.patch.object(sys, "stderr", file),
+        mock.patch.multiple(build_progress, AFTER=after, EVERY=0.01),
+        mock.patch.dict(os.environ, environment, TERM=term),
+    ):
+        yield
 
 
-def test_a_build_that_takes_long_is_shown_and_gone_after_it(device, terminal, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", terminal.file)
-    monkeypatch.setattr(build_progress, "AFTER", 0)
-    monkeypatch.setattr(build_progress, "EVERY", 0.01)
+def test_a_build_that_takes_long_is_shown_and_gone_after_it(device, terminal):
     build, threads = device.driver.build, threading.active_count()
 
     def slowly(*arguments):
@@ -64,64 +69,54 @@ def test_a_build_that_takes_long_is_shown_and_gone_after_it(device, terminal, mo
         print("of the program itself", file=terminal.file, flush=True)
         terminal.read_until("of the program itself")
         terminal.read_until("(?s:building a program.*){9}")  # it is drawn again and again
-        monkeypatch.setattr(build_progress, "EVERY", 60)  # nobody reads while it builds, and a terminal takes 4 KiB
+        build_progress.EVERY = 60  # nobody reads while it builds, and a terminal takes 4 KiB
         return build(*arguments)
 
-    monkeypatch.setattr(device.driver, "build", slowly)
-    assert "fill" in device.program(sources.SOURCE).kernel_names
-    assert everything_of(terminal).endswith("\x1b[2K"), "the line is erased"
+    with errors_to(terminal.file), mock.patch.object(device.driver, "build", slowly):
+        assert "fill" in device.program(sources.SOURCE).kernel_names
+    assert terminal.everything().endswith("\x1b[2K"), "the line is erased"
     assert threading.active_count() == threads
 
 
-def test_a_build_that_fails_leaves_nothing_either(device, terminal, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", terminal.file)
-    monkeypatch.setattr(build_progress, "AFTER", 0)
+def test_a_build_that_fails_leaves_nothing_either(device, terminal):
+    threads = threading.active_count()
 
     def fails(*arguments):
         terminal.read_until("building")
+        terminal.text = ""
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(device.driver, "build", fails)
-    threads = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
-        device.program(sources.SOURCE)
-    assert everything_of(terminal).endswith("\x1b[2K")
+    with errors_to(terminal.file), mock.patch.object(device.driver, "build", fails):
+        for _ in range(2):  # the second is shown, too
+            with pytest.raises(KeyboardInterrupt):
+                device.program(sources.SOURCE)
+    assert terminal.everything().endswith("\x1b[2K")
     assert threading.active_count() == threads
-    assert not build_progress._shown.locked()
 
 
-def test_a_short_build_shows_nothing(terminal, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", terminal.file)
-    with shown_while_building("a program"):
-        pass
-    assert everything_of(terminal) == ""
+def closed_file():
+    file = io.StringIO()
+    file.close()
+    return file
 
 
-@pytest.mark.parametrize("why", ["no terminal", "none at all", "closed", "turned off", "another shows", "dumb"])
-def test_nothing_is_shown(terminal, monkeypatch, why):
-    monkeypatch.setattr(sys, "stderr", terminal.file)
-    monkeypatch.setattr(build_progress, "AFTER", 0)
-    other = io.StringIO()
-    threads = threading.active_count()
-    if why in ("no terminal", "none at all"):
-        monkeypatch.setattr(sys, "stderr", other if why == "no terminal" else None)
-    elif why == "closed":
-        other.close()
-        monkeypatch.setattr(sys, "stderr", other)
-    elif why == "turned off":
-        monkeypatch.setenv("FOREBAY_PROGRESS", "0")
-    elif why == "dumb":
-        monkeypatch.setenv("TERM", "dumb")
-    elif why == "another shows":
-        build_progress._shown.acquire()
-    try:
-        with shown_while_building("a program"):
-            assert threading.active_count() == threads + (why == "dumb")
-    finally:
-        if why == "another shows":
-            build_progress._shown.release()
-    assert everything_of(terminal) == ""
-    assert other.closed or other.getvalue() == ""
+@pytest.mark.parametrize(
+    ("options", "threads"),
+    [
+        ({"after": 60}, 1), ({"file": io.StringIO()}, 0), ({"file": None}, 0), ({"file": closed_file()}, 0),
+        ({"FOREBAY_PROGRESS": "0"}, 0), ({"term": "dumb"}, 1),
+    ],
+    ids=["a short build", "no terminal", "none at all", "closed", "turned off", "dumb"],
+)  # fmt: skip
+def test_nothing_is_shown(terminal, options, threads):
+    before = threading.active_count()
+    with errors_to(**{"file": terminal.file} | options), shown_while_building("a program"):
+        assert threading.active_count() == before + threads
+        with shown_while_building("another at once"):
+            assert threading.active_count() == before + threads
+    assert terminal.everything() == ""
+    other = options.get("file")
+    assert other is None or other.closed or other.getvalue() == ""
 
 
 class HungUp(io.StringIO):
@@ -134,13 +129,9 @@ class HungUp(io.StringIO):
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_a_terminal_that_goes_away_ends_no_build(monkeypatch):
-    monkeypatch.setattr(build_progress, "AFTER", 0)
-    monkeypatch.setattr(sys, "stderr", HungUp())
-    raised = []
-    monkeypatch.setattr(threading, "excepthook", raised.append)
-    with shown_while_building("a program"):
+def test_a_terminal_that_goes_away_ends_no_build():
+    with errors_to(HungUp()), mock.patch.object(threading, "excepthook") as raised, shown_while_building("a program"):
         for thread in threading.enumerate():
             if thread.name == "forebay progress":
                 thread.join()
-    assert raised == []
+    assert raised.call_count == 0
