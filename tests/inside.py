@@ -65,3 +65,29 @@ def around_builds(step, before=lambda: None, after=lambda: None):
 
     with mock.patch.object(build_process._Process, step, call):
         yield
+
+
+def cache_key(builder):
+    """Return the key of what a builder of programs builds, in the cache on disk."""
+    return builder._key()
+
+
+@contextlib.contextmanager
+def refusing_to_tell(option):
+    """Have OpenCL's compiler refuse kernels without parameters where it is given this option."""
+    import pyopencl as cl
+
+    from forebay.queues.drivers.opencl import programs
+
+    build = programs.Builder._build
+
+    def refuse(self, program, *options):
+        if option in options:
+            source = program.get_info(cl.program_info.SOURCE)
+            built = build(self, self._program(source))
+            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
+                program = self._program(f"#error a kernel without parameters\n{source}")
+        return build(self, program, *options)
+
+    with mock.patch.object(programs.Builder, "_build", refuse):
+        yield

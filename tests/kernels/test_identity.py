@@ -3,6 +3,8 @@
 import json
 import threading
 import time
+from functools import partial
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ import forebay as fb
 from forebay.queues.kernels import ids as identity
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.kernels.ids import Identities, content_id, identify
+from tests.helpers.threads import together
 
 DIGEST = key_of("a program")
 NAMES = ["fill", "blur", "reduce"]
@@ -19,9 +22,8 @@ KERNELS = [(name, 0) for name in sorted(NAMES)]
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
-    return BinaryCache(tmp_path / "programs")
+def cache(own_cache):
+    return BinaryCache()
 
 
 def file_of(cache):
@@ -51,22 +53,18 @@ def test_ids_never_change():
     assert key_of("program", "kernel void k() {}", "-DN=1")[:8] == "7f4c6c8a"
 
 
-def test_each_part_counts():
-    ids = {content_id(d, k, t) for d in ("a", "b") for k in ("x", "y", "x0") for t in (0, 1, 10)}
-    assert len(ids) == 18
-
-
 # The table
 
 
 @pytest.mark.parametrize("bits", [2, 3, 32])
-def test_no_two_share_an_id(bits):
-    table = Identities(DIGEST, NAMES, bits=bits)
-    ids = {table.of(name) for name in NAMES}
-    assert len(ids) == 3
-    assert 0 not in ids
+def test_no_two_share_an_id_whatever_the_order_of_kernels(bits):
+    table, other = Identities(DIGEST, NAMES, bits=bits), Identities(DIGEST, NAMES[::-1] + NAMES, bits=bits)
+    ids = [table.of(name) for name in NAMES]
+    assert ids == [other.of(name) for name in NAMES]
+    assert len({0, *ids}) == 4
     assert all(0 < identity < 2**bits for identity in ids)
-    assert {table.find(identity) for identity in ids} == {(name, 0) for name in NAMES}
+    assert {table.find(identity) for identity in ids} == set(KERNELS)
+    assert table.find(0) is None
 
 
 def test_a_full_table_says_so_and_stays_as_it_was():
@@ -82,35 +80,19 @@ def test_a_task_that_is_not_the_programs_is_refused(task):
         Identities(DIGEST, NAMES).of(*task)
 
 
-def test_an_id_that_was_not_given_is_nobodys():
-    assert Identities(DIGEST, NAMES).find(0) is None
-
-
-def test_the_order_of_kernels_does_not_matter():
-    for bits in (2, 3, 32):
-        one, other = Identities(DIGEST, NAMES, bits=bits), Identities(DIGEST, NAMES[::-1] + NAMES, bits=bits)
-        assert [one.of(name) for name in NAMES] == [other.of(name) for name in NAMES]
-
-
-def test_threads_that_ask_at_once_get_the_same(monkeypatch):
+def test_threads_that_ask_at_once_get_the_same():
     def slow(*task, **options):
         time.sleep(0.001)
         return content_id(*task, **options)
 
-    monkeypatch.setattr(identity, "content_id", slow)
-    table = Identities(DIGEST, NAMES, bits=8)
-    start, found = threading.Barrier(4), []
+    table, start, found = Identities(DIGEST, NAMES, bits=8), threading.Barrier(4), []
 
     def ask(order):
         start.wait()
         found.append({task: table.of("fill", task) for task in order})
 
-    threads = [threading.Thread(target=ask, args=(range(20)[::step],)) for step in (1, -1, 1, -1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
+    with mock.patch.object(identity, "content_id", slow):
+        together(*[partial(ask, range(20)[::step]) for step in (1, -1, 1, -1)])
     assert all(each == found[0] for each in found)
     assert len(set(found[0].values())) == 20
 
@@ -148,21 +130,11 @@ def test_against_a_model(tmp_path_factory, bits, asked, split):
 # On disk
 
 
-def test_a_task_keeps_its_id_whatever_is_asked_for_first_the_next_time(cache):
-    table = Identities(DIGEST, ["fill"], cache, bits=4)
-    ids = [table.of("fill", task) for task in range(15)]
-    straight = [content_id(DIGEST, "fill", task, bits=4) for task in range(15)]
-    assert ids != straight  # or nothing has collided
-    again = Identities(DIGEST, ["fill"], cache, bits=4)
-    assert [again.of("fill", task) for task in reversed(range(15))] == ids[::-1]
-    assert [Identities(DIGEST, ["fill"], bits=4).of("fill", 14)] != ids[14:]  # it was the cache that knew
-
-
-def test_a_known_task_is_not_written_again(cache, monkeypatch):
+def test_a_known_task_is_not_written_again(cache):
     Identities(DIGEST, NAMES, cache).of("fill", 1)
-    monkeypatch.setattr(BinaryCache, "put", lambda *_: pytest.fail("was written"))
-    table = Identities(DIGEST, NAMES, cache)
-    assert table.of("fill", 1) == content_id(DIGEST, "fill", 1)
+    with mock.patch.object(BinaryCache, "put") as put:
+        assert Identities(DIGEST, NAMES, cache).of("fill", 1) == content_id(DIGEST, "fill", 1)
+    assert put.call_count == 0
 
 
 def test_programs_do_not_share_a_table(cache):
@@ -228,9 +200,7 @@ def test_a_kernel_has_its_id(device):
 
 
 @pytest.mark.parametrize(("source", "kept"), [("kernel void a() {}", 1), ('#include "a.h"', 0), (b"SPIR-V", 1)])
-def test_what_includes_files_is_not_kept(tmp_path, monkeypatch, source, kept):
-    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+def test_what_includes_files_is_not_kept(cache, source, kept):
     identities = identify(("a", "b"), source, ())
     assert identities.of("a") != identities.of("b")
-    assert BinaryCache().info().entries == kept
+    assert cache.info().entries == kept

@@ -1,11 +1,13 @@
 """OpenCL programs out of the disk cache: what is kept, for what it is used, and what is not believed."""
 
+import contextlib
 import dataclasses
 import json
+import os
 import struct
+from unittest import mock
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import forebay as fb
@@ -13,6 +15,7 @@ from forebay.queues.drivers.opencl import identity, programs
 from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
 from tests.helpers import spirv
+from tests.inside import cache_key, refusing_to_tell
 
 pytestmark = pytest.mark.needs("OpenCL")
 
@@ -26,18 +29,13 @@ PART = np.array((0.5, 1, 1000), "f4,i4,i8")[()]
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+def cache(own_cache):
     return BinaryCache()
 
 
-def builder(device, source=SOURCE, options=()):
-    return Builder(device.driver.context, device.info, source, options)
-
-
-def key_of(device, *arguments):
-    return builder(device, *arguments)._key()
+def key_of(device, source=SOURCE, options=(), **changes):
+    """Return the key under which the cache has a program; `changes` are of what is known of the device."""
+    return cache_key(Builder(device.driver.context, dataclasses.replace(device.info, **changes), source, options))
 
 
 @pytest.fixture
@@ -64,29 +62,39 @@ def binary(device, cache):
     return entry.binary
 
 
-def never(*_):
-    pytest.fail("was asked")
+@contextlib.contextmanager
+def nothing_new(compiled=True):
+    """Nothing is asked of the driver's compiler, nor written to the cache, nor compiled unless that is excepted."""
+    with contextlib.ExitStack() as stack:
+        calls = [
+            stack.enter_context(mock.patch.object(programs, "declared_by")),
+            stack.enter_context(mock.patch.object(programs.OpenCLKernel, "_size_of_value")),
+            stack.enter_context(mock.patch.object(BinaryCache, "put")),
+        ]
+        if compiled:
+            calls.append(stack.enter_context(mock.patch.object(Builder, "_compile")))
+        yield
+        assert [call.call_count for call in calls] == [0] * len(calls)
 
 
-def test_nothing_is_compiled_or_asked_for_again(device, runs, binary, monkeypatch):
-    monkeypatch.setattr(Builder, "_compile", never)
-    monkeypatch.setattr(programs, "declared_by", never)
-    monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
-    monkeypatch.setattr(BinaryCache, "put", never)
-    runs(device.program(SOURCE))
+def declared(program):
+    return {name: program[name].parameters for name in program}
 
 
-def test_where_there_is_no_binary_types_and_sizes_are_not_asked_for_again(device, runs, cache, monkeypatch):
+def test_nothing_is_compiled_or_asked_for_again(device, runs, binary):
+    with nothing_new():
+        runs(device.program(SOURCE))
+
+
+def test_where_there_is_no_binary_types_and_sizes_are_not_asked_for_again(device, runs, cache):
     cold = device.program(SOURCE)
     entry = Entry.loads(cache.get(key_of(device)))
     cache.put(key_of(device), Entry(b"", entry.declared).dumps())
-    monkeypatch.setattr(programs, "declared_by", never)
-    monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
-    monkeypatch.setattr(BinaryCache, "put", never)
-    warm = device.program(SOURCE)
-    assert [warm[name].parameters for name in warm] == [cold[name].parameters for name in warm]
-    assert [parameter.read_only for parameter in warm["take"].parameters] == [False, True, True]
-    runs(warm)
+    with nothing_new(compiled=False):
+        warm = device.program(SOURCE)
+        assert declared(warm) == declared(cold)
+        assert [parameter.read_only for parameter in warm["take"].parameters] == [False, True, True]
+        runs(warm)
 
 
 # Kernels without parameters
@@ -105,43 +113,27 @@ MADE(of_a_macro)
 
 
 @pytest.fixture
-def refuses_to_tell(monkeypatch):
+def refuses_to_tell():
     """As NVIDIA's compiler (driver 580): if it shall tell parameters, it refuses a kernel that has none."""
-    build = Builder._build
-
-    def refuse(self, program, *options):
-        if programs.REPORT_PARAMETERS in options:
-            source = program.get_info(cl.program_info.SOURCE)
-            built = build(self, self._program(source))
-            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
-                program = self._program(f"#error a kernel without parameters\n{source}")
-        return build(self, program, *options)
-
-    monkeypatch.setattr(Builder, "_build", refuse)
+    with refusing_to_tell(programs.REPORT_PARAMETERS):
+        yield
 
 
-def declared(program):
-    return {name: program[name].parameters for name in program}
-
-
-def test_kernels_without_parameters_beside_others(device, queue, runs, refuses_to_tell, monkeypatch, cache):
+def test_kernels_without_parameters_beside_others(device, queue, runs, cache, request):
     plain = declared(device.program(SOURCE))
+    request.getfixturevalue("refuses_to_tell")
     program = device.program(WITHOUT + SOURCE)
     assert declared(program) == plain | dict.fromkeys(["nothing", "empty", "eight", "of_a_macro"], ())
     runs(program)
     queue.launch(program["eight"], 1, (4, 2))
     queue.launch(program["of_a_macro"], 1, 1)
     queue.finish()
-    entry = Entry.loads(cache.get(key_of(device, WITHOUT + SOURCE)))
-    if entry.binary:
-        monkeypatch.setattr(Builder, "_compile", never)
-    monkeypatch.setattr(programs, "declared_by", never)
-    monkeypatch.setattr(BinaryCache, "put", never)
-    warm = device.program(WITHOUT + SOURCE)
-    assert declared(warm) == declared(program)
-    runs(warm)
-    queue.launch(warm["nothing"], 1, 1)
-    queue.finish()
+    with nothing_new(compiled=bool(Entry.loads(cache.get(key_of(device, WITHOUT + SOURCE))).binary)):
+        warm = device.program(WITHOUT + SOURCE)
+        assert declared(warm) == declared(program)
+        runs(warm)
+        queue.launch(warm["nothing"], 1, 1)
+        queue.finish()
 
 
 def test_kernels_without_parameters_alone(device, queue, refuses_to_tell):
@@ -158,14 +150,15 @@ def test_where_a_kernel_without_parameters_is_called_the_others_cannot_be_known(
 
 
 @pytest.mark.parametrize("before", ["", WITHOUT])
-def test_what_does_not_build_is_said_once(device, before, request, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_what_does_not_build_is_said_once_and_not_kept(device, before, request, tmp_path, cache):
     source = before + "kernel void k(int n) { no_such_name; }"
-    with pytest.raises(fb.BuildError) as plain:
-        device.program(source)
-    request.getfixturevalue("refuses_to_tell")
-    with pytest.raises(fb.BuildError) as caught:
-        device.program(source)
+    with mock.patch("tempfile.tempdir", str(tmp_path)):
+        with pytest.raises(fb.BuildError) as plain:
+            device.program(source)
+        request.getfixturevalue("refuses_to_tell")
+        with pytest.raises(fb.BuildError) as caught:
+            device.program(source)
+    assert cache.info().entries == 0
     assert caught.value.log.count("no_such_name") == plain.value.log.count("no_such_name") > 0
     assert "without parameters" not in caught.value.log
     assert not list(tmp_path.glob("*.cl"))  # pyopencl would leave a copy
@@ -222,20 +215,17 @@ def test_an_entry_comes_back():
 # What decides
 
 
-def test_whatever_decides_what_is_compiled_is_in_the_key(device, monkeypatch):
+def test_whatever_decides_what_is_compiled_is_in_the_key(device):
     here = key_of(device)
     assert here == key_of(device)
     keys = [key_of(device, SOURCE, ("-DN=1",)), key_of(device, SOURCE, ("-DN=1", "")), key_of(device, SOURCE + " ")]
     keys.append(key_of(device, SOURCE.encode()))  # as SPIR-V
-    for change in ({"driver_version": "another"}, {"platform": "another"}, {"description": "another"}):
-        info = dataclasses.replace(device.info, **change)
-        keys.append(Builder(device.driver.context, info, SOURCE, ())._key())
-    monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7-avx")
-    keys.append(key_of(device))
-    monkeypatch.undo()
-    if device.info.kind == "cpu":
-        monkeypatch.setattr(identity, "processor", lambda: "another")
+    keys += [key_of(device, **{what: "another"}) for what in ("driver_version", "platform", "description")]
+    with mock.patch.dict(os.environ, CL_CONFIG_CPU_TARGET_ARCH="corei7-avx"):
         keys.append(key_of(device))
+    if device.info.kind == "cpu":
+        with mock.patch.object(identity, "processor", return_value="another"):
+            keys.append(key_of(device))
     assert len({here, *keys}) == 1 + len(keys)
 
 
@@ -257,25 +247,12 @@ def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache
     assert cache.info().entries == 0
 
 
-def test_what_does_not_build_is_not_kept(device, cache):
-    for _ in range(2):
-        with pytest.raises(fb.BuildError, match="no_such_name"):
-            device.program("kernel void k(int n) { no_such_name; }")
-    assert cache.info().entries == 0
-
-
 @pytest.mark.needs("SPIR-V")
-def test_spirv(device, queue, cache, monkeypatch):
+def test_spirv(device, queue):
     module = spirv.fill_module("fill")
     device.program(module)
-    monkeypatch.setattr(Builder, "_compile", never)
-    monkeypatch.setattr(BinaryCache, "put", never)
-    buffer = device.zeros(100, "i4")
-    queue.launch(device.program(module)["fill"], 10, 10, buffer, -7)
+    with mock.patch.object(Builder, "_compile") as compile, mock.patch.object(BinaryCache, "put") as put:
+        buffer, program = device.zeros(100, "i4"), device.program(module)
+    assert compile.call_count == put.call_count == 0
+    queue.launch(program["fill"], 10, 10, buffer, -7)
     assert buffer.get(queue=queue).tolist() == [-7] * 100
-
-
-@pytest.mark.parametrize("source", ["", "int helper(int a) { return a; }"])
-def test_a_program_without_kernels(device, source):
-    assert len(device.program(source)) == 0
-    assert len(device.program(source)) == 0
