@@ -91,3 +91,13 @@ def refusing_to_tell(option):
 
     with mock.patch.object(programs.Builder, "_build", refuse):
         yield
+
+
+def binary_of(program, name):
+    """Return the binary that Level Zero's compiler has made of a kernel's program."""
+    return program._natives[name]._module.native_binary()
+
+
+def forgetful_kernel(program, name):
+    """Return a kernel of the program with which nothing was ever launched."""
+    return program._make_kernel(program._natives[name], program._identities, program._natives.accesses)

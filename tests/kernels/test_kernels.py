@@ -158,7 +158,7 @@ REFUSED = {
 def shown(type_name, kind, value):
     """What a message shows of a value that is no vector: its type, or an integer as far as it is short."""
     if kind is fb.ArgumentTypeError:
-        return "" if type_name[-1].isdigit() else type(value).__name__
+        return type(value).__name__ if type_name in INTEGERS or type_name == "Pair" else ""
     if type_name not in INTEGERS:
         return ""
     return str(value) if abs(value) < 1 << 100 else "107150860718626732" if value < 1 << 1001 else "100001 bits"

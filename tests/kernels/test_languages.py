@@ -5,6 +5,7 @@ import pytest
 import forebay as fb
 from forebay.core.driver import Language
 from forebay.queues.kernels.languages import language_of
+from tests.helpers import spirv
 
 PTX = """\
 // what a compiler says about itself
@@ -41,7 +42,7 @@ def test_a_language_is_recognized(source, language):
 
 
 @pytest.mark.parametrize(
-    "source", [b"", b"\x03\x02", b"kernel void k() { }", CUBIN.replace(b"\xbe", b"\x3e"), b".version"]
+    "source", [b"", b"\x03\x02", bytes(100), b"kernel void k() { }", CUBIN.replace(b"\xbe", b"\x3e"), b".version"]
 )
 def test_bytes_in_no_language_that_is_known(device, source):
     with pytest.raises(fb.InvalidArgumentError, match=r"not SPIR-V.*pass other source as str"):
@@ -54,7 +55,9 @@ def test_a_device_says_what_it_takes(device):
     assert "HIP C++" in device.languages
 
 
-@pytest.mark.parametrize("source", [PTX, PTX.encode(), CUBIN])
+@pytest.mark.parametrize(
+    "source", [PTX, PTX.encode(), CUBIN, spirv.fill_module()], ids=["PTX", "bytes", "cubin", "SPIR-V"]
+)
 def test_what_a_device_does_not_take_is_refused_by_name(device, source):
     language = language_of(source)
     if language in device.languages:

@@ -1,7 +1,6 @@
 """`fb.reduction`: any number of elements, in at most two launches, with the same result each time."""
 
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -95,21 +94,6 @@ def test_it_takes_one_launch_or_two_and_waits_for_nothing(device, queue, size, l
     assert device.stats.host_syncs == before[1]
 
 
-@pytest.mark.executes
-def test_in_a_capture_it_is_part_of_the_graph(device):
-    queue = device.queue()
-    x, y = device.array(np.ones(100000, "i4")), device.empty((), "i4")
-    device.finish()
-    with queue, queue.capture() as graph:
-        total = SUM(x)
-        SUM(total, result=y)
-        queue.free(total)
-    for k in (1, 3):
-        queue.fill(x, k)
-        graph.launch(queue)
-        assert y.get(queue=queue) == 100000 * k
-
-
 def test_a_result_for_the_host_is_refused_in_a_capture(device, queue):
     x = device.empty(100000, "i4")
     device.finish()
@@ -118,71 +102,3 @@ def test_a_result_for_the_host_is_refused_in_a_capture(device, queue):
         SUM(x, queue=queue, result="i4")
     with pytest.raises(fb.CaptureInvalidatedError):
         queue.end_capture()
-
-
-@pytest.mark.executes(reads="wrong")
-@pytest.mark.threads
-def test_threads_reduce_at_the_same_time(device):
-    buffers = [device.array(np.full(100000, k, "i4")) for k in range(3)]
-    device.finish()
-    wrong = []
-
-    def work(k):
-        with device.queue(blocking=False) as queue:
-            for _ in range(20):
-                if SUM(buffers[k], queue=queue, result="i4").get() != 100000 * k:
-                    wrong.append(k)
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-TYPE, VALUE = (fb.ArgumentTypeError, TypeError), (fb.InvalidArgumentError, ValueError)
-MISTAKES = {
-    "no elements": (lambda x, y: LARGEST(x[:0]), *VALUE, ["largest: no elements, and no start"]),
-    "one of two axes": (lambda x, y: SUM(x.reshape(2, -1), axis=1), fb.NotSupportedError, NotImplementedError,
-        ["axis=1 of 2", "all axes"]),
-    "no axis": (lambda x, y: SUM(x, axis=1), *VALUE, ["axis=1 is no axis of 1"]),
-    "more than one result": (lambda x, y: SUM(x, result=x), *VALUE, ["one element, not (8,)"]),
-    "a result of another type": (lambda x, y: SUM(x, result=y), *TYPE, ["total has elements of int32, x has float32"]),
-    "another dtype for the host": (lambda x, y: SUM(x, result="f8"), *TYPE, ["result=float64: the result is float32"]),
-    "the result twice": (lambda x, y: SUM(x, x[:1], result="f4"), *TYPE, ["given twice"]),
-    "two shapes": (lambda x, y: DOT(x, x[1:]), *VALUE, ["y has the shape (7,)", "x has (8,)"]),
-}  # fmt: skip
-DOT = fb.reduction("T x, T y", "T z", "x * y", "a + b", 0)
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_submit_nothing(device, queue, refuses, mistake):
-    x, y = device.empty(8, "f4"), device.empty((), "i4")
-    call, kind, builtin, words = MISTAKES[mistake]
-    with queue:
-        for _ in range(2):
-            with refuses(kind, builtin, *words):
-                call(x, y)
-            SUM(x), LARGEST(x)  # so that the next one is much like the call before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "words"),
-    [
-        (("T x", "T y, T z", "x", "a + b"), fb.InvalidArgumentError, "one result"),
-        (("T x", "raw T y", "x", "a + b"), fb.InvalidArgumentError, "not raw"),
-        (("T a", "T y", "a", "a + b"), fb.InvalidArgumentError, "'a' has a meaning here"),
-        (("T x", "T y", "x", np.add), fb.ArgumentTypeError, "combine is code"),
-        (("T x", "T y", "x", "a + b", [0]), fb.ArgumentTypeError, "start is code"),
-    ],
-)
-@pytest.mark.needs("no chosen device")
-def test_what_cannot_be_read_is_refused_at_once(arguments, kind, words):
-    with pytest.raises(kind, match=words):
-        fb.reduction(*arguments)
-
-
-def test_a_mistake_in_the_expressions_shows_the_compilers_log(device):
-    with pytest.raises(fb.BuildError, match=r"wrong, map 'x', combine 'a \+ c'"):
-        fb.reduction("T x", "T y", "x", "a + c", 0, name="wrong")(device.empty(5))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -26,8 +27,9 @@ with turn(POCL, sys.argv[1]):
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "cache"))
+def folder(tmp_path):
+    with mock.patch.dict(os.environ, POCL_CACHE_DIR=str(tmp_path / "cache")):
+        yield
 
 
 def is_free(source):
@@ -76,11 +78,11 @@ def test_a_forked_child_does_not_keep_it():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_other_drivers_and_folders_that_cannot_be_need_none(monkeypatch, tmp_path):
+def test_other_drivers_and_folders_that_cannot_be_need_none(tmp_path):
     with turn("another platform", SOURCE):
         assert is_free(SOURCE)
     (tmp_path / "file").touch()
-    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file"))
+    os.environ["POCL_CACHE_DIR"] = str(tmp_path / "file")
     assert open_slot(SOURCE) is None
     with turn(POCL, SOURCE), turn(POCL, SOURCE):
         pass

@@ -9,7 +9,7 @@ import pytest
 
 import forebay as fb
 from tests.helpers.refusals import refused
-from tests.inside import natives_of
+from tests.inside import binary_of
 
 SOURCE = """
 global int count = 5;
@@ -230,5 +230,5 @@ def test_what_is_not_const_is_not_part_of_the_code(device, declared, in_code):
     """Else kernels would not see what the host writes, which null hardware cannot show."""
     source = f"{declared} int a = 0x12345678; kernel void get(global int *x) {{ x[0] = a; }}"
     program = device.program(source, device.driver.variable_options)
-    binary = natives_of(program)["get"]._module.native_binary()
+    binary = binary_of(program, "get")
     assert ((0x12345678).to_bytes(4, "little") in section(binary, ".text.get")) == in_code

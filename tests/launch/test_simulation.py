@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from tests.inside import natives_of
+from tests.inside import forgetful_kernel
 
 BODIES, STEPS = 48, 2000
 
@@ -57,7 +57,7 @@ def simulate(device, program, *, remember):
         """The one that remembers, or one that nothing was ever launched with."""
         if remember:
             return program[name]
-        fresh = program._make_kernel(natives_of(program)[name], program._identities, natives_of(program).accesses)
+        fresh = forgetful_kernel(program, name)
         if name == "accelerate":
             scratch(fresh)
         return fresh
