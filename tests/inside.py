@@ -37,6 +37,17 @@ def launch_memory_of(device):
     return device._launch_memory
 
 
+def lend(queue, shape, dtype):
+    """Return memory of the pool for launches, as a launch on the queue would have it."""
+    return queue.device._lend(queue, (shape,), dtype)
+
+
+def bounds_of(queue, buffer):
+    """Return the least and greatest number and the sum, as sizes of scratch are measured."""
+    (found,) = buffer.device._reductions.run(queue, [buffer])
+    return found
+
+
 def forget_races(device):
     """Forget the races that the checker has reported on the device."""
     device._forget_races()
@@ -101,3 +112,14 @@ def binary_of(program, name):
 def forgetful_kernel(program, name):
     """Return a kernel of the program with which nothing was ever launched."""
     return program._make_kernel(program._natives[name], program._identities, program._natives.accesses)
+
+
+def device_that_calls_before_it_waits_for_openings(function):
+    """Return a class of Devices that call a function before they wait for threads that open gates."""
+
+    class Watched(fb.Device):
+        def _wait_for_openings(self):
+            function()
+            super()._wait_for_openings()
+
+    return Watched

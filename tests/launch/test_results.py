@@ -8,6 +8,7 @@ import pytest
 import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe
+from tests.inside import lend
 from tests.ordering.happens_before import Relation
 
 SOURCE = """
@@ -162,7 +163,7 @@ def test_what_is_refused(device, queue, hold, kernels, name, arguments, result, 
         queue.launch(kernels[name], 1, 1, *arguments, result=result)
     assert isinstance(caught.value, builtin)
     assert queue.epoch == before
-    assert device._lend(queue, 1, "i4").nbytes == 4
+    assert lend(queue, 1, "i4").nbytes == 4
 
 
 def test_other_keywords_and_made_up_results_are_refused(queue, kernels):

@@ -2,9 +2,9 @@
 
 import gc
 import itertools
-import threading
 import time
 import weakref
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.queues.kernels.scratch_size import read_size
-from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
-from tests.inside import launch_memory_of
+from tests.helpers.threads import together
+from tests.inside import bounds_of, launch_memory_of, lend
 
 SOURCE = """
 kernel void use(global const int *rows, global uchar *stack, int n, global int *out) {
@@ -34,23 +34,23 @@ kernel void of_real(global const float *values, global uchar *stack) { stack[0] 
 """
 
 
-@pytest.fixture(scope=validation.scope("module"))
+@pytest.fixture
 def kernels(device):
-    return device.program(SOURCE)
+    """Kernels that a test may declare scratch of."""
+    with device.program(SOURCE) as kernels:
+        yield kernels
 
 
 @pytest.fixture
-def own(device):
-    """The same kernels, for a test that declares scratch of them."""
-    with device.program(SOURCE) as own:
-        yield own
+def use(kernels):
+    kernels["use"].scratch("stack", fb.MaxOver("rows"))
+    return kernels["use"]
 
 
 @pytest.fixture
-def use(own):
-    kernel = own["use"]
-    kernel.scratch("stack", fb.MaxOver("rows"))
-    return kernel
+def of_n(kernels):
+    kernels["use"].scratch("stack", fb.Argument("n"))
+    return kernels["use"]
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ def reductions(queue, launch):
 
 
 @pytest.mark.executes(reads="places")
-def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_queue, hold, own):
+def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_queue, hold, kernels):
     """The size of both is known before, and the same."""
     queues = [make_queue(blocking=False) for _ in range(4)]
-    kernel, outs = own["whose"], [device.zeros(1, "u8") for _ in queues]
+    kernel, outs = kernels["whose"], [device.zeros(1, "u8") for _ in queues]
     kernel.scratch("stack", fb.Argument("n"))
     device.finish()  # the queues wait for nobody, and for no zeros either
     gates = [hold(queue) for queue in queues]
@@ -132,16 +132,8 @@ def test_measured_once_then_only_after_a_write(device, queue, make_queue, kernel
     device.finish()
 
 
-@pytest.mark.executes
-def test_the_size_is_that_of_the_data_of_the_moment(device, queue, use, rows, out):
-    for size in (100, 5, 1000, 3):
-        queue.fill(rows, size)
-        queue.launch(use, 1, 1, rows, size, out)
-        assert out.get(queue=queue).tolist() == [(size - 1) % 256]
-
-
-def test_each_argument_that_a_size_follows_from_is_compared(device, queue, own):
-    kernel = own["two"]
+def test_each_argument_that_a_size_follows_from_is_compared(device, queue, kernels):
+    kernel = kernels["two"]
     kernel.scratch("first", fb.MaxOver("rows") * 4 + fb.Argument("n"))
     kernel.scratch("second", fb.SumOver("more") // 2 - fb.MinOver("rows"))
     rows, more = device.array(np.arange(100, dtype="i4")), device.array(np.full(10, 7, "u4"))
@@ -163,9 +155,9 @@ def test_each_argument_that_a_size_follows_from_is_compared(device, queue, own):
     assert measured(rows, more, 2) == 1
 
 
-def test_kernels_and_queues_share_what_was_measured(device, queue, make_queue, own, use, rows, out):
+def test_kernels_and_queues_share_what_was_measured(device, queue, make_queue, kernels, use, rows, out):
     queue.launch(use, 1, 1, rows, 1, out)
-    kernel = own["two"]
+    kernel = kernels["two"]
     kernel.scratch("first", fb.SumOver("rows"))
     kernel.scratch("second", 16)
     more = device.zeros(1, "u4")
@@ -210,10 +202,7 @@ def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_q
             time.sleep(0.2)
             gate.open()
 
-    opener = threading.Thread(target=open_gates)
-    opener.start()
-    queue.launch(use, 1, 1, rows, 300, out)  # blocks until all are open
-    opener.join()
+    together(open_gates, lambda: queue.launch(use, 1, 1, rows, 300, out))  # blocks until all are open
     assert out.get(queue=queue).tolist() == [299 % 256] or not really
     assert queue.stats.reductions == 2
 
@@ -225,25 +214,21 @@ def test_a_host_view_counts_as_writing_all_the_time(device, queue, use, out):
         pytest.skip("no shared memory")
     queue.fill(rows, 8)
 
-    def launch():
-        queue.launch(use, 1, 1, rows, 8, out)
+    def measured():
+        found = reductions(queue, lambda: queue.launch(use, 1, 1, rows, 8, out))
+        device.finish()
+        return found
 
-    assert reductions(queue, launch) == 1
-    assert reductions(queue, launch) == 0
-    device.finish()
+    assert (measured(), measured()) == (1, 0)
     host = rows.host
     part = host[3:]
     del host
-    part[0] = 70
-    assert reductions(queue, launch) == 1
-    device.finish()
-    part[0] = 80
-    assert reductions(queue, launch) == 1
-    device.finish()
+    for value in (70, 80):
+        part[0] = value
+        assert measured() == 1
     del part
     gc.collect()
-    assert reductions(queue, launch) == 1  # what was written last
-    assert reductions(queue, launch) == 0
+    assert (measured(), measured()) == (1, 0)  # what was written last
 
 
 def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels):
@@ -268,12 +253,12 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
     assert b.generation == 2
 
 
-def test_kernels_that_follow_pointers(device, queue, own, use, out, really):
+def test_kernels_that_follow_pointers(device, queue, kernels, use, out, really):
     if not device.driver.has_addresses:
         with refused(fb.NotSupportedError, NotImplementedError, "no addresses"):
-            own["chase"].follow_pointers()
+            kernels["chase"].follow_pointers()
         pytest.skip("no addresses")
-    chase = own["chase"]
+    chase = kernels["chase"]
     chase.follow_pointers()
     chase.follow_pointers()
     rows, hidden = device.zeros(4, "i4"), device.zeros(4, "i4")
@@ -299,25 +284,6 @@ def test_kernels_that_follow_pointers(device, queue, own, use, out, really):
 # Growth, failure, life
 
 
-@pytest.mark.executes(reads="allocated")
-def test_scratch_grows_seldom(device):
-    with fb.Device(device.name, private=True) as alone:
-        queue, use = alone.queue(), alone.program(SOURCE)["use"]
-        use.scratch("stack", fb.MaxOver("rows"))
-        rows, out = alone.zeros(100, "i4"), alone.zeros(1, "i4")
-
-        def allocated(size):
-            """By a launch that needs so much."""
-            queue.fill(rows, size)
-            before = alone.stats.allocations
-            queue.launch(use, 1, 1, rows, 1, out)
-            return alone.stats.allocations - before
-
-        allocated(10)
-        sizes = (5 << 20, 5 << 20, 11 << 19, 2 << 20, 5 << 20, 10, 5 << 20, 20 << 20)
-        assert [allocated(size) for size in sizes] == [1, 0, 0, 0, 0, 0, 0, 1]
-
-
 @pytest.fixture
 def small_device(device):
     """A device of 15 MB: its driver refuses more."""
@@ -341,34 +307,15 @@ def small_device(device):
 
 @pytest.mark.executes
 @pytest.mark.parametrize("how", ["finish", "shortage"])
-def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, own, out, how):
-    kernel = own["use"]
-    kernel.scratch("stack", fb.Argument("n"))
+def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, of_n, out, how):
     rows = small_device.zeros(1, "i4")
     for n in (8_000_000, 14):
-        queue.launch(kernel, 1, 1, rows, n, out)
+        queue.launch(of_n, 1, 1, rows, n, out)
     if how == "finish":
         queue.finish()
     large = small_device.empty(10_000_000, "u1")
     assert out.get(queue=queue).tolist() == [13]
     large.close()
-
-
-@pytest.mark.executes
-def test_sizes_that_go_up_and_down_use_the_same_memory(device, queue, own, out):
-    kernel = own["use"]
-    kernel.scratch("stack", fb.Argument("n"))
-    rows = device.zeros(1, "i4")
-
-    def turn():
-        for n in (1_000_000, 14):
-            queue.launch(kernel, 1, 1, rows, n, out)
-
-    turn()
-    before = device.stats.allocations
-    for _ in range(50):
-        turn()
-    assert device.stats.allocations - before <= 1
 
 
 @pytest.mark.executes(run=False)
@@ -377,13 +324,11 @@ def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
     queue.launch(use, 1, 1, rows, 50, out)
     queue.fill(rows, 1 << 28)  # more than the pool of launches keeps
     epoch = queue.epoch
-    with (
-        mock.patch.object(device.driver, "allocate", side_effect=fb.OutOfMemoryError("no memory")),
-        refused(fb.OutOfMemoryError, MemoryError, "no memory"),
-    ):
+    full = mock.patch.object(device.driver, "allocate", side_effect=fb.OutOfMemoryError("no memory"))
+    with full, refused(fb.OutOfMemoryError, MemoryError, "no memory"):
         queue.launch(use, 1, 1, rows, 100000, out)
     assert queue.epoch == epoch + 2  # it was measured, and read
-    device._lend(queue, (3,), "i8")  # idle memory was given up, and what measures needs some
+    lend(queue, 3, "i8")  # idle memory was given up, and what measures needs some
     queue.fill(rows, 50)
     before = device.stats.allocations
     queue.launch(use, 1, 1, rows, 50, out)
@@ -391,16 +336,33 @@ def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
     assert out.get(queue=queue).tolist() == [49]
 
 
+@pytest.mark.executes(reads="allocated")
+def test_scratch_grows_seldom(device):
+    with fb.Device(device.name, private=True) as alone:
+        queue, use = alone.queue(), alone.program(SOURCE)["use"]
+        use.scratch("stack", fb.MaxOver("rows"))
+        rows, out = alone.zeros(100, "i4"), alone.zeros(1, "i4")
+
+        def allocated(size):
+            """By a launch that needs so much."""
+            queue.fill(rows, size)
+            before = alone.stats.allocations
+            queue.launch(use, 1, 1, rows, 1, out)
+            return alone.stats.allocations - before
+
+        allocated(10)
+        sizes = (5 << 20, 5 << 20, 11 << 19, 2 << 20, 5 << 20, 10, 5 << 20, 20 << 20)
+        assert [allocated(size) for size in sizes] == [1, 0, 0, 0, 0, 0, 0, 1]
+
+
 @pytest.mark.executes
-def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(device, queue, hold, own, out):
-    kernel = own["use"]
-    kernel.scratch("stack", fb.Argument("n"))
+def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(device, queue, hold, of_n, out):
     rows = device.zeros(1, "i4")
-    queue.launch(kernel, 1, 1, rows, 1000, out)
+    queue.launch(of_n, 1, 1, rows, 1000, out)
     results = [device.zeros(1, "i4") for _ in range(20)]
     gate = hold(queue)
     for i, result in enumerate(results):
-        queue.launch(kernel, 1, 1, rows, 1000 * 2**i % 4000037 + 200, result)
+        queue.launch(of_n, 1, 1, rows, 1000 * 2**i % 4000037 + 200, result)
         pressure = [device.zeros(1 << 18, "u1") for _ in range(4)]
         del pressure
     gate.open()
@@ -422,25 +384,22 @@ def test_scratch_does_not_keep_the_device(device):
 
 
 @pytest.mark.threads
-@pytest.mark.executes(reads="wrong")
-def test_threads_with_different_sizes_on_one_queue(device, queue, own):
-    kernel = own["use"]
-    kernel.scratch("stack", fb.Argument("n"))
-    rows = device.zeros(1, "i4")
-    wrong = []
+@pytest.mark.executes
+@pytest.mark.parametrize("debug", [False, True])
+def test_threads_with_different_sizes_on_one_queue(device, debug):
+    """Neither gets the other's scratch, nor is that taken for an overflow on a device that debugs."""
+    with fb.Device(device.name, debug=debug, private=True) as own:
+        queue, use = own.queue(), own.program(SOURCE)["use"]
+        use.scratch("stack", fb.MaxOver("rows"))
 
-    def work(seed):
-        random = np.random.default_rng(seed)
-        mine = device.zeros(1, "i4")
-        for n in random.integers(1, 5000, 300):
-            queue.launch(kernel, 1, 1, rows, int(n), mine)
-            if n % 50 == 0 and mine.get(queue=queue).tolist() != [(n - 1) % 256]:
-                wrong.append(n)
+        def work(n):
+            rows, out = own.array(np.array([n], "i4")), own.zeros(1, "i4")
+            own.finish()
+            for _ in range(200):
+                queue.launch(use, 1, 1, rows, n, out)
+            assert out.get(queue=queue).tolist() == [(n - 1) % 256]
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert wrong == []
+        together(partial(work, 100), partial(work, 1000))
 
 
 # What the reductions give
@@ -452,9 +411,9 @@ def test_threads_with_different_sizes_on_one_queue(device, queue, own):
 def test_reductions_are_exact(device, queue, code, count):
     bounds = np.iinfo(code)
     values = np.random.default_rng(count).integers(bounds.min, bounds.max, count, dtype=code, endpoint=True)
-    ((least, greatest, total),) = device._reductions.run(queue, [device.array(values)])
     wide = "u8" if code[0] == "u" else "i8"
-    assert (least, greatest, total) == (values.min(), values.max(), values.astype(wide).sum(dtype=wide))
+    expected = values.min(), values.max(), values.astype(wide).sum(dtype=wide)
+    assert bounds_of(queue, device.array(values)) == expected
 
 
 def test_nothing_is_measured_of_no_elements(device, queue, use, out):
@@ -554,89 +513,64 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device):
         assert out.get().tolist() == [99]
 
 
-@pytest.mark.threads
-@pytest.mark.executes(run=False)
-def test_debugging_takes_no_scratch_of_another_thread_for_an_overflow(device):
-    """Two threads launch on one queue, and need scratch of different sizes."""
-    failed = []
-    with fb.Device(device.name, debug=True, private=True) as debugging:
-        kernel = debugging.program(SOURCE)["use"]
-        kernel.scratch("stack", fb.MaxOver("rows"))
-        queue = debugging.queue()
-
-        def work(n):
-            rows, out = debugging.array(np.array([n], "i4")), debugging.zeros(1, "i4")
-            try:
-                for _ in range(200):
-                    queue.launch(kernel, 1, 1, rows, n, out)
-            except fb.Error as error:
-                failed.append(error)
-
-        debugging.finish()
-        threads = [threading.Thread(target=work, args=(n,)) for n in (100, 1000)]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
-        with refused(fb.ScratchOverflowError, RuntimeError, "'stack'", "1000 bytes"):
-            queue.launch(kernel, 1, 1, debugging.array(np.array([1000], "i4")), 1001, debugging.zeros(1, "i4"))
-    assert failed == []
-
-
 # Bad input
 
 
-def test_declarations_that_are_refused(own):
-    kernel = own["two"]
+VALUE, TYPE, CLOSED = (fb.InvalidArgumentError, ValueError), (fb.ArgumentTypeError, TypeError), fb.ClosedError
 
-    def refuses(kind, builtin, name, size, *words):
-        with refused(kind, builtin, *words):
-            kernel.scratch(name, size)
 
-    refuses(fb.InvalidArgumentError, ValueError, "third", 8, "'two'", "no parameter 'third'", "first")
-    refuses(fb.InvalidArgumentError, ValueError, "n", 8, "'two'", "pointer", "int n")
-    refuses(fb.InvalidArgumentError, ValueError, "rows", 8, "'two'", "rows")
-    refuses(fb.InvalidArgumentError, ValueError, "first", fb.MaxOver("nobody"), "no parameter 'nobody'")
-    refuses(fb.InvalidArgumentError, ValueError, "first", fb.MaxOver("n"), "MaxOver('n')", "int n")
-    refuses(fb.InvalidArgumentError, ValueError, "first", fb.Argument("rows"), "Argument('rows')")
-    refuses(fb.InvalidArgumentError, ValueError, "first", fb.MaxOver("first"), "MaxOver('first')")
-    refuses(fb.ArgumentTypeError, TypeError, "first", 1.5, "float")
-    refuses(fb.ArgumentTypeError, TypeError, "first", "8", "str")
-    with refused(fb.ArgumentTypeError, TypeError, "MaxOver", "int"):
+def test_declarations_that_are_refused(kernels):
+    two = kernels["two"]
+    for name, size, kinds, *words in (
+        ("third", 8, VALUE, "no parameter 'third'", "first"),
+        ("n", 8, VALUE, "pointer", "int n"),
+        ("rows", 8, VALUE, "rows"),
+        ("first", fb.MaxOver("nobody"), VALUE, "no parameter 'nobody'"),
+        ("first", fb.MaxOver("n"), VALUE, "MaxOver('n')", "int n"),
+        ("first", fb.Argument("rows"), VALUE, "Argument('rows')"),
+        ("first", fb.MaxOver("first"), VALUE, "MaxOver('first')"),
+        ("first", 1.5, TYPE, "float"),
+        ("first", "8", TYPE, "str"),
+    ):
+        with refused(*kinds, "'two'" if kinds is VALUE else "", *words):
+            two.scratch(name, size)
+    with refused(*TYPE, "MaxOver", "int"):
         fb.MaxOver(3)
     with pytest.raises(TypeError):
         fb.MaxOver("rows") * 1.5
-    with refused(fb.ArgumentTypeError, TypeError, "not known"):
+    with refused(*TYPE, "not known"):
         bool(fb.MaxOver("rows"))
-    assert kernel.scratch_names == ()
-    kernel.scratch("first", fb.MaxOver("rows"))
-    assert kernel.scratch_names == ("first",)
-    assert kernel.scratch_id("first") != kernel.content_id
-    with refused(fb.InvalidArgumentError, ValueError, "no scratch 'second'"):
-        kernel.scratch_id("second")
-    refuses(fb.InvalidArgumentError, ValueError, "first", 8, "already")
-    refuses(fb.InvalidArgumentError, ValueError, "second", fb.MaxOver("first"), "MaxOver('first')")
-    kernel.close()
-    refuses(fb.ClosedError, RuntimeError, "second", 8, "'two'", "closed")
+    assert two.scratch_names == ()
+    two.scratch("first", fb.MaxOver("rows"))
+    assert two.scratch_names == ("first",)
+    assert two.scratch_id("first") != two.content_id
+    with refused(*VALUE, "no scratch 'second'"):
+        two.scratch_id("second")
+    for name, size, word in (("first", 8, "already"), ("second", fb.MaxOver("first"), "MaxOver('first')")):
+        with refused(*VALUE, "'two'", word):
+            two.scratch(name, size)
+    two.close()
+    with refused(CLOSED, RuntimeError, "'two'", "closed"):
+        two.scratch("second", 8)
 
 
-def test_launches_that_are_refused(refuses, device, queue, own, use, rows, out):
-    with refuses(fb.ArgumentTypeError, TypeError, "'use'", "3 arguments", "4 given"):
-        queue.launch(use, 1, 1, rows, fb.NULL, 10, out)
-    with refuses(fb.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "Null"):
-        queue.launch(use, 1, 1, fb.NULL, 10, out)
-    real = own["of_real"]
+def test_launches_that_are_refused(refuses, device, queue, kernels, use, rows, out):
+    two, real, more = kernels["two"], kernels["of_real"], device.zeros(1, "u4")
     real.scratch("stack", fb.MaxOver("values"))
-    with refuses(fb.ArgumentTypeError, TypeError, "'of_real'", "MaxOver('values')", "float32"):
-        queue.launch(real, 1, 1, rows.view("f4"))
-    with refuses(fb.NotSupportedError, NotImplementedError, "'use'", "bound"):
-        use.bind(queue, 1, 1, rows, 10, out)
-    two = own["two"]
     two.scratch("first", fb.Argument("n") - 5)
     two.scratch("second", 8 // fb.Argument("n"))
-    more = device.zeros(1, "u4")
-    with refuses(fb.InvalidArgumentError, ValueError, "'two'", "'first'", "-2 bytes", "Argument('n') - 5"):
-        queue.launch(two, 1, 1, rows, more, 3)
+    for kernel, arguments, kinds, *words in (
+        (use, (rows, fb.NULL, 10, out), TYPE, "3 arguments", "4 given"),
+        (use, (fb.NULL, 10, out), TYPE, "MaxOver('rows')", "Null"),
+        (real, (rows.view("f4"),), TYPE, "MaxOver('values')", "float32"),
+        (two, (rows, more, 3), VALUE, "'first'", "-2 bytes", "Argument('n') - 5"),
+    ):
+        with refuses(*kinds, repr(kernel.name), *words):
+            queue.launch(kernel, 1, 1, *arguments)
+    with refuses(fb.NotSupportedError, NotImplementedError, "'use'", "bound"):
+        use.bind(queue, 1, 1, rows, 10, out)
     two.close()
-    with refuses(fb.ClosedError, RuntimeError, "'two'", "closed"):
+    with refuses(CLOSED, RuntimeError, "'two'", "closed"):
         queue.launch(two, 1, 1, rows, more, 9)
 
 

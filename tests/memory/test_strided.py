@@ -1,12 +1,9 @@
 """Indexing as NumPy's, strided copies, and what else NumPy's arrays can do."""
 
-import contextlib
-
 import numpy as np
 import pytest
 
 import forebay as fb
-from tests.helpers.threads import together
 
 pytestmark = pytest.mark.executes
 
@@ -210,17 +207,3 @@ def test_blocks_of_every_shape(device, queue, width, rows):
     assert np.array_equal(packed.get(), values[:, :width])
     buffer[:, :width] = packed.get() + 1
     assert np.array_equal(buffer.get()[:, width], values[:, width])
-
-
-def test_memory_that_is_closed_by_another_thread(device):
-    """The call ends, or says that the memory is closed."""
-
-    def use(buffer):
-        with contextlib.suppress(fb.ClosedError):
-            for _ in range(20):
-                buffer[:, 1].copy()
-                buffer.reshape(-1).view("u1")[3:]
-
-    for _ in range(200):
-        buffer = device.zeros((8, 8, 8), "i4")
-        together(buffer.close, lambda buffer=buffer: use(buffer))
