@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
 
 SOURCE = """
 typedef struct { int a; float b; } Pair;
@@ -81,58 +82,45 @@ def test_what_a_pointer_points_to(kernels):
 
 
 @pytest.mark.parametrize(("name", "dtype"), SINGLES)
-def test_another_size_or_kind_is_refused(device, queue, kernels, unchanged, name, dtype):
-    buffer, kernel = device.empty(64, dtype), kernels[name]
+def test_another_size_or_kind_is_refused_and_a_view_taken(device, queue, kernels, unchanged, name, dtype):
+    buffer, array, kernel, graph = device.empty(64, dtype), np.zeros(64, dtype), kernels[name], device.graph()
     parameter = kernel.parameters[0]
-    expected = f"'{name}'", "argument 0", f"{parameter.type_name} x", str(parameter.dtype)
-    graph = device.graph()
+    wanted, expected = parameter.dtype, (f"'{name}'", "argument 0", f"{parameter.type_name} x", str(parameter.dtype))
     with unchanged:
-        for _ in range(3):
+        for attempt in (
+            *[lambda: queue.launch(kernel, 1, 1, buffer)] * 3,
+            lambda: kernel[1, 1, queue](buffer),
+            lambda: kernel.bind(queue, 1, 1, buffer),
+            lambda: graph.add_kernel(kernel, 1, 1, buffer),
+            lambda: queue.launch(kernel, 1, 1, array),
+            lambda: queue.launch(kernel, 1, 1, fb.by_value(array)),
+        ):
             with elements(*expected):
-                queue.launch(kernel, 1, 1, buffer)
-        with elements(*expected):
-            kernel[1, 1, queue](buffer)
-        with elements(*expected):
-            kernel.bind(queue, 1, 1, buffer)
-        with elements(*expected):
-            graph.add_kernel(kernel, 1, 1, buffer)
-        with elements(*expected):
-            queue.launch(kernel, 1, 1, np.zeros(64, dtype))
-        with elements(*expected):
-            queue.launch(kernel, 1, 1, fb.by_value(np.zeros(64, dtype)))
+                attempt()
     assert graph.nodes == ()
-
-
-@pytest.mark.parametrize(("name", "dtype"), SINGLES)
-def test_a_view_of_the_right_type_is_taken(device, queue, kernels, name, dtype):
-    buffer, kernel = device.empty(64, dtype), kernels[name]
-    wanted = kernel.parameters[0].dtype
-    array = np.zeros(64, dtype)
     for given in (buffer.view(wanted), buffer.view("u1"), array.view(wanted), fb.by_value(array.view("i1"))):
         queue.launch(kernel, 1, 1, given)
     kernel.bind(queue, 1, 1, buffer.view(wanted))()
     queue.finish()
 
 
-@pytest.mark.parametrize(
-    ("name", "dtypes"),
-    [
-        ("of_float", ["f4", "c8", "u1", "i1", "?", "S4", "V8", "f4,i4"]),
-        ("of_float4", ["f4", "c8", "u1"]),
-        ("of_int", ["i4", "u4", "u1"]),
-        ("of_uint", ["i4", "u4"]),
-        ("of_ulong2", ["i8", "u8"]),
-        ("of_short", ["i2", "u2"]),
-        ("of_half", ["f2", "u1"]),
-        *((name, ["f8", "i2", "u8", "f4,i4", "u1"]) for name in ("of_uchar", "of_void", "of_pair", "of_real")),
-    ],
-)
-def test_what_goes(device, queue, kernels, name, dtypes):
-    for dtype in dtypes:
-        queue.launch(kernels[name], 1, 1, device.empty(64, dtype))
-        queue.launch(kernels[name], 1, 1, np.zeros(64, dtype))
-        queue.launch(kernels[name], 1, 1, fb.by_value(np.zeros(64, dtype)))
-    queue.launch(kernels[name], 1, 1, bytes(64))
+ALIKE = {
+    "of_float": ["f4", "c8", "u1", "i1", "?", "S4", "V8", "f4,i4"],
+    "of_float4": ["f4", "c8", "u1"],
+    "of_int": ["i4", "u4", "u1"],
+    "of_uint": ["i4", "u4"],
+    "of_ulong2": ["i8", "u8"],
+    "of_short": ["i2", "u2"],
+    "of_half": ["f2", "u1"],
+    **{name: ["f8", "i2", "u8", "f4,i4", "u1"] for name in ("of_uchar", "of_void", "of_pair", "of_real")},
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_what_goes(device, queue, kernels, name):
+    for dtype in ALIKE[name]:
+        for given in (device.empty(64, dtype), np.zeros(64, dtype), fb.by_value(np.zeros(64, dtype)), bytes(64)):
+            queue.launch(kernels[name], 1, 1, given)
     queue.finish()
 
 
@@ -186,41 +174,34 @@ def test_nothing_goes_before_a_refusal(device, queue, make_queue, kernels, ints,
     assert not array.any()
 
 
-def test_in_a_capture_and_in_an_executable_graph(device, queue, kernels, ints, floats):
+def test_in_graphs_and_by_turns(device, queue, kernels, ints, floats):
+    """The type is part of what is compared, in a launch whose memory stays the same, too."""
     with queue.capture() as graph:
-        with elements("'of_int'"):
-            queue.launch(kernels["of_int"], 1, 1, floats)
-        with elements("'of_int'"):
-            queue.launch(kernels["of_int"], 1, 1, np.zeros(4, "f8"))
+        for wrong in (floats, np.zeros(4, "f8")):
+            with elements("'of_int'"):
+                queue.launch(kernels["of_int"], 1, 1, wrong)
         queue.launch(kernels["of_int"], 1, 1, ints)
     (node,) = graph.nodes
     executable = graph.instantiate()
     with elements("'of_int'"):
         executable.set_kernel(node, kernels["of_int"], 1, 1, floats)
     executable.launch(queue)
-    queue.finish()
-
-
-@pytest.mark.parametrize("result", ["f8", "i4", ("f8", 3), "c16"])
-def test_a_result_of_another_type(queue, kernels, unchanged, result):
-    with unchanged, refused(fb.ArgumentTypeError, TypeError, "result=", "float* result", "float32"):
-        queue.launch(kernels["half_of"], 1, 1, 3.0, result=result)
-
-
-@pytest.mark.executes
-def test_results_that_go(queue, kernels):
-    assert queue.launch(kernels["half_of"], 1, 1, 3.0, result="f4").get() == 1.5
-    assert queue.launch(kernels["half_of"], 1, 1, 3.0, result=[("value", "f4")]).get()["value"] == 1.5
-    assert queue.launch(kernels["half_of"], 1, 1, 3.0, result="V4").get().tobytes() == np.float32(1.5).tobytes()
-
-
-def test_the_same_memory_under_two_types_by_turns(queue, kernels, ints):
-    """The type is part of what is compared, in a launch whose memory stays the same, too."""
     for _ in range(100):
         queue.launch(kernels["of_int"], 1, 1, ints)
         with elements("'of_int'"):
             queue.launch(kernels["of_int"], 1, 1, ints.view("f4"))
     queue.finish()
+
+
+def test_types_of_results(queue, kernels, unchanged, really):
+    half_of = kernels["half_of"]
+    for result in ("f8", "i4", ("f8", 3), "c16"):
+        with unchanged, refused(fb.ArgumentTypeError, TypeError, "result=", "float* result", "float32"):
+            queue.launch(half_of, 1, 1, 3.0, result=result)
+    for result in ("f4", [("value", "f4")], "V4"):
+        assert (
+            queue.launch(half_of, 1, 1, 3.0, result=result).get().tobytes() == np.float32(1.5).tobytes() or not really
+        )
 
 
 def test_refusals_keep_nothing(device, queue, kernels, ints, floats):
@@ -252,8 +233,7 @@ def test_refusals_keep_nothing(device, queue, kernels, ints, floats):
 def test_refusals_beside_launches_of_other_threads(device, queue, kernels):
     """Each plan has one kernel object, whose arguments a refused launch must not touch."""
     turns, buffers = 300, [device.zeros(1, "i4") for _ in range(4)]
-    one = device.array(np.ones(1, "i4"))
-    wrong = device.zeros(1, "f4")
+    one, wrong = device.array(np.ones(1, "i4")), device.zeros(1, "f4")
     device.finish()
 
     def work(buffer):
@@ -262,6 +242,5 @@ def test_refusals_beside_launches_of_other_threads(device, queue, kernels):
             with pytest.raises(fb.ArgumentTypeError):
                 queue.launch(kernels["three"], 1, 1, buffer, buffer, wrong)
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(work, buffers))
+    together(*[partial(work, buffer) for buffer in buffers])
     assert [buffer.get(queue=queue)[0] for buffer in buffers] == [turns] * 4

@@ -11,6 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.processes import python
+from tests.helpers.threads import together
 
 SOURCE = """
 kernel void spin(global volatile int *go, int limit) { for (int i = 0; i < limit && go[0] == 0; i++) { } go[1] = 1; }
@@ -26,7 +28,7 @@ kernel void thrice(global int *a, int n) { a[0] = a[0] * 3 + n; }
 COMMANDS = 3000
 
 
-def make_busy(device: fb.Device, queue: fb.Queue, program: fb.Program) -> object:
+def make_busy(device, queue, program):
     """Keep the queue running for half a second or more on a GPU, or until the returned gate is opened."""
     if device.info.kind == "cpu":
         return queue.gate()
@@ -39,55 +41,64 @@ def program(device):
     return device.program(SOURCE)
 
 
-def expected(start: int, steps: range) -> int:
-    value = np.int32(start)
-    with np.errstate(over="ignore"):
-        for n in steps:
-            value = np.int32(value * np.int32(3) + np.int32(n))
-    return int(value)
+class Counter:
+    """A number that launches change, one after the other, and what it must be then."""
+
+    def __init__(self, device, program):
+        self.kernel, self.memory, self.expected = program["thrice"], device.zeros(1, "i4"), np.int32(0)
+        device.finish()
+
+    def launch(self, queue, count=COMMANDS, then=lambda n: None):
+        for n in range(count):
+            queue.launch(self.kernel, 1, 1, self.memory, n)
+            self.note(n)
+            then(n)
+
+    def note(self, n):
+        with np.errstate(over="ignore"):
+            self.expected = np.int32(self.expected * np.int32(3) + np.int32(n))
+
+    def check(self, **queue):
+        assert self.memory.get(**queue)[0] == self.expected
 
 
 @pytest.mark.executes(run=False)
-def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, program):
-    queue = device.queue(blocking=False)
-    value = device.zeros(1, "i4")
-    device.finish()
-    ran = []
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, program, bound):
+    queue, counter, ran = device.queue(blocking=False), Counter(device, program), []
     gate = make_busy(device, queue, program)
     queue.host(lambda: ran.append(queue.epoch))
     if gate is not None:
         gate.open()
-    for n in range(COMMANDS):
-        queue.launch(program["thrice"], 1, 1, value, n)
+    if bound:
+        step = program["thrice"].bind(queue, 1, 1, counter.memory, 1)
+        for _ in range(COMMANDS):
+            step()
+            counter.note(1)
+    else:
+        counter.launch(queue)
     queue.finish()
     assert len(ran) == 1
-    assert value.get()[0] == expected(0, range(COMMANDS))
+    counter.check()
 
 
 @pytest.mark.threads
 @pytest.mark.executes
-def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
+def test_a_thread_on_a_full_queue_holds_no_other_up(device, program):
     full, free = device.queue(blocking=False), device.queue(blocking=False)
-    value, other = device.zeros(1, "i4"), device.zeros(1, "i4")
-    device.finish()
+    counter, other = Counter(device, program), Counter(device, program)
     gate = make_busy(device, full, program)
-
-    def fill_up():
-        for n in range(COMMANDS):
-            full.launch(program["thrice"], 1, 1, value, n)
-
-    filling = threading.Thread(target=fill_up)
+    filling = threading.Thread(target=counter.launch, args=(full,))
     filling.start()
-    for n in range(100):
-        free.launch(program["thrice"], 1, 1, other, n)
+    other.launch(free, 100)
     free.finish()
-    found = other.get(queue=free)[0]
+    found = other.memory.get(queue=free)[0]
     if gate is not None:
         gate.open()
     filling.join()
     full.finish()
-    assert found == expected(0, range(100))
-    assert value.get()[0] == expected(0, range(COMMANDS))
+    assert found == other.expected
+    counter.check()
 
 
 @pytest.mark.threads
@@ -95,50 +106,21 @@ def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
 def test_a_host_function_uses_a_blocking_queue_while_the_null_queue_is_filled_up(device, program):
     """The null queue, which waits for it, is given thousands of commands; no lock of its is kept meanwhile."""
     held, other, null = device.queue(), device.queue(), device.null_queue
-    value, seen = device.zeros(1, "i4"), device.zeros(1, "i4")
+    counter, seen, filled = Counter(device, program), Counter(device, program), threading.Event()
     for queue in (held, other, null):
-        queue.launch(program["thrice"], 1, 1, value, 0)
+        counter.launch(queue, 1)
     device.finish()
-    filled, ran = threading.Event(), []
 
     def use_the_other():
         filled.wait()
-        other.launch(program["thrice"], 1, 1, seen, 5)
-        ran.append(1)
+        seen.launch(other, 5)
 
     held.host(use_the_other)
-
-    def fill_up():
-        for n in range(COMMANDS):
-            null.launch(program["thrice"], 1, 1, value, n)
-            if n == 100:  # the function returns only then, so no more may be needed than a queue takes behind it
-                filled.set()
-
-    filling = threading.Thread(target=fill_up)
-    filling.start()
-    filling.join()
+    # The function returns only when `filled` is set, so no more may be needed than a queue takes behind it.
+    together(lambda: counter.launch(null, then=lambda n: n == 100 and filled.set()))
     device.finish()
-    assert ran == [1]
-    assert value.get()[0] == expected(0, range(COMMANDS))
-    assert seen.get()[0] == 5
-
-
-@pytest.mark.executes(run=False)
-def test_bound_launches_fill_a_queue_too(device, program):
-    queue = device.queue(blocking=False)
-    value = device.zeros(1, "i4")
-    device.finish()
-    gate = make_busy(device, queue, program)
-    ran = []
-    queue.host(lambda: ran.append(1))
-    if gate is not None:
-        gate.open()
-    step = program["thrice"].bind(queue, 1, 1, value, 1)
-    for _ in range(COMMANDS):
-        step()
-    queue.finish()
-    assert ran == [1]
-    assert value.get()[0] == expected(0, [1] * COMMANDS)
+    counter.check()
+    seen.check()
 
 
 # -- behind a host function
@@ -197,11 +179,11 @@ def test_a_host_function_submits_to_what_is_full_behind_it(filled, fills, submit
 
 
 @pytest.fixture
-def small(device, monkeypatch):
+def small(device):
     """A Device that takes its queues for full with 64 commands."""
-    monkeypatch.setattr(sys.modules[type(device.driver).__module__], "NEVER_BLOCKS", 64)
-    monkeypatch.setattr(sys.modules[type(device.driver).__module__], "KEEPS_GIL_BELOW", 64)
-    with fb.Device(device.name, private=True) as small:
+    module = sys.modules[type(device.driver).__module__]
+    few = mock.patch.multiple(module, NEVER_BLOCKS=64, KEEPS_GIL_BELOW=64)
+    with few, fb.Device(device.name, private=True) as small:
         yield small
 
 
@@ -209,13 +191,11 @@ def small(device, monkeypatch):
 @pytest.mark.executes(run=False)
 @pytest.mark.needs("OpenCL")
 @pytest.mark.parametrize("which", ["queue", "null queue"])
-def test_nobody_fills_a_queue_behind_a_host_function(small, which):
-    """Whoever would fill it waits for room before, without the lock; the function itself may submit a few more."""
-    held = small.queue()
+def test_no_thread_fills_a_queue_behind_a_host_function(small, which):
+    """One that would fill it waits before, without the lock; the function itself may submit a few more."""
+    held, program = small.queue(), small.program(SOURCE)
     queue = held if which == "queue" else small.null_queue
-    thrice = small.program(SOURCE)["thrice"]
-    value, seen = small.zeros(1, "i4"), small.zeros(1, "i4")
-    small.finish()
+    counter, seen = Counter(small, program), Counter(small, program)
     begin, epochs, start = threading.Event(), [], queue.epoch
 
     def submit():
@@ -223,43 +203,32 @@ def test_nobody_fills_a_queue_behind_a_host_function(small, which):
         while queue.epoch - start < 64:
             pass
         epochs.extend([queue.epoch - start for _ in range(200_000)])
-        queue.launch(thrice, 1, 1, seen, 7)
+        seen.launch(queue, 8)
 
     held.host(submit)
-
-    def fill_up():
-        for n in range(COMMANDS):
-            queue.launch(thrice, 1, 1, value, n)
-
-    filling = threading.Thread(target=fill_up)
-    filling.start()
-    begin.set()
-    filling.join()
+    together(lambda: counter.launch(queue), begin.set)
     small.finish()
     assert max(epochs) <= 66  # its own and one of the null queue's waits, beside 64
-    assert value.get()[0] == expected(0, range(COMMANDS))
-    assert seen.get()[0] == 7
+    counter.check()
+    seen.check()
 
 
 @pytest.mark.executes
 @pytest.mark.needs("OpenCL")
-def test_who_never_waits_has_the_queue_asked_now_and_then(small):
+def test_a_program_that_never_waits_has_the_queue_asked_now_and_then(small):
     """Else it would count as full from some command on, though the device keeps up, and each launch take longer."""
-    queue, value, thrice = small.queue(blocking=False), small.zeros(1, "i4"), small.program(SOURCE)["thrice"]
-    small.finish()
-    for n in range(COMMANDS):
-        queue.launch(thrice, 1, 1, value, n)
+    queue, counter = small.queue(blocking=False), Counter(small, small.program(SOURCE))
+    counter.launch(queue)
     assert COMMANDS // 65 - 1 <= queue.stats.markers_made <= COMMANDS // 32
     queue.finish()
-    assert value.get()[0] == expected(0, range(COMMANDS))
+    counter.check()
 
 
 @pytest.mark.threads
 @pytest.mark.needs("OpenCL")
 def test_counters_are_read_while_a_call_blocks(device):
-    """Whoever is inside the driver has the queue's lock."""
-    queue, buffer = device.queue(), device.empty(64, "u4")
-    found = []
+    """The thread inside the driver has the queue's lock."""
+    queue, buffer, found = device.queue(), device.empty(64, "u4"), []
     with observe(device) as calls:
         name = calls.name_of("FILL")
         before = queue.stats
@@ -283,20 +252,12 @@ def test_counters_are_read_while_a_call_blocks(device):
 @pytest.mark.threads
 @pytest.mark.executes(run=False)
 @pytest.mark.needs("OpenCL")
-def test_a_host_function_of_another_device_does_not_stop_who_is_to_open_a_gate(device, small):
-    queue, go_on, value = small.queue(blocking=False), threading.Event(), small.zeros(1, "i4")
-    thrice = small.program(SOURCE)["thrice"]
-    small.finish()
+def test_a_host_function_of_another_device_does_not_stop_the_thread_that_is_to_open_a_gate(device, small):
+    queue, go_on, counter = small.queue(blocking=False), threading.Event(), Counter(small, small.program(SOURCE))
     other = device.queue(blocking=False)
     other.host(go_on.wait)
     gate = queue.gate()
-
-    def submit():
-        for n in range(100):
-            queue.launch(thrice, 1, 1, value, n)
-        gate.open()
-
-    submitting = threading.Thread(target=submit, daemon=True)
+    submitting = threading.Thread(target=lambda: (counter.launch(queue, 100), gate.open()), daemon=True)
     submitting.start()
     submitting.join(30)
     stopped = submitting.is_alive()
@@ -305,4 +266,4 @@ def test_a_host_function_of_another_device_does_not_stop_who_is_to_open_a_gate(d
     submitting.join()
     other.finish()
     assert not stopped
-    assert value.get(queue=queue).tolist() == [expected(0, range(100))]
+    counter.check(queue=queue)

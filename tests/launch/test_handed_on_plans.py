@@ -1,6 +1,6 @@
 """The kernels of a queue that is gone serve the next queue, with the driver's queue. Their arguments do not."""
 
-import threading
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 import forebay as fb
 from forebay.queues.kernels import kernel as making
 from tests.helpers import kernels as sources
+from tests.helpers.threads import together
 from tests.observers.internals import uses_of
 
 N = 16
@@ -64,15 +65,20 @@ def test_an_argument_that_is_closed_is_not_used(device, fill):
 
 
 @pytest.mark.executes
-def test_memory_of_the_pool_that_was_freed_is_set_again(device, fill):
+def test_memory_of_the_pool_that_was_freed_and_a_launch_that_failed(device, fill):
+    """Each queue sets what it is given, whatever the one before it had last, or was refused."""
+    double = device.zeros(N, "f8")
+    device.finish()
     for turn in range(100):
-        queue = device.queue(blocking=False)
-        buffer = queue.alloc(N, "i4")
-        queue.launch(fill, 1, N, buffer, turn % 3)
-        assert buffer.get(queue=queue).tolist() == [turn % 3] * N
-        queue.fill(buffer, 9)
-        queue.free(buffer)
-        queue.finish()
+        with device.queue(blocking=False) as queue:
+            with pytest.raises(fb.Error, match="values"):
+                queue.launch(fill, 1, N, double, turn)
+            buffer = queue.alloc(N, "i4")
+            queue.launch(fill, 1, N, buffer, turn % 3)
+            assert buffer.get(queue=queue).tolist() == [turn % 3] * N
+            queue.fill(buffer, 9)
+            queue.free(buffer)
+            queue.finish()
         del queue
 
 
@@ -89,20 +95,6 @@ def test_a_kernel_that_is_closed_leaves_no_plan(device):
         with pytest.raises(fb.ClosedError):
             launch_and_go(device, kernel, buffer, 1)
         assert buffer.get().tolist() == [turn // 4 + 1] * N
-
-
-@pytest.mark.executes
-def test_a_launch_that_failed_leaves_a_plan_that_works(device, fill):
-    buffer, double = device.zeros(N, "i4"), device.zeros(N, "f8")
-    device.finish()
-    for turn in range(20):
-        queue = device.queue(blocking=False)
-        with pytest.raises(fb.Error, match="values"):
-            queue.launch(fill, 1, N, double, turn)
-        queue.finish()
-        del queue
-        launch_and_go(device, fill, buffer, turn)
-        assert buffer.get().tolist() == [turn] * N
 
 
 @pytest.mark.executes
@@ -127,24 +119,15 @@ def test_scratch_of_a_queue_that_is_gone(device):
 
 
 @pytest.mark.threads
-@pytest.mark.executes(reads="wrong")
+@pytest.mark.executes
 def test_threads_whose_queues_come_and_go(device, fill):
-    wrong = []
-
     def work(number):
-        try:
-            for turn in range(200):
-                queue, buffer = device.queue(blocking=False), device.empty(N, "i4")
-                value = 1000 * number + turn // 8
-                queue.launch(fill, 1, N, buffer, value)
-                if not np.all(buffer.get(queue=queue) == value):
-                    wrong.append((number, turn))
-                buffer.close()
-                del queue
-        except BaseException as error:
-            wrong.append(error)
+        for turn in range(200):
+            queue, buffer = device.queue(blocking=False), device.empty(N, "i4")
+            value = 1000 * number + turn // 8
+            queue.launch(fill, 1, N, buffer, value)
+            assert np.all(buffer.get(queue=queue) == value)
+            buffer.close()
+            del queue
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert wrong == []
+    together(*[partial(work, number) for number in range(3)])

@@ -2,17 +2,19 @@
 
 import gc
 import random
+import re
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import forebay as fb
-from tests.drivers.cuda import standing_in
 from tests.helpers import growth, processes
 from tests.helpers.observer import observe
+from tests.helpers.threads import together
 
-from .other_process import SOURCE, Other, Told, ToldError
+from .other_process import SOURCE, Other
 
 N = 1 << 16
 needs_ipc = pytest.mark.needs("memory that processes share")
@@ -34,50 +36,62 @@ def shared(device, queue):
         device.close_ipc_memory(made)
 
 
-def holds(buffer, expected, really):
-    return np.array_equal(buffer.get(), expected) or not really
+@pytest.fixture
+def events(device, told):
+    """Two events of this process that the other one has opened."""
+    made = device.ipc_event(), device.ipc_event()
+    for each in made:
+        told("open_event", each.ipc_handle)
+    return made
+
+
+@pytest.fixture
+def holds(told, really):
+    """``holds(where, expected)``: a Buffer, or a handle in the other process, has these numbers, if anything runs."""
+
+    def holds(where, expected):
+        if isinstance(where, bytes):
+            told("copy", where)
+            found = told("finish")
+        else:
+            found = where.get()
+        return np.array_equal(found[: len(expected)], expected) or not really
+
+    return holds
 
 
 @needs_ipc
-def test_each_process_sees_what_the_other_wrote(device, told, queue, shared, really):
+def test_each_process_sees_what_the_other_wrote(device, told, queue, shared, holds):
     handle = shared.ipc_handle
     assert (type(handle), len(handle)) == (bytes, 64)
     assert handle == shared.ipc_handle
     assert told("open", handle) == N * 4
-    told("copy", handle)
-    found = told("finish")
-    assert np.array_equal(found, np.arange(N)) or not really
+    assert holds(handle, np.arange(N))
     told("add", handle, 5)
     told("finish")
-    assert holds(shared, np.arange(N) + 5, really)
+    assert holds(shared, np.arange(N) + 5)
     queue.launch(device.program(SOURCE)["add"], N // 64, 64, shared, 7)
     queue.finish()
-    told("copy", handle)
-    found = told("finish")
-    assert np.array_equal(found, np.arange(N) + 12) or not really
+    assert holds(handle, np.arange(N) + 12)
     told("close", handle)
 
 
 @needs_ipc
-def test_memory_of_the_other_process_is_memory_like_any(device, told, queue, really):
+def test_memory_of_the_other_process_is_memory_like_any(device, told, queue, holds):
     handle = told("make", N)
     whole = device.open_ipc_memory(handle)
     assert (whole.shape, whole.dtype) == ((4 * N,), np.dtype("u1"))
     x = device.open_ipc_memory(handle, (2, N // 4), "u4")  # twice, and less than all of it
-    kernel = device.program(SOURCE)["add"]
+    kernel, graph = device.program(SOURCE)["add"], device.graph()
     queue.fill(x, 1)
     queue.launch(kernel, N // 128, 64, x, 1)
-    graph = device.graph()
     graph.add_kernel(kernel, N // 128, 64, x, 3)
     executable = graph.instantiate()
     for _ in range(3):
         executable.launch(queue)
     kernel.bind(queue, N // 256, 64, x[1], 10)()
     queue.finish()
-    told("copy", handle)
-    found = told("finish")
-    assert np.array_equal(found[: N // 4], np.full(N // 4, 11)) or not really
-    assert np.array_equal(found[N // 4 : N // 2], np.full(N // 4, 21)) or not really
+    assert holds(handle, np.repeat([11, 21], N // 4))
     device.close_ipc_memory(whole)
     queue.fill(x, 2)  # it is still open
     queue.finish()
@@ -87,15 +101,12 @@ def test_memory_of_the_other_process_is_memory_like_any(device, told, queue, rea
 
 
 @needs_ipc
-def test_events_order_what_two_processes_do(told, device, queue, shared, hold, really):
-    handle, event, back = shared.ipc_handle, device.ipc_event(), device.ipc_event()
+def test_events_order_what_two_processes_do(told, device, queue, shared, events, hold, holds, really):
+    handle, (event, back) = shared.ipc_handle, events
     told("open", handle)
-    told("open_event", event.ipc_handle)
-    told("open_event", back.ipc_handle)
     assert event.done
     assert told("query", event.ipc_handle)
-    kernel, total = device.program(SOURCE)["add"], 0
-    gate = hold(queue)
+    kernel, total, gate = device.program(SOURCE)["add"], 0, hold(queue)
     for turn in range(20):
         queue.launch(kernel, N // 64, 64, shared, turn)
         assert queue.record(event) is event
@@ -108,21 +119,41 @@ def test_events_order_what_two_processes_do(told, device, queue, shared, hold, r
             assert not event.query()
             assert told("busy") or not really
             gate.open()
-    told("copy", handle)
-    assert np.array_equal(told("finish"), np.arange(N) + total) or not really
+    assert holds(handle, np.arange(N) + total)
     queue.finish()
     back.wait()
     assert event.done
-    assert holds(shared, np.arange(N) + total, really)
+    assert holds(shared, np.arange(N) + total)
+    told("close", handle)
+
+
+@needs_ipc
+def test_inside_a_step(told, device, queue, shared, events, holds):
+    """What a step has collected is submitted before the record, and what it collects next comes after the wait."""
+    handle, (event, back) = shared.ipc_handle, events
+    told("open", handle)
+    program, step, model = device.program(SOURCE), queue.step(), np.arange(N, dtype="u4")
+    for turn in range(8):
+        with step:
+            queue.launch(program["mix"], N // 64, 64, shared, turn)
+            queue.launch(program["add"], N // 64, 64, shared, 1)
+            queue.record(event)
+            told("wait", event.ipc_handle)
+            told("add", handle, 7, "mix")
+            told("record", back.ipc_handle)
+            queue.wait(back)
+            queue.launch(program["mix"], N // 64, 64, shared, 2)
+            queue.launch(program["add"], N // 64, 64, shared, turn)
+        model = ((model * 3 + turn + 1) * 3 + 7) * 3 + 2 + turn
+    queue.finish()
+    assert holds(shared, model)
     told("close", handle)
 
 
 @needs_ipc
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_of_two_processes(device, told, hold, really, seed):
-    """Each command comes after the one before on its memory, by an event where that was the other process's. The result
-    depends on their order.
-    """
+    """Each command comes after the one before on its memory, by an event where that was the other process's."""
     draw, here = random.Random(seed), Other(device.name)
     sides, models, last = [lambda what, *args: getattr(here, what)(*args), told], {}, {}
     events = [[side("make_event") for _ in range(3)] for side in sides]
@@ -164,31 +195,6 @@ def test_random_programs_of_two_processes(device, told, hold, really, seed):
 
 
 @needs_ipc
-def test_inside_a_step(told, device, queue, shared, really):
-    """What a step has collected is submitted before the record, and what it collects next comes after the wait."""
-    handle, event, back = shared.ipc_handle, device.ipc_event(), device.ipc_event()
-    told("open", handle)
-    told("open_event", event.ipc_handle)
-    told("open_event", back.ipc_handle)
-    program, step, model = device.program(SOURCE), queue.step(), np.arange(N, dtype="u4")
-    for turn in range(8):
-        with step:
-            queue.launch(program["mix"], N // 64, 64, shared, turn)
-            queue.launch(program["add"], N // 64, 64, shared, 1)
-            queue.record(event)
-            told("wait", event.ipc_handle)
-            told("add", handle, 7, "mix")
-            told("record", back.ipc_handle)
-            queue.wait(back)
-            queue.launch(program["mix"], N // 64, 64, shared, 2)
-            queue.launch(program["add"], N // 64, 64, shared, turn)
-        model = ((model * 3 + turn + 1) * 3 + 7) * 3 + 2 + turn
-    queue.finish()
-    assert holds(shared, model, really)
-    told("close", handle)
-
-
-@needs_ipc
 def test_a_record_after_the_wait_is_another_point(told, device, queue, hold):
     """Behind a gate that opens once the queue's next command, which was told to wait before, is done."""
     event = device.ipc_event()
@@ -210,75 +216,74 @@ def test_a_record_after_the_wait_is_another_point(told, device, queue, hold):
 
 
 @needs_ipc
-def test_who_waits_for_what_was_before_does_not_wait_for_another_process(device, queue, make_queue, hold):
-    event, held = device.ipc_event(), make_queue(blocking=False)
+def test_a_wait_is_for_the_record_that_was_there(device, queue, make_queue, hold):
+    """Not for what the queue had before, and the event and a queue that waits for it may go meanwhile."""
+    event, held, other = device.ipc_event(), make_queue(blocking=False), device.queue(blocking=False)
     queue.fill(device.empty(16, "u4"), 1)
     before = queue.record()
     gate = hold(held)
     held.record(event)
     queue.wait(event)
+    other.wait(event)
+    other.close()
+    del event, other
+    gc.collect()
     queue.fill(device.empty(16, "u4"), 2)
     before.wait()
     assert not queue.query()
     gate.open()
     queue.finish()
+    held.finish()
 
 
-@needs_ipc
-@pytest.mark.parametrize("garbage", [bytes(64), bytes(range(64)), b"\xff" * 64])
-def test_a_handle_that_opens_nothing(device, garbage):
-    with pytest.raises(fb.InvalidArgumentError, match="opens no memory here"):
-        device.open_ipc_memory(garbage)
-    with pytest.raises(fb.InvalidArgumentError, match="opens no event here"):
-        device.open_ipc_event(garbage)
+REFUSED = {
+    "open_ipc_memory(bytes(64))": "opens no memory here",
+    "open_ipc_memory(bytes(range(64)))": "opens no memory here",
+    "open_ipc_memory(b'\\xff' * 64)": "opens no memory here",
+    "open_ipc_memory(shared.ipc_handle)": "memory of this process, which only others can open",
+    "open_ipc_memory(b'abc')": "64 bytes, not 3",
+    "open_ipc_memory(theirs, 17, 'u4')": "is more than its 64 bytes",
+    "open_ipc_event(bytes(64))": "opens no event here",
+    "open_ipc_event(bytes(range(64)))": "opens no event here",
+    "open_ipc_event(theirs)": "opens no event here",
+    "open_ipc_event(event.ipc_handle)": "event of this process",
+    "open_ipc_event('abc')": "is bytes, not str",
+    "empty(16).ipc_handle": "ipc_enabled=True) makes such",
+    "array(shared[16:].ipc_handle)": "is a part, from byte 64 on",
+    "empty(16, usm_type='host', ipc_enabled=True)": "memory of the device, not of usm_type 'host'",
+    "empty(16, ipc_enabled=2)": "ipc_enabled is a bool",
+    "null_queue.record(event, timing=True)": "record with timing of an IpcEvent",
+    "close_ipc_memory(shared.ipc_handle)": "close_ipc_memory() needs a Buffer, not bytes",
+    "array(fb.IpcEvent())": "made by Device.ipc_event",
+}
+"""What is called of a Device, and words of the error."""
+OF_ANOTHER_DEVICE = {
+    "null_queue.record(event)": "record: this IpcEvent belongs to",
+    "null_queue.wait(event)": "wait: this IpcEvent belongs to",
+    "close_ipc_memory(shared)": "close_ipc_memory: this Buffer belongs to",
+}
 
 
 @needs_ipc
 def test_what_is_refused(device, queue, shared, told):
     event = device.ipc_event()
-    with pytest.raises(fb.InvalidArgumentError, match="memory of this process, which only others can open"):
-        device.open_ipc_memory(shared.ipc_handle)
-    with pytest.raises(fb.InvalidArgumentError, match="event of this process"):
-        device.open_ipc_event(event.ipc_handle)
-    with pytest.raises(fb.InvalidArgumentError, match="64 bytes, not 3"):
-        device.open_ipc_memory(b"abc")
-    with pytest.raises(fb.ArgumentTypeError, match="is bytes, not str"):
-        device.open_ipc_event("abc")
-    with pytest.raises(fb.InvalidArgumentError, match=r"ipc_enabled=True\) makes such"):
-        _ = device.empty(16).ipc_handle
-    with pytest.raises(fb.InvalidArgumentError, match="is a part, from byte 64 on"):
-        _ = shared[16:].ipc_handle
-    with pytest.raises(fb.InvalidArgumentError, match="memory of the device, not of usm_type 'host'"):
-        device.empty(16, usm_type="host", ipc_enabled=True)
-    with pytest.raises(fb.ArgumentTypeError, match="ipc_enabled is a bool"):
-        device.empty(16, ipc_enabled=2)
-    handle = told("make", 16)
-    with pytest.raises(fb.InvalidArgumentError, match="is more than its 64 bytes"):
-        device.open_ipc_memory(handle, 17, "u4")
-    with pytest.raises(ToldError, match="opens no event here"):
-        told("open_event", handle)
-    with pytest.raises(fb.InvalidArgumentError, match="record with timing of an IpcEvent"):
-        queue.record(event, timing=True)
-    with pytest.raises(fb.ArgumentTypeError, match=r"close_ipc_memory\(\) needs a Buffer, not bytes"):
-        device.close_ipc_memory(shared.ipc_handle)
-    with pytest.raises(fb.ArgumentTypeError, match=r"made by Device\.ipc_event"):
-        fb.IpcEvent()
+    names = {"fb": fb, "shared": shared, "event": event, "theirs": told("make", 16)}
     with fb.Device(device.name, private=True) as other:
-        foreign = other.queue()
-        with pytest.raises(fb.InvalidArgumentError, match="record: this IpcEvent belongs to"):
-            foreign.record(event)
-        with pytest.raises(fb.InvalidArgumentError, match="wait: this IpcEvent belongs to"):
-            foreign.wait(event)
-        with pytest.raises(fb.InvalidArgumentError, match="close_ipc_memory: this Buffer belongs to"):
-            other.close_ipc_memory(shared)
-    queue.close()
-    with pytest.raises(fb.ClosedError):
+        for own, refusals in ((device, REFUSED), (other, OF_ANOTHER_DEVICE)):
+            for written, words in refusals.items():
+                with pytest.raises((fb.ArgumentTypeError, fb.InvalidArgumentError), match=re.escape(words)):
+                    eval(f"device.{written}", {"device": own} | names)
+    with pytest.raises(fb.CaptureIsolationError), queue.capture():
         queue.record(event)
-    with pytest.raises(fb.ClosedError):
+    with pytest.raises(fb.CaptureIsolationError), queue.capture():
         queue.wait(event)
+    with pytest.raises(fb.CaptureUnsupportedError), queue.capture():
+        device.empty(16, ipc_enabled=True)
+    queue.close()
     shared.close()
-    with pytest.raises(fb.ClosedError):
-        _ = shared.ipc_handle
+    for use in (lambda: queue.record(event), lambda: queue.wait(event), lambda: shared.ipc_handle):
+        with pytest.raises(fb.ClosedError):
+            use()
 
 
 @needs_ipc
@@ -301,22 +306,11 @@ def test_the_interpreter_is_unlocked_where_the_driver_may_wait(device, told):
 
 
 @needs_ipc
-def test_neither_is_captured(device, queue, hold):
-    event = device.ipc_event()
-    with pytest.raises(fb.CaptureIsolationError), queue.capture():
-        queue.record(event)
-    with pytest.raises(fb.CaptureIsolationError), queue.capture():
-        queue.wait(event)
-    with pytest.raises(fb.CaptureUnsupportedError), queue.capture():
-        device.empty(16, ipc_enabled=True)
-
-
-@needs_ipc
-def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, queue, hold, really):
+def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, queue, hold):
     handle = told("make", N)
     mine, opened = device.empty(N, "u4", ipc_enabled=True), device.open_ipc_memory(handle, dtype="u4")
     _ = mine.ipc_handle
-    gate = hold(queue)
+    gate, ended = hold(queue), threading.Event()
     queue.copy(mine, opened)
     other = device.empty(N, "u4", ipc_enabled=True)
     mine.close()
@@ -324,13 +318,7 @@ def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, que
     del mine, opened
     gc.collect()
     more = device.empty(N, "u4", ipc_enabled=True)  # which would give back what is closed
-    ended = threading.Event()
-
-    def give_back():
-        device.close_ipc_memory(more)
-        ended.set()
-
-    thread = threading.Thread(target=give_back)
+    thread = threading.Thread(target=lambda: (device.close_ipc_memory(more), ended.set()))
     thread.start()
     assert not ended.wait(0.05)
     gate.open()
@@ -342,26 +330,7 @@ def test_closing_does_not_wait_for_a_gate_and_giving_back_does(device, told, que
 
 
 @needs_ipc
-def test_the_event_and_the_queue_go_while_they_are_waited_for(device, queue, make_queue, hold):
-    held = make_queue(blocking=False)
-    gate = hold(held)
-    event = device.ipc_event()
-    held.record(event)
-    queue.wait(event)
-    other = device.queue(blocking=False)
-    other.wait(event)
-    other.close()
-    del event, other
-    gc.collect()
-    queue.fill(device.empty(16, "u4"), 1)
-    gate.open()
-    queue.finish()
-    held.finish()
-
-
-@needs_ipc
-def test_a_process_that_dies(device, queue, shared, really):
-    told = Told(device.name, standing_in.inside())
+def test_a_process_that_dies(device, told, queue, shared, really):
     event = device.ipc_event()
     told("open", shared.ipc_handle)
     told("open_event", event.ipc_handle)
@@ -372,7 +341,7 @@ def test_a_process_that_dies(device, queue, shared, really):
     told.kill()
     queue.fill(shared, 3)
     queue.finish()
-    assert holds(shared, np.full(N, 3), really)
+    assert np.array_equal(shared.get(), np.full(N, 3)) or not really
     event.wait()
 
 
@@ -409,13 +378,10 @@ def test_a_program_that_never_finishes_keeps_nothing(device, queue):
 
 @needs_ipc
 def test_two_threads_open_record_and_close(device, told):
-    handles = [told("make", N) for _ in range(4)]
-    event = device.ipc_event()
-    failed = []
+    handles, event = [told("make", N) for _ in range(4)], device.ipc_event()
 
     def work(seed):
-        try:
-            own = device.queue(blocking=False)
+        with device.queue(blocking=False) as own:
             for turn in range(25):
                 x = device.open_ipc_memory(handles[(seed + turn) % 4], dtype="u4")
                 own.wait(event)
@@ -424,16 +390,8 @@ def test_two_threads_open_record_and_close(device, told):
                 if turn % 2:
                     own.finish()
                 x.close()
-            own.close()
-        except Exception as error:
-            failed.append(error)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
-    assert not failed
+    together(partial(work, 0), partial(work, 1))
     event.wait()
     for handle in handles:
         told("close", handle)
@@ -467,15 +425,16 @@ def test_the_page_says_how(device, tmp_path, really):
 
 
 @pytest.mark.needs("no memory that processes share")
-def test_where_processes_share_nothing_that_is_said(device):
-    refused = pytest.raises(fb.NotSupportedError, match="shares no memory and events between processes: CUDA does")
-    with refused:
-        device.empty(16, ipc_enabled=True)
-    with refused:
-        _ = device.empty(16).ipc_handle
-    with refused:
-        device.open_ipc_memory(bytes(64))
-    with refused:
-        device.ipc_event()
-    with refused:
-        device.open_ipc_event(bytes(64))
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda device: device.empty(16, ipc_enabled=True),
+        lambda device: device.empty(16).ipc_handle,
+        lambda device: device.open_ipc_memory(bytes(64)),
+        lambda device: device.ipc_event(),
+        lambda device: device.open_ipc_event(bytes(64)),
+    ],
+)
+def test_where_processes_share_nothing_that_is_said(device, use):
+    with pytest.raises(fb.NotSupportedError, match="shares no memory and events between processes: CUDA does"):
+        use(device)

@@ -1,6 +1,7 @@
 """Memory of another device, in kernels and copies. Where devices do not reach each other's, that is said."""
 
-import threading
+from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from forebay import hip
 from tests.helpers import foreign_packages
 from tests.helpers.growth import MIB, growth
 from tests.helpers.observer import observe
+from tests.helpers.threads import together
 
 pytestmark = pytest.mark.needs("two devices")
 
@@ -78,7 +80,7 @@ def test_kernels_and_events_order_what_two_devices_do(linked, really):
     assert np.array_equal(x.get(), expected) or not really
 
 
-def test_a_graph_and_a_bound_launch_have_it(linked, really):
+def test_a_graph_a_bound_launch_and_a_step_have_it(linked, really):
     one, other = linked
     kernel, queue, x = one.program(SOURCE)["add"], one.queue(blocking=False), other.zeros(N, "i4")
     other.finish()
@@ -88,10 +90,14 @@ def test_a_graph_and_a_bound_launch_have_it(linked, really):
     for _ in range(5):
         executable.launch(queue)
     bound = kernel.bind(queue, N // 256, 256, one.as_buffer(x), 2)
-    for _ in range(5):
+    step = queue.step()
+    for turn in range(5):
         bound()
+        with step:
+            queue.launch(kernel, N // 256, 256, x, 1)
+            queue.launch(kernel, N // 256, 256, x, turn // 2)
     queue.finish()
-    assert set(x.get().tolist()) == {15} or not really
+    assert set(x.get().tolist()) == {5 + 10 + 5 + 4} or not really
 
 
 def test_memory_stays_until_the_other_device_is_done(linked):
@@ -172,30 +178,16 @@ def test_later_work_of_the_other_device_comes_after_a_copy(linked):
 
 
 @pytest.mark.parametrize("nbytes", [4, 1 << 16, (1 << 20) + 4])
-def test_copies_through_the_host(pair, monkeypatch, nbytes, really):
+def test_copies_through_the_host(pair, nbytes, really):
     """As between devices without a link: each has access to the other's memory of the host."""
-    one, other = pair
-    monkeypatch.setattr(type(one.driver), "can_reach", lambda driver, peer: False)
     source = np.arange(nbytes // 4, dtype="i4")
-    for first, second in ((one, other), (other, one)):
-        x, queue = first.array(source), second.queue(blocking=False)
-        y = second.empty(nbytes // 4, "i4")
-        queue.copy(y, x)
-        queue.finish()
-        assert np.array_equal(y.get(), source) or not really
-
-
-def test_a_step_takes_it(linked, really):
-    one, other = linked
-    kernel, queue, x = one.program(SOURCE)["add"], one.queue(blocking=False), other.zeros(N, "i4")
-    other.finish()
-    step = queue.step()
-    for turn in range(6):
-        with step:
-            queue.launch(kernel, N // 256, 256, x, 1)
-            queue.launch(kernel, N // 256, 256, x, turn // 2)
-    queue.finish()
-    assert set(x.get().tolist()) == {6 + 2 * (0 + 1 + 2)} or not really
+    with mock.patch.object(type(pair[0].driver), "can_reach", return_value=False):
+        for first, second in (pair, pair[::-1]):
+            x, queue = first.array(source), second.queue(blocking=False)
+            y = second.empty(nbytes // 4, "i4")
+            queue.copy(y, x)
+            queue.finish()
+            assert np.array_equal(y.get(), source) or not really
 
 
 def test_two_threads_use_each_others_memory(linked, really):
@@ -206,28 +198,19 @@ def test_two_threads_use_each_others_memory(linked, really):
     kept = [each.zeros(N, "i4") for each in linked]
     one.finish()
     other.finish()
-    failed = []
 
     def work(number):
-        try:
-            queue = linked[number].queue(blocking=False)
-            for turn in range(200):
-                theirs = linked[1 - number].empty(1024, "i4")
-                queue.launch(kernels[number], N // 512, 256, kept[1 - number][: N // 2], 1)
-                queue.launch(kernels[number], N // 512, 256, kept[number][N // 2 :], 1)
-                queue.launch(kernels[number], 4, 256, theirs, turn)
-                theirs.close()
-            queue.finish()
-        except Exception as error:
-            failed.append(error)
+        queue = linked[number].queue(blocking=False)
+        for turn in range(200):
+            theirs = linked[1 - number].empty(1024, "i4")
+            queue.launch(kernels[number], N // 512, 256, kept[1 - number][: N // 2], 1)
+            queue.launch(kernels[number], N // 512, 256, kept[number][N // 2 :], 1)
+            queue.launch(kernels[number], 4, 256, theirs, turn)
+            theirs.close()
+        queue.finish()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
+    together(partial(work, 0), partial(work, 1))
     other.disable_peer_access(one)
-    assert not failed
     for each in kept:
         assert set(each.get().tolist()) == {200} or not really
 
