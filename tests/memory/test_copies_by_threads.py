@@ -8,17 +8,12 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.threads import together
 
 pytestmark = [pytest.mark.threads, pytest.mark.executes]
 
 COUNT = 256
 ROUNDS = 1000
-
-
-def together(*functions):
-    with ThreadPoolExecutor(len(functions)) as pool:
-        for done in [pool.submit(function) for function in functions]:
-            done.result()
 
 
 @pytest.mark.parametrize("kind", ["pinned", "pageable"])

@@ -40,15 +40,20 @@ def copy_and_drop(device, queue, buffer, upward):
 
 @pytest.mark.executes
 @pytest.mark.parametrize("upward", [True, False])
-def test_a_copy_keeps_pinned_memory_and_no_array(device, queue, hold, buffer, pins, upward):
+@pytest.mark.parametrize("queue_goes", [True, False])
+def test_a_copy_keeps_pinned_memory_and_no_array(device, hold, buffer, pins, upward, queue_goes):
+    queue = device.queue(blocking=False)
     gate = hold(queue)
     host = copy_and_drop(device, queue, buffer, upward)
+    if queue_goes:
+        queue.close()
+        del queue
     gc.collect()
     assert host() is None
     device.empty(1).close()  # gives back what is done
     assert pins() == 1
     gate.open()
-    queue.finish()
+    device.finish()
     assert pins() == 0
 
 
@@ -64,21 +69,6 @@ def test_pinned_memory_that_two_queues_use_goes_with_the_last(device, make_queue
         assert pins() == 1
         gate.open()
         queue.finish()
-    device.finish()
-    assert pins() == 0
-
-
-@pytest.mark.executes
-def test_pinned_memory_outlives_the_queue_whose_copy_uses_it(device, hold, buffer, pins):
-    queue = device.queue(blocking=False)
-    gate = hold(queue)
-    copy_and_drop(device, queue, buffer, True)
-    queue.close()
-    del queue
-    gc.collect()
-    device.empty(1).close()
-    assert pins() == 1
-    gate.open()
     device.finish()
     assert pins() == 0
 
@@ -158,20 +148,15 @@ def test_arrays_go_while_another_queue_is_held(device, make_queue, hold, buffer)
 # A program that never waits
 
 
-def fresh_pin(device, buffer):
-    return buffer, fb.host_empty(COUNT, "i4", device=device)
-
-
-def fresh_source(device, buffer):
-    return buffer, np.zeros(COUNT, "i4")
-
-
-def fresh_destination(device, buffer):
-    return np.zeros(COUNT, "i4").view(Watched), buffer
+FRESH = {
+    "pinned memory": lambda device, buffer: (buffer, fb.host_empty(COUNT, "i4", device=device)),
+    "a source": lambda device, buffer: (buffer, np.zeros(COUNT, "i4")),
+    "a destination": lambda device, buffer: (np.zeros(COUNT, "i4").view(Watched), buffer),
+}
 
 
 @pytest.mark.executes(run=False)  # on null hardware no event is ever reached by itself
-@pytest.mark.parametrize("make", [fresh_pin, fresh_source, fresh_destination])
+@pytest.mark.parametrize("make", FRESH.values(), ids=FRESH)
 def test_a_program_that_never_waits_keeps_little(device, queue, buffer, pins, staged, make):
     """Copies of ever new memory, until what is kept is little again, which it is once the device has caught up."""
     arrays = []

@@ -1,6 +1,7 @@
 """Memory that kernels find by pointers: it is there as long as a launch may go there, and no launch names it later."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observe, watch
+from tests.helpers.threads import together
 
 SOURCE = """
 kernel void follow(global const ulong *table, uint k)
@@ -119,19 +121,18 @@ def graph_scratch(device, program, queue):
 SOURCES = {"empty": empty, "pool": pool, "scratch": scratch, "bytes by value": by_value, "graph": graph_scratch}
 
 
-def launched(device, program, queue, how):
-    """Launch what follows pointers."""
-    table = device.zeros(1, "u8")
+def forms(device, program, queue, table, k=1):
+    """Ways to launch what follows the pointer in the table, made before what it points to."""
     queue.wait(device.null_queue)
-    if how == "launch":
-        queue.launch(program["follow"], 1, 1, table, 1)
-    elif how == "bound":
-        program["follow"].bind(queue, 1, 1, table, 1)()
-    else:
-        with queue.capture() as graph:
-            queue.launch(program["follow"], 1, 1, table, 1)
-            queue.launch(program["follow"], 1, 1, table, 2)
-        graph.instantiate().launch(queue)
+    arguments = program["follow"], 1, 1, table, k
+    with queue.capture() as graph:
+        queue.launch(*arguments)
+        queue.launch(*arguments)
+    return {
+        "launch": partial(queue.launch, *arguments),
+        "bound": program["follow"].bind(queue, *arguments[1:]),
+        "graph": partial(graph.instantiate().launch, queue),
+    }
 
 
 @pytest.mark.parametrize("how", ["launch", "bound", "graph"])
@@ -140,8 +141,10 @@ def test_memory_stays_while_a_launch_may_follow_a_pointer_to_it(device, program,
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
     drop = SOURCES[what](device, program, other)
     device.finish()
+    launch = forms(device, program, queue, device.zeros(1, "u8"))[how]
+    device.finish()
     gate = hold(queue)
-    launched(device, program, queue, how)
+    launch()
     first = len(calls)
     drop()
     other.finish()
@@ -161,53 +164,40 @@ def test_each_launch_has_the_list_of_its_moment(device, program, calls, how):
     """Also one whose kernel object was made before. On drivers without lists nothing is to be told."""
     if not any(name.endswith("SetKernelExecInfo") for name in calls.driver.NAMES):
         pytest.skip("the driver knows by itself where pointers lead")
-    queue = device.queue(blocking=False)
-    table, gone = device.zeros(1, "u8"), device.empty(SIZE, "u1")
+    queue, table, gone = device.queue(blocking=False), device.zeros(1, "u8"), device.empty(SIZE, "u1")
     device.finish()
-    bound = program["follow"].bind(queue, 1, 1, table, 1)
-    with queue.capture() as graph:
-        queue.launch(program["follow"], 1, 1, table, 1)
-    executable = graph.instantiate()
-    launch = {
-        "launch": lambda: queue.launch(program["follow"], 1, 1, table, 1),
-        "bound": bound,
-        "graph": lambda: executable.launch(queue),
-    }[how]
+    launch = forms(device, program, queue, table)[how]
 
-    def told(first):
-        """The list of the last launch since then; None if none was told."""
+    def told():
+        """Launch, and return the list of it; None if none was told."""
+        first = len(calls)
+        launch()
         lists = [call.waits for call in calls.since(first) if call.name == "clSetKernelExecInfo"]
         return set(lists[-1]) if lists else None
 
-    launch()
-    first = len(calls)
-    launch()
-    assert told(first) is None  # nothing has changed
+    told()
+    assert told() is None  # nothing has changed
     address = gone.address
     new = device.empty(SIZE, "u1")
     gone.close()
-    launch()
-    assert {table.address, new.address} <= told(first)
-    assert address not in told(first)
+    found = told()
+    assert {table.address, new.address} <= found
+    assert address not in found
     queue.finish()
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("how", ["launch", "bound"])
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
 def test_new_memory_is_reached(device, program, how):
-    queue = device.queue(blocking=False)
-    table = device.zeros(1, "u8")
+    queue, table = device.queue(blocking=False), device.zeros(1, "u8")
     device.finish()
-    bound = program["follow"].bind(queue, 1, 1, table, 5)
+    launch = forms(device, program, queue, table, 5)[how]
     for _ in range(20):
         new = device.zeros(1, "u4")
         table.set(np.array([new.address], "u8"))
         device.finish()
-        if how == "bound":
-            bound()
-        else:
-            queue.launch(program["follow"], 1, 1, table, 5)
-        assert new.get(queue=queue)[0] == 5
+        launch()
+        assert new.get(queue=queue)[0] == (5 if how != "graph" else 20)  # launched twice
         new.close()
 
 
@@ -244,40 +234,23 @@ def test_one_address_that_is_taken_over_twice(device, program, calls):
 @pytest.mark.parametrize("how", ["launch", "bound", "graph"])
 def test_another_thread_makes_and_closes_memory(device, program, calls, how):
     """The observer compares each list with what is there before and after the driver's call."""
-    turns = 400 if EXECUTES else 50
-    queue = device.queue(blocking=False)
-    table = device.zeros(1, "u8")
+    queue, table, ended = device.queue(blocking=False), device.zeros(1, "u8"), threading.Event()
     device.finish()
-    bound = program["follow"].bind(queue, 1, 1, table, 1)
-    with queue.capture() as graph:
-        queue.launch(program["follow"], 1, 1, table, 1)
-        queue.launch(program["follow"], 1, 1, table, 2)
-    executable = graph.instantiate()
-    launch = {
-        "launch": lambda: queue.launch(program["follow"], 1, 1, table, 1),
-        "bound": bound,
-        "graph": lambda: executable.launch(queue),
-    }[how]
-    ended, failed = threading.Event(), []
+    launch = forms(device, program, queue, table)[how]
 
     def make():
-        try:
-            while not ended.is_set():
-                device.empty(4096, "u1").close()
-                with device.zeros(16, "u4"):
-                    pass
-        except BaseException as error:
-            failed.append(error)
+        while not ended.is_set():
+            device.empty(4096, "u1").close()
+            device.zeros(16, "u4").close()
 
-    thread = threading.Thread(target=make)
-    thread.start()
-    try:
-        for turn in range(turns):
-            launch()
-            if turn % 16 == 0:
-                queue.finish()
-    finally:
-        ended.set()
-        thread.join()
-    assert not failed
+    def work():
+        try:
+            for turn in range(400 if EXECUTES else 50):
+                launch()
+                if turn % 16 == 0:
+                    queue.finish()
+        finally:
+            ended.set()
+
+    together(make, work)
     device.finish()
