@@ -375,14 +375,8 @@ WAYS = {
     "result=": by_itself(lambda s, dtype: s.queue.launch(s.kernels["move"], 1, 1, bytes(4), result=dtype)),
 }
 CONVERTS = {"array", "set"}
-NOT_ALL_TYPES = {
-    "copy from a view",
-    "copy to a view",
-    "a view by value",
-    "a structure by value",
-    "array interface",
-    "DLPack",
-}
+NOT_ALL_TYPES = {"copy from a view", "copy to a view", "a view by value", "a structure by value", "array interface",
+                 "DLPack"}  # fmt: skip
 
 
 @property_of(st.sampled_from(sorted(WAYS)), types)
@@ -406,15 +400,6 @@ def test_lists_of_structures_are_converted_by_numpy(device):
     assert made.dtype == pair
     made.set([(5, (6, [7, 8]))])
     device.finish()
-
-
-def test_indices_beyond_any_memory_are_out_of_range(device):
-    x = device.empty((8, 8))
-    for key in (2**70, (2**70, 1), (slice(None, None, 2), -(2**70))):
-        with pytest.raises(fb.OutOfRangeError, match="out of"):
-            x[key]
-    with pytest.raises(fb.OutOfRangeError, match="out of"):
-        x[::2][2**70]
 
 
 @pytest.mark.skipif(not hasattr(ctypes, "BigEndianUnion"), reason="Python has none before 3.11")
@@ -475,18 +460,9 @@ def test_numbers_in_the_other_byte_order_are_converted(scene):
 
 
 HOSTS = [
-    np.arange(6, dtype="i4"),
-    np.arange(6, dtype=">i4"),
-    np.arange(3, dtype="i8"),
-    np.zeros((0,), "i4"),
-    {},
-    5,
-    "abc",
-]
-HOSTS += [
-    {"shape": (6,), "typestr": "<i4", "version": 3, "data": None},
-    {"shape": "6", "typestr": "<i4", "data": (0, 0)},
-]
+    np.arange(6, dtype="i4"), np.arange(6, dtype=">i4"), np.arange(3, dtype="i8"), np.zeros((0,), "i4"), {}, 5, "abc",
+    {"shape": (6,), "typestr": "<i4", "version": 3, "data": None}, {"shape": "6", "typestr": "<i4", "data": (0, 0)},
+]  # fmt: skip
 USES = {
     "set": lambda s, view, odd: view.set(odd, s.queue),
     "assign": lambda s, view, odd: view.__setitem__(slice(1, 4), odd),
@@ -513,10 +489,8 @@ USES = {
 def test_objects_that_run_code(scene, name, kind, does, host):
     view, _ = scene.guarded((6,))
     value = HOSTS[host].copy() if isinstance(HOSTS[host], np.ndarray) else HOSTS[host]
-    if name == "launch" and isinstance(value, np.ndarray) and value.nbytes < 24:
+    if name in ("launch", "launch for it") and isinstance(value, np.ndarray) and value.nbytes < 24:
         return  # the kernel itself would read behind it
-    if "launch for it" in name and isinstance(value, np.ndarray) and value.nbytes < 24:
-        return
     odd = kind(does, value)
     odd.scene = scene
     with contextlib.suppress(*EXPECTED):

@@ -94,6 +94,7 @@ OTHERS = {
     (fb.OutOfRangeError, IndexError): [
         *[(f"cube[{key}]", key, "5") for key in ("5", "-6")], (f"cube[{1 << 70}]", str(1 << 70)),
         *[(f"cube[{key}]", "out of bounds") for key in ("5, 0", ":, 6", "..., -8")], ("cube.item(1000)", "1000"),
+        ("cube[2**70, 1]", "out of"), ("cube[::2, -(2**70)]", "out of"), ("cube[::2][2**70]", "out of"),
     ],
     (fb.OutOfMemoryError, MemoryError): [
         *[(f"{make}(1 << {bits})",) for make in ("device.empty", "queue.alloc") for bits in (50, 62, 70)],

@@ -276,7 +276,7 @@ def test_blocks_with_and_without_an_object_are_the_same_memory(device, queue, fi
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["alloc", "alloc", "free", "free elsewhere", "close", "finish", "wait", "trim", "collect"]),
+        st.sampled_from(["alloc", "alloc", "free", "free", "close", "finish", "wait", "trim", "collect"]),
         st.integers(0, 2),
         st.integers(0, 30),
         st.integers(1, 40_000),
@@ -328,15 +328,10 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
                 freed = [part for each in freed for part in without(each, begin, end)]
                 queue.fill(buffer, 1)
                 live.append((buffer, begin, end, queue, queue.epoch))
-            elif what in ("free", "free elsewhere") and live:
+            elif what == "free" and live:
                 buffer, begin, end, _, _ = live.pop(k % len(live))
-                if what == "free elsewhere":
-                    for other in made:
-                        queue.wait(other)
-                else:
-                    for other in made:
-                        if other is not queue:
-                            queue.wait(other)
+                for other in made:
+                    queue.wait(other)
                 queue.free(buffer)
                 freed.append((begin, end, queue, queue.epoch))
             elif what == "close" and live:
