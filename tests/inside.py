@@ -109,11 +109,6 @@ def binary_of(program, name):
     return program._natives[name]._module.native_binary()
 
 
-def forgetful_kernel(program, name):
-    """Return a kernel of the program with which nothing was ever launched."""
-    return program._make_kernel(program._natives[name], program._identities, program._natives.accesses)
-
-
 def device_that_calls_before_it_waits_for_openings(function):
     """Return a class of Devices that call a function before they wait for threads that open gates."""
 

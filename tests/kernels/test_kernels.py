@@ -183,21 +183,6 @@ def test_bytes_beside_each_other_do_not_run_into_each_other(device, queue):
     assert result.get(queue=queue).tolist() == [-1, 1 << 40, 255, -2, -3, -4, 65535]
 
 
-@pytest.mark.executes(reads="found")
-def test_structures_that_change(queue, device, program, hold):
-    """The launch has the bytes that it was given, and not those of one before or after it."""
-    results = [device.zeros(3, "f4") for _ in range(4)]
-    device.finish()
-    values = [(1, 2.5, 3), (4, 5.5, 6), (7, 8.5, 9), (-1, 0.5, -2)]
-    for result, value in zip(results, values, strict=True):
-        if result is results[2]:
-            gate = hold(queue)
-        queue.launch(program["take_pair"], 1, 1, result, np.array(value, PAIR))
-    gate.open()
-    found = [tuple(result.get(queue=queue).tolist()) for result in results]
-    assert found == values
-
-
 # Local memory
 
 
@@ -435,29 +420,22 @@ def test_a_refused_launch_sets_nothing(device, queue, program, refuses):
     assert buffer.get(queue=queue).tolist() == [1] * 10
 
 
-@pytest.mark.executes
-def test_every_queue_has_its_own_arguments(device, make_queue, program, hold):
-    queues = [make_queue(blocking=False) for _ in range(4)]
-    buffers = [device.zeros(10, "i4") for _ in queues]
+@pytest.mark.executes(reads="found")
+def test_arguments_of_launches_in_flight_do_not_change(device, make_queue, program, hold):
+    """Buffers, numbers and structures, of many launches of one kernel on each of four queues."""
+    queues, buffer = [make_queue(blocking=False) for _ in range(4)], device.zeros((100, 10), "i4")
+    results = [device.zeros(3, "f4") for _ in range(100)]
     device.finish()
     gates = [hold(queue) for queue in queues]
-    for value, (queue, buffer) in enumerate(zip(queues, buffers, strict=True)):
-        queue.launch(program["fill"], 1, 10, buffer, value)
+    for row, result in enumerate(results):
+        queues[row % 4].launch(program["fill"], 1, 10, buffer[row], row)
+        queues[row % 4].launch(program["take_pair"], 1, 1, result, np.array((row, row / 2, row % 7), PAIR))
     for gate in gates:
         gate.open()
-    for value, (queue, buffer) in enumerate(zip(queues, buffers, strict=True)):
-        assert buffer.get(queue=queue).tolist() == [value] * 10
-
-
-@pytest.mark.executes
-def test_arguments_of_launches_in_flight_do_not_change(device, queue, hold, program):
-    buffer = device.zeros((100, 10), "i4")
     device.finish()
-    gate = hold(queue)
-    for row in range(100):
-        queue.launch(program["fill"], 1, 10, buffer[row], row)
-    gate.open()
-    assert buffer.get(queue=queue).tolist() == [[row] * 10 for row in range(100)]
+    assert buffer.get().tolist() == [[row] * 10 for row in range(100)]
+    found = [result.get().tolist() for result in results]
+    assert found == [[row, row / 2, row % 7] for row in range(100)]
 
 
 @pytest.mark.executes

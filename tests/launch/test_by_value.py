@@ -286,15 +286,6 @@ def test_bytes_of_a_bound_launch_stay_until_they_are_uploaded(device, kernels, o
     assert staged() == 0
 
 
-@pytest.mark.executes
-def test_several_by_value(queue, kernels, out):
-    for first, second in [(1, 2), (1, 3), (4, 3), (4, 3), (5, 6)]:
-        queue.launch(
-            kernels["two"], 1, 1, out, fb.by_value(np.array([first], "i4")), np.array([second], "i4").tobytes()
-        )
-        assert out.get(queue=queue)[0] == first * 1000 + second
-
-
 # -- bytes that the kernel writes to
 
 OWN, KEPT = np.array([10, 20], "i4"), np.array([3], "i4")

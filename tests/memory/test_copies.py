@@ -57,13 +57,6 @@ def test_parts(device, queue, numbers, pin):
 
 
 @pytest.mark.executes
-def test_within_one_buffer(device, queue, numbers):
-    buffer = device.array(numbers)
-    queue.copy(buffer[500:], buffer[:500])
-    assert buffer.get(queue=queue).tolist() == [*range(500), *range(500)]
-
-
-@pytest.mark.executes
 @pytest.mark.parametrize(
     "make",
     [bytes, bytearray, memoryview, lambda data: array.array("B", data), (ctypes.c_ubyte * 40).from_buffer_copy,
@@ -188,48 +181,6 @@ def test_a_pageable_source_may_be_reused_at_once(device, queue, hold, numbers):
     numbers[:] = -1
     gate.open()
     assert buffer.get(queue=queue).tolist() == list(range(COUNT))
-
-
-@pytest.mark.executes
-def test_a_pageable_source_may_be_freed_at_once(device, queue, hold):
-    buffers = [device.zeros(1 << 16, "i4") for _ in range(8)]
-    device.finish()
-    gate = hold(queue)
-    for value, buffer in enumerate(buffers):
-        queue.copy(buffer, np.full(1 << 16, value, "i4"))
-    gc.collect()
-    pressure = [np.full(1 << 16, -1, "i4") for _ in range(16)]
-    gate.open()
-    queue.finish()
-    for value, buffer in enumerate(buffers):
-        assert set(buffer.get().tolist()) == {value}
-    assert len(pressure) == 16
-
-
-@pytest.mark.executes
-def test_a_pinned_source_is_read_when_the_queue_gets_there(device, queue, hold, numbers):
-    host = pinned(device, numbers)
-    buffer = device.zeros(COUNT, "i4")
-    device.finish()
-    gate = hold(queue)
-    queue.copy(buffer, host[:])
-    host[:] = -1  # not allowed to a user; here it shows that nothing was staged
-    gate.open()
-    assert buffer.get(queue=queue).tolist() == [-1] * COUNT
-
-
-@pytest.mark.executes
-def test_pinned_memory_stays_until_it_was_copied(device, queue, hold, numbers):
-    buffer, out = device.zeros(COUNT, "i4"), device.array(numbers)
-    device.finish()
-    gate = hold(queue)
-    queue.copy(buffer, pinned(device, numbers)[:])
-    queue.copy(fb.host_empty(COUNT, "i4", device=device)[:], out)
-    gc.collect()
-    pressure = [pinned(device, np.full(COUNT, -1, "i4")) for _ in range(16)]
-    gate.open()
-    assert buffer.get(queue=queue).tolist() == list(range(COUNT))
-    assert {value for host in pressure for value in host.tolist()} == {-1}
 
 
 @pytest.fixture

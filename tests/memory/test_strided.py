@@ -71,6 +71,7 @@ def test_elements_of_any_size_that_begin_anywhere(device, dtype, start):
         lambda to, x: to.__setitem__(np.s_[:, 3], x[:, 2].copy()),
         lambda to, x: x.__setitem__(np.s_[:, :, ::2], x[:, :, ::-2]),  # parts that overlap
         lambda to, x: x.__setitem__(np.s_[1:], x[:-1].copy()),
+        lambda to, x: x.__setitem__(np.s_[2:4], x[:2]),
         lambda to, x: to.__setitem__(1, x[2]),
         lambda to, x: to.__setitem__(2, x[0:1].reshape(6, 7)),
         lambda to, x: to.__setitem__(3, x[:, 1, :][::2, :1][0, 0].item()),

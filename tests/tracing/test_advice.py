@@ -748,6 +748,9 @@ def test_wrong_arguments_are_the_same_errors(find, device, use):
             lambda: use.own.copy(dst=use.buffer, src=np.zeros(3, "i4")),
             lambda: device.program(3),
             lambda: use.own.finish("soon"),
+            lambda: use.own.wait(3),
+            lambda: use.own.host(),
+            lambda: use.own.host(3),
         ):
             with pytest.raises((TypeError, ValueError)):
                 call()

@@ -33,21 +33,6 @@ def test_memory_freed_on_a_queue_is_handed_out_there_at_once(device, queue, hold
     gate.open()
 
 
-@pytest.mark.executes
-def test_each_user_of_the_same_memory_sees_its_own(device, queue, hold, fill, pool):
-    gate = hold(queue)
-    outs = []
-    for value in range(20):
-        buffer = queue.alloc(N, "i4")
-        queue.launch(fill, N // 10, 10, buffer, value)
-        outs.append(fb.host_empty(N, "i4", device=device))  # a copy to pageable memory may wait for the queue
-        queue.copy(outs[-1], buffer)
-        queue.free(buffer)
-    gate.open()
-    queue.finish()
-    assert [out.tolist() for out in outs] == [[value] * N for value in range(20)]
-
-
 def test_a_steady_state_makes_no_driver_allocation(device, queue, fill, pool):
     def step():
         buffers = [queue.alloc(count, "i4") for count in (10, 1000, 1100, 50_000)]
@@ -77,27 +62,6 @@ def test_other_sizes_do_not_take_much_more_than_they_need(device, queue, pool):
     small = queue.alloc(100, "u1")
     assert pool.used == 512
     queue.free(small)
-
-
-@pytest.mark.parametrize("give_up", ["close", "del"])
-def test_memory_that_nobody_used_comes_back_as_it_was(make_queue, fill, pool, give_up):
-    """The queue may still be using it by commands from before its free, which nothing orders others after."""
-    pool.release_threshold = 1 << 30
-    pool.reuse_allow_internal_dependencies = False
-    pool.reuse_allow_opportunistic = False
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = a.alloc(N, "i4")
-    address = buffer.address
-    a.launch(fill, 1, 1, buffer, 1)
-    a.free(buffer)
-    again = a.alloc(N, "i4")
-    assert again.address == address
-    if give_up == "close":
-        again.close()
-    del again
-    gc.collect()
-    assert b.alloc(N, "i4").address != address
-    assert a.alloc(N, "i4").address == address
 
 
 def test_a_view_keeps_the_memory(queue, pool):

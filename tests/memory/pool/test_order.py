@@ -42,18 +42,6 @@ def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, first
 
 
 @pytest.mark.executes(run=False)
-def test_what_goes_wrong_without_the_wait(make_queue, hold, fill, pool):
-    """The same two queues on the same memory, which nobody orders: the first one reads what the second wrote."""
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer, out, gate = read_behind_a_gate(a, hold, fill)
-    b.launch(fill, N // 10, 10, buffer, 2)
-    b.finish()
-    gate.open()
-    a.finish()
-    assert out.tolist() == [2] * N
-
-
-@pytest.mark.executes(run=False)
 @pytest.mark.parametrize("user", ["blocking", "null"])
 def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, full_pool, user):
     """Freed on the null queue it may still be in use on a blocking one, and the other way round: the free waits."""

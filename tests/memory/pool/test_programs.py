@@ -1,18 +1,13 @@
 """Random programs, and threads, that share the pool."""
 
 import itertools
-from functools import partial
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.queues.memory.slabs import size_class
-from tests.helpers.threads import together
-
-from .conftest import N
 
 OPERATIONS = st.lists(
     st.tuples(
@@ -88,34 +83,3 @@ def test_any_program_reads_what_it_wrote(device, pool, program, operations, swit
     assert pool.used == 0
     for queue in queues[1:]:
         queue.close()
-
-
-@pytest.mark.threads
-def test_threads(device, program, pool, really):
-    """Each with its own queue, and one that all share, on the same sizes."""
-    shared, right = device.queue(), []
-
-    def work(number):
-        own = device.queue(blocking=number % 2 == 0)
-        for k in range(150):
-            queue = own if k % 3 else shared
-            value = 1000 * number + k
-            buffer = queue.alloc(N, "i4")
-            queue.launch(program["fill"], N // 10, 10, buffer, value)
-            out = np.zeros(N, "i4")
-            queue.copy(out, buffer)
-            if k % 7:
-                queue.free(buffer)
-            else:
-                del buffer
-            if k % 10 == 9:
-                queue.finish()
-                right.append(set(out.tolist()) == {value})
-        own.finish()
-
-    together(*[partial(work, number) for number in range(4)])
-    device.finish()
-    assert all(right) or not really
-    assert len(right) == 4 * 15
-    assert pool.used == 0
-    shared.close()
