@@ -118,3 +118,14 @@ def device_that_calls_before_it_waits_for_openings(function):
             super()._wait_for_openings()
 
     return Watched
+
+
+def elementwise_that_calls_before_it_compiles(function):
+    """Return a class as `fb.elementwise` that calls a function with a Device before it compiles for that."""
+
+    class Calling(fb.elementwise):
+        def _take(self, device, program):
+            function(device)
+            return super()._take(device, program)
+
+    return Calling

@@ -5,6 +5,7 @@ import gc
 import itertools
 import threading
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import pytest
 import forebay as fb
 from forebay.cupy_style import ElementwiseKernel, RawKernel, ReductionKernel
 from forebay.queues.kernels.kernel import names
+from tests.helpers.threads import together
 from tests.helpers.turns import turns
+from tests.inside import elementwise_that_calls_before_it_compiles
 
 ONE = fb.elementwise("T x", "T y", "y = x + 1", name="lives_on")
 SUM = fb.reduction("T x", "T total", "x", "a + b", 0, name="lives_on")
@@ -103,24 +106,16 @@ def test_a_raw_kernel_goes_on_with_the_device_that_is_there(device):
             assert other.stats.launches == 2
 
 
-class Slow(fb.elementwise):
-    """Compiles until the Device is closed by another thread."""
-
-    def _take(self, device, program):
-        closing = threading.Thread(target=device.close)
-        closing.start()
-        closing.join()
-        return super()._take(device, program)
-
-
 def test_a_device_is_closed_while_a_kernel_is_compiled(device):
-    slow = Slow("T x", "T y", "y = x + 1", name="lives_on")
     other = fb.Device(device.name, private=True)
+    slow = elementwise_that_calls_before_it_compiles(lambda device: together(device.close))(
+        "T x", "T y", "y = x + 1", name="lives_on"
+    )
     gone = weakref.ref(other)
     before = compiled_now()
     with pytest.raises(fb.ClosedError) as caught:
         slow(other.empty(5))
-    del caught
+    del caught, slow
     gc.collect()  # the frames of the error
     assert compiled_now() == before
     del other
@@ -133,31 +128,27 @@ def test_a_thread_calls_while_another_closes(device):
     for turn in turns(4):
         one = fb.elementwise("T x", "T y", f"y = x + {turn}", name="lives_on")
         total = fb.reduction("T x", "T y", f"x + {turn}", "a + b", 0, name="lives_on")
-        other = fb.Device(device.name, private=True)
+        other, begun = fb.Device(device.name, private=True), threading.Event()
         gone = weakref.ref(other)
         things = [other.empty(5, dtype) for dtype in ("f4", "i4", "i2", "u1")]
-        begun, ends = threading.Event(), []
 
-        def work(calls, things=things, begun=begun, ends=ends):
-            try:
-                for number in itertools.count():
-                    calls[number % 2](things[number // 50 % len(things)])
-                    begun.set()
-            except BaseException as error:
+        def call(*calls, things=things, begun=begun):
+            for number in itertools.count():
+                calls[number % 2](things[number // 50 % len(things)])
                 begun.set()
-                ends.append(type(error))
 
-        threads = [threading.Thread(target=work, args=(calls,)) for calls in ((one, one), (one, total))]
-        for thread in threads:
-            thread.start()
-        begun.wait()
-        for _ in range(turn):
-            one(things[0])
-        other.close()
-        for thread in threads:
-            thread.join()
-        assert ends == [fb.ClosedError] * 2
-        del other, things, work, threads, thread
+        def work(*calls, call=call):
+            with pytest.raises(fb.ClosedError):
+                call(*calls)
+
+        def close(other=other, one=one, things=things, begun=begun, turn=turn):
+            begun.wait(60)
+            for _ in range(turn):
+                one(things[0])
+            other.close()
+
+        together(partial(work, one, one), partial(work, one, total), close)
+        del other, things, call, work, close
         gc.collect()
         assert gone() is None
     assert compiled_now() == 0

@@ -46,29 +46,33 @@ def module_of(types, parameters, *, names=(), in_source="", decorations=()):
 BASIC = [instruction(INT, 1, 8, 0), instruction(INT, 2, 32, 0), instruction(INT, 3, 64, 0), instruction(FLOAT, 4, 32)]
 
 
-def test_a_module_with_everything():
-    assert kernels_of(spirv.fill_module()) == {
-        "fill": [Declared("values", "int*", "pointer", 8), Declared("value", "int", "value", 4)]
-    }
+FILL = {"fill": [Declared("values", "int*", "pointer", 8), Declared("value", "int", "value", 4)]}
 
 
-def test_types_of_the_source_win():
+def test_names_and_types_are_those_of_the_source_or_made_up():
+    assert kernels_of(spirv.fill_module()) == FILL
+    words = struct.unpack(f"<{len(spirv.fill_module()) // 4}I", spirv.fill_module())
+    assert kernels_of(struct.pack(f">{len(words)}I", *words)) == FILL  # in the other byte order
     module = module_of(BASIC, [1, 2], names=["a", "b"], in_source="kernel_arg_type.k.uchar,uint,")
     assert kernels_of(module) == {"k": [Declared("a", "uchar", "value", 1), Declared("b", "uint", "value", 4)]}
-
-
-def test_without_names_and_types_of_the_source():
     types = [*BASIC, instruction(VECTOR, 5, 4, 3), instruction(spirv.OP_TYPE_POINTER, 6, WORKGROUP, 4)]
+    made_up = [("char", "value", 1), ("int", "value", 4), ("long", "value", 8), ("float", "value", 4),
+               ("float3", "value", 16), ("float*", "local", 8)]  # fmt: skip
     assert kernels_of(module_of(types, [1, 2, 3, 4, 5, 6])) == {
-        "k": [
-            Declared("argument_0", "char", "value", 1),
-            Declared("argument_1", "int", "value", 4),
-            Declared("argument_2", "long", "value", 8),
-            Declared("argument_3", "float", "value", 4),
-            Declared("argument_4", "float3", "value", 16),
-            Declared("argument_5", "float*", "local", 8),
-        ]
+        "k": [Declared(f"argument_{i}", *each) for i, each in enumerate(made_up)]
     }
+
+
+def test_what_is_no_whole_module():
+    module = spirv.fill_module()
+    for length in range(len(module)):
+        with pytest.raises(ValueError, match=r"words|cut off"):
+            kernels_of(module[:length])
+    for other in (bytes(40), b"kernel void f() {} // more", b"\x7fELF" * 10):
+        with pytest.raises(ValueError, match=r"words|first word"):
+            kernels_of(other)
+    with pytest.raises(ValueError, match="cut off"):  # an instruction of no length
+        kernels_of(module[:20] + bytes(4) + module[24:])
 
 
 @pytest.mark.parametrize(
@@ -90,30 +94,6 @@ def test_sizes_of_structures(members, nbytes, packed):
     expected = sum(sizes[member] for member in members) if packed else nbytes
     alignment = 1 if packed else max(alignments[member] for member in members)
     assert kernels_of(module) == {"k": [Declared("s", "struct", "value", expected, alignment=alignment)]}
-
-
-def test_a_module_in_the_other_byte_order():
-    words = struct.unpack(f"<{len(spirv.fill_module()) // 4}I", spirv.fill_module())
-    assert kernels_of(struct.pack(f">{len(words)}I", *words)) == kernels_of(spirv.fill_module())
-
-
-@pytest.mark.parametrize("length", range(len(spirv.fill_module())))
-def test_a_module_that_was_cut_off_anywhere(length):
-    with pytest.raises(ValueError, match=r"words|cut off"):
-        kernels_of(spirv.fill_module()[:length])
-
-
-@pytest.mark.parametrize("module", [bytes(40), b"kernel void f() {} // more", b"\x7fELF" * 10])
-def test_other_bytes(module):
-    with pytest.raises(ValueError, match=r"words|first word"):
-        kernels_of(module)
-
-
-def test_an_instruction_of_no_length():
-    module = bytearray(spirv.fill_module())
-    module[20:24] = bytes(4)
-    with pytest.raises(ValueError, match="cut off"):
-        kernels_of(bytes(module))
 
 
 def test_variables_are_what_is_exported_of_global_memory():

@@ -12,37 +12,33 @@ from .conftest import LARGE, N, allocations
 from .test_order import read_behind_a_gate
 
 
-def test_what_is_used_and_reserved(device, queue, pool):
-    assert (pool.used, pool.reserved, pool.used_high, pool.reserved_high) == (0, 0, 0, 0)
+def test_what_is_used_and_reserved_and_kept(device, queue, fill, pool):
+    def state():
+        return pool.used, pool.reserved, pool.used_high, pool.reserved_high
+
     size = size_class(4 * LARGE)
+    assert state() == (0, 0, 0, 0)
     a, b = queue.alloc(LARGE), queue.alloc(LARGE)
-    assert (pool.used, pool.reserved) == (2 * size, 2 * size)
+    assert state()[:2] == (2 * size, 2 * size)
     queue.free(a)
-    assert (pool.used, pool.reserved) == (size, 2 * size)
+    assert state()[:2] == (size, 2 * size)
     queue.free(b)
-    assert (pool.used, pool.reserved, pool.used_high, pool.reserved_high) == (0, 2 * size, 2 * size, 2 * size)
+    assert state() == (0, 2 * size, 2 * size, 2 * size)
     device.finish()
-    assert (pool.used, pool.reserved, pool.used_high, pool.reserved_high) == (0, 0, 2 * size, 2 * size)
+    assert state() == (0, 0, 2 * size, 2 * size)
     pool.used_high = pool.reserved_high = 0
-    assert (pool.used_high, pool.reserved_high) == (0, 0)
-
-
-@pytest.mark.parametrize("what", ["queue", "event", "device"])
-def test_a_synchronize_gives_back_what_is_beyond_the_threshold(device, queue, fill, pool, what):
-    size = size_class(4 * LARGE)
-    pool.release_threshold = 3 * size
-    buffers = [queue.alloc(LARGE, "i4") for _ in range(5)]
-    for buffer in buffers:
-        queue.launch(fill, 1, 1, buffer, 1)
-        queue.free(buffer)
-    assert pool.reserved == 5 * size
-    if what == "queue":
-        queue.finish()
-    elif what == "event":
-        queue.record().wait()
-    else:
-        device.finish()
-    assert pool.reserved == 3 * size
+    assert state() == (0, 0, 0, 0)
+    for synchronize in (queue.finish, lambda: queue.record().wait(), device.finish):
+        pool.release_threshold = 3 * size
+        for buffer in [queue.alloc(LARGE, "i4") for _ in range(5)]:
+            queue.launch(fill, 1, 1, buffer, 1)
+            queue.free(buffer)
+        assert pool.reserved == 5 * size
+        synchronize()
+        assert pool.reserved == 3 * size
+    for keep, kept in ((10, 3), (2, 2), (0, 0)):
+        pool.trim(keep * size)
+        assert pool.reserved == kept * size
 
 
 @pytest.mark.executes(run=False)
@@ -55,19 +51,6 @@ def test_what_is_in_use_is_not_given_back(device, make_queue, hold, fill, pool):
     assert pool.reserved >= size_class(4 * N)
     gate.open()
     a.finish()
-    assert pool.reserved == 0
-
-
-def test_trim_keeps_as_much_as_it_is_told(device, queue, pool):
-    size = size_class(4 * LARGE)
-    buffers = [queue.alloc(LARGE) for _ in range(4)]
-    for buffer in buffers:
-        queue.free(buffer)
-    pool.trim(10 * size)
-    assert pool.reserved == 4 * size
-    pool.trim(2 * size)
-    assert pool.reserved == 2 * size
-    pool.trim()
     assert pool.reserved == 0
 
 
