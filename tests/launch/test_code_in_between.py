@@ -6,7 +6,6 @@ once, whose bytes must stay what they are. The command is refused with ClosedErr
 
 import contextlib
 import gc
-import threading
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 import forebay as fb
 from tests.helpers.examples import MANY, on_examples
 from tests.helpers.observer import EXECUTES
+from tests.helpers.threads import together
 
 SOURCE = """
 kernel void numbers(global int *x, int value, float real) { x[get_global_id(0)] = value + (int) real; }
@@ -101,9 +101,7 @@ class Example:
 
     def act(self):
         self.ran = True
-        if self.action == "close":
-            self.x.close()
-        elif self.action == "free":
+        if self.action == "free":
             self.acting.free(self.x)
             self.other = self.acting.alloc(SIZE, "i4")
             self.acting.fill(self.other, OWNED)
@@ -111,22 +109,18 @@ class Example:
             self.acting.launch(self.kernel, 1, (2, 2), self.x, *self.numbers())
             if self.acting is not self.queue:
                 self.acting.finish()
-        elif self.action == "close queue":
-            self.queue.close()
-        elif self.action == "collect":
-            gc.collect()
-        else:
+        elif self.action == "raise":
             raise Interrupted
+        else:
+            {"close": self.x.close, "close queue": self.queue.close, "collect": gc.collect}[self.action]()
 
     def run(self):
         if self.ran:
             return
-        if not self.by_thread:
+        if self.by_thread:
+            together(self.caught)
+        else:
             self.act()
-            return
-        thread = threading.Thread(target=self.caught)
-        thread.start()
-        thread.join()
 
     def caught(self):
         with contextlib.suppress(Interrupted):
@@ -201,9 +195,7 @@ class Example:
 
     def copy(self):
         source = np.full(GRID * BLOCK, VALUE, "i4")
-        if self.place == "source":
-            source = Tensor(source, self.run)
-        self.queue.copy(self.x[: GRID * BLOCK], source)
+        self.queue.copy(self.x[: GRID * BLOCK], Tensor(source, self.run) if self.place == "source" else source)
 
     # -- judging it
 

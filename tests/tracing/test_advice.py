@@ -133,14 +133,6 @@ def waits_for_what_is_done(use):
     event.wait()
 
 
-@shows({})
-def a_value_that_is_read_twice(use):
-    program = use.device.program("kernel void last(global int *to) { to[0] = 3; }")
-    value = use.own.launch(program["last"], 1, 1, result="i4")
-    value.get()
-    value.get()
-
-
 @shows({}, marks=RUNS)
 def a_wait_that_is_needed_however_little_was_submitted(use):
     gate = use.hold(use.two)
@@ -258,6 +250,27 @@ def test_a_wait_for_memory_that_is_read_in_place_counts_as_needed_from_the_first
 # -- repetitions
 
 
+@shows({})
+def other_programs_with_nothing_to_find(use):
+    """A value is read twice, a graph downloads, few memory is made, the program itself orders queues, a gate goes."""
+    program = use.device.program("kernel void last(global int *to) { to[0] = 3; }")
+    value = use.own.launch(program["last"], 1, 1, result="i4")
+    value.get()
+    value.get()
+    with use.own.capture():
+        for _ in range(3):
+            use.own.copy(np.empty(100, "i4"), use.buffer)
+    for turn in range(MANY):
+        use.device.empty(100 + turn).close()
+    for _ in range(OFTEN):
+        use.device.empty(100).close()
+    use.one.gate()
+    use.launch(queue=use.one)
+    use.two.wait(use.one)
+    use.launch(queue=use.two)
+    use.two.finish()
+
+
 @shows({COMPILED_AGAIN: 2})
 def builds_again(use):
     source = "kernel void again(global int *a) { a[0] = 1; }"
@@ -282,13 +295,6 @@ def steps_that_do_not_repeat(use):
                 use.launch(turn, use.two)
     repeats.close()
     differs.close()
-
-
-@shows({})
-def downloads_while_it_captures(use):
-    with use.own.capture():
-        for _ in range(3):
-            use.own.copy(np.empty(100, "i4"), use.buffer)
 
 
 @shows({}, 20)
@@ -325,14 +331,6 @@ def memory_that_is_kept_and_memory_of_the_pool(use):
     for _ in range(MANY):
         use.own.free(use.own.alloc(100))
     assert len(kept) == len(views)
-
-
-@shows({})
-def memory_of_other_sizes_and_of_a_few_turns(use):
-    for turn in range(MANY):
-        use.device.empty(100 + turn).close()
-    for _ in range(OFTEN):
-        use.device.empty(100).close()
 
 
 def set_kernels(use, launches, changes):
@@ -445,13 +443,6 @@ def test_memory_that_is_made_again_and_again(find, device, make, closes):
 # -- waits of queues
 
 
-@shows({})
-def waits_that_the_program_asked_for(use):
-    use.launch(queue=use.one)
-    use.two.wait(use.one)
-    use.launch(queue=use.two)
-
-
 @shows({}, OFTEN)
 def waits_in_one_direction(use, turn):
     use.launch(turn, use.one)
@@ -483,14 +474,6 @@ def memory_that_the_other_queue_frees(use, turn):
     use.two.wait(event_or_queue=use.one)
     use.two.free(memory)
     use.one.wait(event_or_queue=use.two)
-
-
-@shows({})
-def a_gate_that_is_dropped(use):
-    use.one.gate()
-    use.launch(queue=use.one)
-    use.two.wait(use.one)
-    use.two.finish()
 
 
 def test_the_null_queue_and_blocking_queues_that_wait_for_each_other(find, device, use, queue, hold):
