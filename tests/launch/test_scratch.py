@@ -384,8 +384,10 @@ def test_scratch_does_not_keep_the_device(device):
 
 
 @pytest.mark.threads
-@pytest.mark.executes
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(
+    "debug",
+    [pytest.param(False, marks=pytest.mark.executes), pytest.param(True, marks=pytest.mark.executes(run=False))],
+)
 def test_threads_with_different_sizes_on_one_queue(device, debug):
     """Neither gets the other's scratch, nor is that taken for an overflow on a device that debugs."""
     with fb.Device(device.name, debug=debug, private=True) as own:
