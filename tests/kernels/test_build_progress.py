@@ -69,7 +69,7 @@ def test_a_build_that_takes_long_is_shown_and_gone_after_it(device, terminal):
         print("of the program itself", file=terminal.file, flush=True)
         terminal.read_until("of the program itself")
         terminal.read_until("(?s:building a program.*){9}")  # it is drawn again and again
-        build_progress.EVERY = 60  # nobody reads while it builds, and a terminal takes 4 KiB
+        build_progress.EVERY = 60  # no test reads while it builds, and a terminal takes 4 KiB
         return build(*arguments)
 
     with errors_to(terminal.file), mock.patch.object(device.driver, "build", slowly):

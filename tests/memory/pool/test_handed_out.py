@@ -20,19 +20,6 @@ def test_size_classes(nbytes):
     assert size_class(size) == size
 
 
-def test_memory_freed_on_a_queue_is_handed_out_there_at_once(device, queue, hold, fill, pool):
-    buffer = queue.alloc(N, "i4")
-    address = buffer.address
-    gate = hold(queue)
-    queue.launch(fill, N // 10, 10, buffer, 1)
-    queue.free(buffer)
-    before = queue.stats, allocations(device)
-    again = queue.alloc(N, "i4")
-    assert again.address == address
-    assert (queue.stats, allocations(device)) == before
-    gate.open()
-
-
 def test_a_steady_state_makes_no_driver_allocation(device, queue, fill, pool):
     def step():
         buffers = [queue.alloc(count, "i4") for count in (10, 1000, 1100, 50_000)]
