@@ -99,17 +99,19 @@ def test_equal_bytes_are_not_uploaded_again(device, queue, kernels, out):
 
 
 @pytest.mark.executes
-def test_marks_in_turn(device, make_queue, kernels):
+def test_marks_buffers_and_bytes_in_turn(device, make_queue, kernels):
     """Bytes that cannot change are known by their mark, on each queue those that it had last; others are compared."""
     queues, out = [make_queue(blocking=False) for _ in range(2)], device.empty(1, "i4")
     ones, twos = (np.full(4, value, "i4").tobytes() for value in (1, 2))
     array = np.full(4, 3, "i4")
     marks = {1: fb.by_value(ones), 2: fb.by_value(twos), 3: fb.by_value(array), 4: fb.by_value(bytearray(ones))}
-    for turn, kind in enumerate([1, 1, 2, 1, 3, 3, 2, 4, 1, 2, 2, 4, 3, 1] * 2):
+    marks |= {5: device.array(np.full(4, 5, "i4")), 6: bytes(16)}
+    device.finish()
+    for turn, kind in enumerate([1, 1, 2, 1, 3, 3, 2, 4, 5, 6, 5, 1, 2, 2, 6, 4, 3, 5, 1] * 2):
         array[:] = turn
         queue = queues[turn // 3 % 2]
         total(queue, kernels, out, marks[kind], 4)
-        assert out.get(queue=queue)[0] == 4 * {1: 1, 2: 2, 3: turn, 4: 1}[kind]
+        assert out.get(queue=queue)[0] == 4 * {1: 1, 2: 2, 3: turn, 4: 1, 5: 5, 6: 0}[kind]
 
 
 def test_changed_bytes_are_uploaded_once_and_nothing_is_allocated(device, queue, kernels, out):
@@ -419,15 +421,6 @@ def test_bytes_of_long_ago_are_still_known(queue, kernels, out):
     for first in (7, 8, 7):
         queue.launch(kernels["two"], 1, 1, out, np.array([first], "i4").tobytes(), kept)
         assert out.get(queue=queue)[0] == first * 1000 + 7
-
-
-@pytest.mark.executes
-def test_buffers_and_bytes_in_turn(device, queue, kernels, out):
-    buffer = device.array(np.full(16, 2, "i4"))
-    device.finish()
-    for value, expected in [(buffer, 32), (bytes(64), 0), (buffer, 32), (bytes(64), 0)]:
-        total(queue, kernels, out, value, 16)
-        assert out.get(queue=queue)[0] == expected
 
 
 @pytest.mark.executes

@@ -530,7 +530,7 @@ NEEDED = {
     "a download": lambda use: use.two.copy(np.zeros(100, "i4"), use.buffer),
     "a graph": launch_in_a_graph,
 }
-"""What makes two queues' order needed: the second one uses memory of the first, or memory that is not seen to be used."""
+"""What makes two queues' order needed: the second one uses memory of the first, or memory that is not seen."""
 
 
 @pytest.mark.parametrize("reason", NEEDED.values(), ids=NEEDED)
