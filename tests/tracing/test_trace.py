@@ -131,7 +131,8 @@ def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, 
     assert lines[5] - lines[4] == 1
     waits = [each for each in trace.host if each["name"] == "wait in the driver"]
     asks = [each for each in trace.host if each["name"] == "ask"]  # or that is the wait
-    assert len(waits) <= made <= len(waits) + len(asks) or not really
+    polled = 1  # on CPUs the event of a small copy is polled first, which is not traced
+    assert len(waits) <= made <= len(waits) + len(asks) + polled or not really
     assert 0 < made <= 3
 
 
