@@ -53,79 +53,11 @@ def forget_races(device):
     device._forget_races()
 
 
-def device_of(driver):
-    """Return a Device of an open driver that a test has changed."""
-    return fb.Device._of(driver)
+def over_host_memory(device, address, nbytes):
+    """Return a buffer over memory of the program, which the driver registers; None if it cannot."""
+    return device._over_host_memory(address, nbytes)
 
 
-def end_build_processes():
-    """End the processes for building, as the end of this one does."""
-    build_process._end()
-
-
-@contextlib.contextmanager
-def around_builds(step, before=lambda: None, after=lambda: None):
-    """Call functions around a step of each build in another process: "accepts", of the request, or "answer"."""
-    whole = getattr(build_process._Process, step)
-
-    def call(self, *arguments):
-        before()
-        result = whole(self, *arguments)
-        after()
-        return result
-
-    with mock.patch.object(build_process._Process, step, call):
-        yield
-
-
-def cache_key(builder):
-    """Return the key of what a builder of programs builds, in the cache on disk."""
-    return builder._key()
-
-
-@contextlib.contextmanager
-def refusing_to_tell(option):
-    """Have OpenCL's compiler refuse kernels without parameters where it is given this option."""
-    import pyopencl as cl
-
-    from forebay.queues.drivers.opencl import programs
-
-    build = programs.Builder._build
-
-    def refuse(self, program, *options):
-        if option in options:
-            source = program.get_info(cl.program_info.SOURCE)
-            built = build(self, self._program(source))
-            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
-                program = self._program(f"#error a kernel without parameters\n{source}")
-        return build(self, program, *options)
-
-    with mock.patch.object(programs.Builder, "_build", refuse):
-        yield
-
-
-def binary_of(program, name):
-    """Return the binary that Level Zero's compiler has made of a kernel's program."""
-    return program._natives[name]._module.native_binary()
-
-
-def device_that_calls_before_it_waits_for_openings(function):
-    """Return a class of Devices that call a function before they wait for threads that open gates."""
-
-    class Watched(fb.Device):
-        def _wait_for_openings(self):
-            function()
-            super()._wait_for_openings()
-
-    return Watched
-
-
-def elementwise_that_calls_before_it_compiles(function):
-    """Return a class as `fb.elementwise` that calls a function with a Device before it compiles for that."""
-
-    class Calling(fb.elementwise):
-        def _take(self, device, program):
-            function(device)
-            return super()._take(device, program)
-
-    return Calling
+def prefetch(queue, buffer, to_host):
+    """Move shared memory to the host or to the device, in the order of the queue."""
+    queue._prefetch(buffer, to_host)

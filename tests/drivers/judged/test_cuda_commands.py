@@ -1,6 +1,7 @@
-"""Commands and what the host asks; what waits for a gate, and what must not; what does not grow."""
+"""CUDA's waits of the host; what waits for a gate, and what must not; what does not grow."""
 
 import gc
+import os
 import threading
 
 import numpy as np
@@ -11,11 +12,12 @@ from forebay.tracing.habits import Habits
 from forebay.tracing.queue_waits import HELD
 from tests.drivers.cuda import standin
 from tests.helpers import processes
+from tests.inside import over_host_memory, prefetch
 from tests.ordering import program
 
-from .conftest import JUDGED, SECONDS, in_a_thread
+from .conftest import ON_CUDA, SECONDS, in_a_thread
 
-pytestmark = JUDGED
+pytestmark = ON_CUDA
 
 
 def test_it_is_listed_and_selected(device):
@@ -24,63 +26,11 @@ def test_it_is_listed_and_selected(device):
     assert device.name == fb.Device("cuda:gpu:0").name == "cuda:gpu:0"
 
 
-def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
-    queue, buffer = device.queue(blocking=False), device.empty(64, "u4", usm_type="shared")
-    queue.fill(buffer, 7)
-    queue.launch(kernels["advance"], 4, 16, buffer, 1)
-    queue.finish()
-    assert queue.empty
-    assert not np.from_dlpack(buffer).any()
-
-
 def test_what_it_refuses_is_counted(device, kernels, meant):
     """So the other tests see a wrong call also where forebay says nothing."""
     with pytest.raises(fb.DriverError, match="cuLaunchKernel failed: CUDA_ERROR_INVALID_VALUE"):
         device.null_queue.launch(kernels["advance"], (1, 1 << 20), 1, device.empty(64, "u4"), 1)
     meant.append("too many groups in y")
-
-
-def test_nothing_is_done_behind_a_closed_gate(device, kernels):
-    first, second, free = (device.queue(blocking=False) for _ in range(3))
-    buffer, ran = device.empty(64, "u4"), []
-    gate = first.gate()
-    first.launch(kernels["advance"], 4, 16, buffer, 1)
-    event = first.record()
-    second.wait(event)
-    second.host(lambda: ran.append("host"))
-    free.launch(kernels["advance"], 4, 16, buffer, 1)
-    free.finish()
-    assert not event.done
-    assert not first.query()
-    assert not second.query()
-    with pytest.raises(fb.TimeoutError):
-        second.finish(timeout=0)
-    assert not ran
-    ended = in_a_thread(gate.open)
-    second.finish()
-    assert ended()
-    assert event.done
-    assert ran == ["host"]
-    assert first.query()
-
-
-def test_the_null_queue_comes_after_blocking_ones_and_before(device, kernels):
-    before, after, buffer = device.queue(), device.queue(), device.empty(64, "u4")
-    gate = before.gate()
-    device.null_queue.launch(kernels["advance"], 4, 16, buffer, 1)
-    after.launch(kernels["advance"], 4, 16, buffer, 1)
-    assert not device.null_queue.query()
-    assert not after.query()
-    gate.open()
-    after.finish()
-    assert device.null_queue.query()
-
-
-def test_time_goes_on_from_one_event_to_the_next(device):
-    queue = device.queue(timing=True)
-    first, second = queue.record(timing=True), queue.record(timing=True)
-    queue.finish()
-    assert second - first >= 0
 
 
 PRINTING = """
@@ -128,17 +78,6 @@ def test_each_wait_of_the_host_has_the_driver_write_what_kernels_printed():
     """
     done = processes.python("-c", PRINTING)
     assert done.returncode == 0, done.stderr
-
-
-def test_another_device_waits_for_an_event(device):
-    with fb.Device("cuda", private=True) as other:
-        first, second = device.queue(blocking=False), other.queue(blocking=False)
-        gate = first.gate()
-        second.wait(first.record())
-        second.fill(other.empty(4, "u4"), 1)
-        assert not second.query()
-        gate.open()
-        second.finish()
 
 
 # -- what waits for a gate, and what must not
@@ -203,7 +142,7 @@ def test_memory_of_the_program_is_unregistered_when_no_gate_is_closed(device):
     """Behind a closed gate the driver would wait, and let no other thread launch."""
     array = np.zeros(1000, "u4")
     for _ in range(3):
-        registered = device._over_host_memory(array.ctypes.data, array.nbytes)
+        registered = over_host_memory(device, array.ctypes.data, array.nbytes)
         with device.queue(blocking=False).gate():
             device.null_queue.fill(registered, 7)
             device.null_queue.finish()
@@ -212,9 +151,9 @@ def test_memory_of_the_program_is_unregistered_when_no_gate_is_closed(device):
             assert ended()
             assert standin.there_are()["blocks"] == before
             with pytest.raises(fb.DriverError, match="ALREADY_REGISTERED"):
-                device._over_host_memory(array.ctypes.data, array.nbytes)
+                over_host_memory(device, array.ctypes.data, array.nbytes)
         device.finish()
-    device._over_host_memory(array.ctypes.data, array.nbytes).close()  # others were taken away before
+    over_host_memory(device, array.ctypes.data, array.nbytes).close()  # others were taken away before
     device.finish()
     assert standin.there_are()["blocks"] < before
 
@@ -225,14 +164,14 @@ def test_shared_memory_is_moved_in_the_order_of_the_queue(device, kernels, calls
         other.launch(kernels["advance"], 4, 16, shared, 1)
         queue.wait(other)
         first = len(calls)
-        queue._prefetch(shared, True)
+        prefetch(queue, shared, to_host=True)
         (made,) = calls.since(first)
         assert (made.name, len(made.waits)) == ("cuMemPrefetchAsync_v2", 1)
         assert not queue.query()
     queue.finish()
 
 
-def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
+def test_closing_waits_for_what_was_submitted_and_gives_everything_back(backend):
     device = fb.Device("cuda", private=True)
     device.program(program.SOURCE)
     device.close()
@@ -256,6 +195,40 @@ def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
     for what in ("streams", "graphs", "executables", "words"):
         assert now[what] <= before[what], what
     assert now["blocks"] <= before["blocks"] + 1  # a page of words
+
+
+def test_memory_that_processes_share_has_room_when_the_pool_gives_up_its_own(device):
+    queue, most = device.queue(), device.info.memory
+    queue.alloc(most // 4 * 3, "u1").close()  # kept by the pool
+    queue.finish()
+    shared = device.empty(most // 2, "u1", ipc_enabled=True)
+    with pytest.raises(fb.OutOfMemoryError):
+        device.empty(most // 4 * 3, "u1", ipc_enabled=True)
+    with pytest.raises(fb.OutOfMemoryError):
+        device.empty(1 << 60, "u1", ipc_enabled=True)
+    shared.close()
+    device.empty(most // 4 * 3, "u1", ipc_enabled=True).close()
+
+
+def test_a_forked_child_gives_nothing_back(device):
+    """Its garbage collector may find what the parent has."""
+    memories = [
+        device.driver.allocate(1 << 20),
+        device.driver.allocate(1 << 20, "host"),
+        device.driver.allocate_shared(16),
+    ]
+    array = np.zeros(1 << 12, "u1")
+    memories.append(device.driver.register_host(array.ctypes.data, array.nbytes))
+    before, child = standin.there_are(), os.fork()
+    if child == 0:
+        try:
+            memories.clear()
+            os._exit(0 if standin.there_are() == before else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    memories.clear()
+    assert standin.there_are()["blocks"] < before["blocks"]
 
 
 # -- what does not grow

@@ -1,19 +1,16 @@
-"""Random programs, and each call of each operation failing in turn."""
+"""Random programs on each mock driver, and each call of each operation failing in turn."""
 
 import contextlib
 import gc
-import os
 import random
 import re
 import time
 
-import numpy as np
 import pytest
 
 import forebay as fb
 from tests.drivers.cuda import standin
 from tests.helpers import processes
-from tests.observers import cuda as observer
 from tests.ordering import failures, mixed, program
 from tests.ordering.happens_before import OrderError
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
@@ -44,40 +41,33 @@ def found_in(device, kernels, seeds):
     return found
 
 
-@pytest.fixture
-def lie(results_are_not_compared):
-    """``lie(waits=True)``, ``lie(gates=True)``: until the test ends, the folder is no good."""
-    yield observer.lie
-    observer.lie()
-
-
 def test_random_programs_are_in_the_order_of_the_rules(device, kernels, results_are_not_compared):
     assert found_in(device, kernels, range(40)) == []
 
 
-def test_the_checker_finds_a_folder_that_launches_without_waits(device, kernels, lie):
+def test_the_checker_finds_a_driver_that_launches_without_waits(device, kernels, lie):
     lie(waits=True)
     found = found_in(device, kernels, range(40))
     assert len(found) > 10
     assert any("is not ordered after" in each for each in found)
 
 
-def test_the_checker_finds_a_folder_whose_gates_do_not_hold(device, kernels, lie):
+def test_the_checker_finds_a_driver_whose_gates_do_not_hold(device, kernels, lie):
     lie(gates=True)
     found = found_in(device, kernels, range(40))
     assert len(found) > 5
     assert all("while their gates are closed" in each for each in found)
 
 
-def test_programs_with_everything_in_the_mix(results_are_not_compared):
-    with mixed.Bench("cuda", watched=True) as bench:
+def test_programs_with_everything_in_the_mix(backend, results_are_not_compared):
+    with mixed.Bench(backend, watched=True) as bench:
         for seed in range(20):
             bench.run(seed)
         assert bench.pairs > 1000
 
 
-def test_programs_whose_calls_fail_at_random(results_are_not_compared):
-    with failures.FailingBench("cuda") as bench:
+def test_programs_whose_calls_fail_at_random(backend, results_are_not_compared):
+    with failures.FailingBench(backend) as bench:
         for seed in range(80):
             bench.run(seed)
         assert bench.failed > 60
@@ -220,51 +210,19 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
     device.finish()
 
 
+OF_CUDA = (
+    *("tests/ordering", "tests/graphs", "tests/steps", "tests/queues/test_closing.py"),
+    *("tests/queues/test_device_lifetime.py", "tests/memory/test_peers.py", "tests/memory/test_ipc.py"),
+    "tests/hip/addresses/test_interprocess.py",
+)
+
+
 @pytest.mark.long
-def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
-    """In one process, which knows no other device of CUDA, with results left out and nothing else."""
-    done = processes.python(
-        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly"),
-        *("tests/ordering", "tests/graphs", "tests/steps"),
-        *("tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py", "tests/memory/test_peers.py"),
-        *("tests/memory/test_ipc.py", "tests/hip/addresses/test_interprocess.py"),
-        FOREBAY_DEVICE="cuda",
-        FOREBAY_STANDIN_DEVICES="2",
-    )
+@pytest.mark.parametrize(("backend", "tests", "least"), [("nothing", ["tests/ordering"], 300), ("cuda", OF_CUDA, 600)])
+def test_it_passes_the_tests_of_order_graphs_steps_and_lives(backend, tests, least):
+    """In one process, which knows no other device of the driver, with results left out and nothing else."""
+    plugin = f"tests.drivers.{backend}.plugin"
+    environment = {"FOREBAY_DEVICE": backend, "FOREBAY_STANDIN_DEVICES": 2}
+    done = processes.python("-m", "pytest", "-q", "-p", plugin, "-p", "no:randomly", *tests, **environment)
     assert done.returncode == 0, done.stdout
-    passed = re.search(r"(\d+) passed", done.stdout)
-    assert int(passed[1]) > 600
-
-
-def test_memory_that_processes_share_has_room_when_the_pool_gives_up_its_own(device):
-    queue, most = device.queue(), device.info.memory
-    queue.alloc(most // 4 * 3, "u1").close()  # kept by the pool
-    queue.finish()
-    shared = device.empty(most // 2, "u1", ipc_enabled=True)
-    with pytest.raises(fb.OutOfMemoryError):
-        device.empty(most // 4 * 3, "u1", ipc_enabled=True)
-    with pytest.raises(fb.OutOfMemoryError):
-        device.empty(1 << 60, "u1", ipc_enabled=True)
-    shared.close()
-    device.empty(most // 4 * 3, "u1", ipc_enabled=True).close()
-
-
-def test_a_forked_child_gives_nothing_back(device):
-    """Its garbage collector may find what the parent has."""
-    memories = [
-        device.driver.allocate(1 << 20),
-        device.driver.allocate(1 << 20, "host"),
-        device.driver.allocate_shared(16),
-    ]
-    array = np.zeros(1 << 12, "u1")
-    memories.append(device.driver.register_host(array.ctypes.data, array.nbytes))
-    before, child = standin.there_are(), os.fork()
-    if child == 0:
-        try:
-            memories.clear()
-            os._exit(0 if standin.there_are() == before else 1)
-        finally:
-            os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
-    memories.clear()
-    assert standin.there_are()["blocks"] < before["blocks"]
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > least

@@ -6,9 +6,9 @@ from forebay.queues.graphs.lanes import BRANCHES, segments_of
 from tests.graphs.test_branch_calls import graphs
 from tests.graphs.test_lanes import ancestors
 
-from .conftest import JUDGED
+from .conftest import ON_CUDA
 
-pytestmark = JUDGED
+pytestmark = ON_CUDA
 
 
 @settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))

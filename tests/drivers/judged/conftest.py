@@ -1,4 +1,4 @@
-"""The folder of CUDA, judged by its calls where there is no GPU: `standin.hpp` takes the place of the driver.
+"""Mock drivers judged by their calls: `nothing`, and without a GPU `standin.hpp` in the place of CUDA's driver.
 
 What this shows: each call has arguments that fit the call, objects that are there, and a context where one is needed;
 what was submitted is in the order that HIP's rules ask for; what must not wait for a closed gate does not; a failure of
@@ -6,6 +6,7 @@ any call leaves nothing behind. What it cannot show: that CUDA's driver agrees w
 computes anything, as none is executed. `make test-cuda` runs the whole suite on a GPU.
 """
 
+import contextlib
 import threading
 from unittest import mock
 
@@ -15,30 +16,33 @@ import forebay as fb
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
 from tests.drivers.cuda import standin, standing_in
-from tests.helpers.observer import observe
-from tests.observers import cuda as observer
+from tests.drivers.nothing.driver import Nothing
+from tests.helpers.observer import observe, observer_of
 from tests.ordering import failures, mixed, program
 
-JUDGED = [
-    pytest.mark.needs("no chosen device", "no validation layer"),
-    pytest.mark.skipif(bool(DRIVERS["cuda"].discover()), reason="the table has the functions of a real driver"),
-]
+JUDGED = pytest.mark.needs("no chosen device", "no validation layer")
+ON_CUDA = [JUDGED, pytest.mark.parametrize("backend", ["cuda"], indirect=True)]
 SECONDS = 60
 
 
-@pytest.fixture(scope="module", autouse=True)
-def known():
-    """In this module CUDA is the stand-in."""
-    patches = standing_in.begin()
-    with mock.patch.dict(DRIVERS, cuda=Cuda()):
-        observer.watch()
-        yield
-    for patch in patches:
-        patch.stop()
+@pytest.fixture(scope="module", params=["nothing", "cuda"], autouse=True)
+def backend(request):
+    """The mock driver that forebay has in this module."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "nothing":
+            stack.enter_context(mock.patch.dict(DRIVERS, nothing=Nothing()))
+        else:
+            if DRIVERS["cuda"].discover():
+                pytest.skip("the table has the functions of a real driver")
+            for patch in standing_in.begin():
+                stack.callback(patch.stop)
+            stack.enter_context(mock.patch.dict(DRIVERS, cuda=Cuda()))
+            observer_of("cuda").watch()
+        yield request.param
 
 
 @pytest.fixture(autouse=True)
-def meant(known):
+def meant(backend):
     """No test calls the driver wrongly, but for what it appends here. Failures that are planned do not reach it."""
     before, meant = standin.there_are()["faults"], []
     yield meant
@@ -46,8 +50,8 @@ def meant(known):
 
 
 @pytest.fixture(scope="module")
-def device(known):
-    with fb.Device("cuda", private=True) as device:
+def device(backend):
+    with fb.Device(backend, private=True) as device:
         yield device
 
 
@@ -65,9 +69,18 @@ def calls(device, kernels):
 
 
 @pytest.fixture
-def results_are_not_compared(monkeypatch):
-    for module in (program, mixed, failures):
-        monkeypatch.setattr(module, "EXECUTES", False)
+def results_are_not_compared():
+    with contextlib.ExitStack() as stack:
+        for module in (program, mixed, failures):
+            stack.enter_context(mock.patch.object(module, "EXECUTES", False))
+        yield
+
+
+@pytest.fixture
+def lie(backend, results_are_not_compared):
+    """``lie(waits=True)``, ``lie(gates=True)``: until the test ends, the driver is no good."""
+    yield observer_of(backend).lie
+    observer_of(backend).lie()
 
 
 def in_a_thread(function):

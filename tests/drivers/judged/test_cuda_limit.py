@@ -13,9 +13,28 @@ from tests.graphs.test_branches import until
 from tests.helpers import processes
 from tests.observers.internals import is_wanted
 
-from .conftest import JUDGED, SECONDS, in_a_thread
+from .conftest import ON_CUDA, SECONDS, in_a_thread
 
-pytestmark = JUDGED
+pytestmark = ON_CUDA
+
+
+@pytest.fixture
+def idle_queues():
+    """``idle_queues(device)``: many queues, which are closed when the test ends."""
+    made = []
+
+    def idle_queues(device):
+        made.extend(device.queue(blocking=False) for _ in range(700))
+        return made
+
+    yield idle_queues
+    for queue in made:
+        queue.close()
+
+
+@pytest.fixture
+def idle(device, idle_queues):
+    return idle_queues(device)
 
 
 def test_copies_in_a_graph_take_room(device, kernels):
@@ -57,42 +76,36 @@ def test_host_functions_of_graphs_are_no_more_than_a_channel_takes(device, kerne
 
 
 @pytest.mark.parametrize("used", ["never", "never asked for", "never asked for by a private Device"])
-def test_many_streams_that_are_idle_take_no_room(device, kernels, used):
+def test_many_streams_that_are_idle_take_no_room(device, kernels, idle_queues, used):
     """Each has little of its channel then; but a host function may go on only when more is submitted behind it."""
     with contextlib.ExitStack() as stack:
         owner = stack.enter_context(fb.Device(device.name, private=True)) if "private" in used else device
-        many_that_are_idle(device, kernels, owner, used != "never")
+        other = owner.empty(64, "u4")
+        for each in idle_queues(owner):
+            if used != "never":
+                each.fill(other, 1)
+        queue, x, go, graph = device.queue(blocking=False), device.empty(64, "u4"), threading.Event(), device.graph()
+        graph.add_host(lambda: go.wait(SECONDS))
+        graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+
+        def submit():
+            for _ in range(2):
+                graph.launch(queue)
+            for _ in range(100):
+                queue.launch(kernels["advance"], 4, 16, x, 1)
+
+        done = in_a_thread(submit)
+        in_time = done(SECONDS / 2)
+        go.set()
+        queue.finish()
+        assert in_time
 
 
-def many_that_are_idle(device, kernels, owner, used):
-    idle, other = [owner.queue(blocking=False) for _ in range(700)], owner.empty(64, "u4")
-    if used:
-        for each in idle:
-            each.fill(other, 1)
-    queue, x, go, graph = device.queue(blocking=False), device.empty(64, "u4"), threading.Event(), device.graph()
-    graph.add_host(lambda: go.wait(SECONDS))
-    graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-
-    def submit():
-        for _ in range(2):
-            graph.launch(queue)
-        for _ in range(100):
-            queue.launch(kernels["advance"], 4, 16, x, 1)
-
-    done = in_a_thread(submit)
-    in_time = done(SECONDS / 2)
-    go.set()
-    queue.finish()
-    assert in_time
-    for each in idle:
-        each.close()
-
-
-def test_what_a_private_device_has_in_flight_takes_room(device, kernels):
+def test_what_a_private_device_has_in_flight_takes_room(device, kernels, idle):
     """It has streams of the same channels. Who gives the driver more than they take would block, with a queue locked
     that a host function may want.
     """
-    idle, go, x = [device.queue(blocking=False) for _ in range(700)], threading.Event(), device.empty(64, "u4")
+    go, x = threading.Event(), device.empty(64, "u4")
     queue = device.queue(blocking=False)
     with fb.Device(device.name, private=True) as private:
         assert private.driver.keeps_gil_below < 30
@@ -113,13 +126,11 @@ def test_what_a_private_device_has_in_flight_takes_room(device, kernels):
     queue.finish()
     assert not in_time
     assert submitted < 40
-    for each in idle:
-        each.close()
 
 
-def test_what_is_lent_is_given_back_by_who_needs_it_no_more(device, kernels):
+def test_what_is_lent_is_given_back_by_who_needs_it_no_more(device, kernels, idle):
     """Though nobody has asked whether they are done; and by those that end."""
-    idle, x = [device.queue(blocking=False) for _ in range(700)], device.empty(64, "u4")
+    x = device.empty(64, "u4")
     room = device.driver.keeps_gil_below
     for turn in range(3):
         for each in idle[20 * turn : 20 * turn + 20]:  # they borrow all there is
@@ -134,14 +145,12 @@ def test_what_is_lent_is_given_back_by_who_needs_it_no_more(device, kernels):
         go.set()
         queue.finish()
         assert in_time
-    for each in idle:
-        each.close()
 
 
 @pytest.mark.parametrize("what", ["a wait", "a step"])
-def test_who_is_asked_whether_it_needs_what_is_lent_may_have_more_than_the_driver_knows(device, kernels, what):
+def test_who_is_asked_whether_it_needs_what_is_lent_may_have_more_than_the_driver_knows(device, kernels, idle, what):
     """It is not done then, though the driver has nothing of it."""
-    idle, x = [device.queue(blocking=False) for _ in range(700)], device.empty(64, "u4")
+    x = device.empty(64, "u4")
     room, held = device.driver.keeps_gil_below, device.queue(blocking=False)
     asked, *others = idle[:20]
     step = asked.step()
@@ -163,8 +172,6 @@ def test_who_is_asked_whether_it_needs_what_is_lent_may_have_more_than_the_drive
             assert not asked.empty
         assert asked.query() is (what == "a step")
     device.finish()
-    for each in idle:
-        each.close()
 
 
 CROWDED = """
