@@ -3,10 +3,11 @@
 The objects are the driver's own, made through the table like forebay's. `test_observer` runs these tests in a separate
 process, because some of the mistakes corrupt the driver's heap. To run some of them:
 
-    python -m tools.null_levelzero python -m pytest tests/drivers/levelzero/mistakes.py -k threads
+    python -m tests.null_levelzero --devices 2 python -m pytest tests/drivers/levelzero/mistakes.py -k meet
 """
 
 import ctypes
+import functools
 import itertools
 import threading
 from ctypes import Structure, byref, c_size_t, c_uint32, c_uint64, c_void_p
@@ -14,14 +15,13 @@ from ctypes import Structure, byref, c_size_t, c_uint32, c_uint64, c_void_p
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
 from tests.helpers.spirv import fill_module
 from tests.observers import levelzero as observer
 
 pytestmark = pytest.mark.needs("null hardware", "no validation layer")  # which may not survive what is done here
 
 DEVICE, HOST = 2, 4  # scopes
-IMMEDIATE, HOST_VISIBLE, TIMESTAMPS = 1, 4, 16
+IMMEDIATE, HOST_VISIBLE = 1, 4
 NOT_READY = 1
 FOREVER = 2**64 - 1
 
@@ -54,13 +54,20 @@ ContextDesc = described(0x0D, ("flags", c_uint32))
 
 
 class Raw:
-    """The driver, called through forebay's table. Only the observer checks the calls."""
+    """The driver, called through forebay's table. Only the observer checks the calls.
 
-    def __init__(self, observer, native):
+    Each of the `OBJECTS` is made when it is first asked for, and is the same one for the same arguments.
+    """
+
+    OBJECTS = ("list", "open_list", "closed", "counter_event", "pool", "event", "memory", "module", "kernel")
+
+    def __init__(self, observer):
         self.observer = observer
-        self.native = native
-        self.context = self.make("zeContextCreate", c_void_p(native.driver), byref(ContextDesc(0)))
-        self.device = c_void_p(native.device)
+        self.natives = [device.native for device in fb.devices() if device.backend == "level_zero"]
+        self.context = self.make("zeContextCreate", c_void_p(self.natives[0].driver), byref(ContextDesc(0)))
+        self.device = c_void_p(self.natives[0].device)
+        for name in self.OBJECTS:
+            setattr(self, name, functools.cache(getattr(self, name)))
 
     def call(self, name, *arguments):
         """Its result."""
@@ -69,8 +76,7 @@ class Raw:
     def make(self, name, *arguments):
         """The value that a call stores through its last argument."""
         made = c_void_p()
-        result = self.call(name, *arguments, byref(made))
-        assert result == 0, f"{name}: {result:#x}"
+        self.do(name, *arguments, byref(made))
         return made
 
     def do(self, name, *arguments):
@@ -79,21 +85,31 @@ class Raw:
 
     # -- objects
 
-    def list(self):
-        return self.make("zeCommandListCreateImmediate", self.context, self.device, byref(QueueDesc(0, 0, 2, 2, 0)))
+    def list(self, number=1, device=0):
+        of = c_void_p(self.natives[device].device)
+        return self.make("zeCommandListCreateImmediate", self.context, of, byref(QueueDesc(0, 0, 2, 2, 0)))
 
     def open_list(self):
         return self.make("zeCommandListCreate", self.context, self.device, byref(ListDesc(0, 8)))
+
+    def closed(self):
+        """A closed list with a launch of the kernel."""
+        self.launch(self.open_list(), self.kernel())
+        self.do("zeCommandListClose", self.open_list())
+        return self.open_list()
 
     def counter_event(self, signal=DEVICE, wait=DEVICE, flags=IMMEDIATE):
         desc = CounterDesc(flags, signal, wait)
         return self.make("zeEventCounterBasedCreate", self.context, self.device, byref(desc))
 
+    def visible(self, signal=HOST):
+        return self.counter_event(signal, DEVICE, IMMEDIATE | HOST_VISIBLE)
+
     def pool(self, flags=1):
         return self.make("zeEventPoolCreate", self.context, byref(PoolDesc(flags, 4)), c_uint32(0), None)
 
-    def event(self, pool, index=0, signal=HOST, wait=HOST):
-        return self.make("zeEventCreate", pool, byref(EventDesc(index, signal, wait)))
+    def event(self, index=0, signal=HOST, wait=HOST, flags=1):
+        return self.make("zeEventCreate", self.pool(flags), byref(EventDesc(index, signal, wait)))
 
     def memory(self, nbytes=4096, host=False):
         if host:
@@ -109,10 +125,9 @@ class Raw:
         self.do("zeModuleBuildLogDestroy", log)
         return module
 
-    def kernel(self, module, memory=None):
-        kernel = self.make("zeKernelCreate", module, byref(KernelDesc(0, b"fill")))
-        if memory is not None:
-            self.do("zeKernelSetArgumentValue", kernel, c_uint32(0), c_size_t(8), byref(memory))
+    def kernel(self, number=1):
+        kernel = self.make("zeKernelCreate", self.module(), byref(KernelDesc(0, b"fill")))
+        self.do("zeKernelSetArgumentValue", kernel, c_uint32(0), c_size_t(8), byref(self.memory()))
         self.do("zeKernelSetGroupSize", kernel, c_uint32(1), c_uint32(1), c_uint32(1))
         return kernel
 
@@ -125,6 +140,13 @@ class Raw:
     def copy(self, list_, to, source, nbytes=64):
         return self.call("zeCommandListAppendMemoryCopy", list_, to, source, c_size_t(nbytes), None, c_uint32(0), None)
 
+    def fill(self, list_, to):
+        rest = byref(c_uint32(1)), c_size_t(4), c_size_t(64), None, c_uint32(0), None
+        return self.call("zeCommandListAppendMemoryFill", list_, to, *rest)
+
+    def argument(self, kernel):
+        return self.call("zeKernelSetArgumentValue", kernel, c_uint32(1), c_size_t(4), byref(c_uint64(7)))
+
     def replay(self, list_, closed):
         append = "zeCommandListImmediateAppendCommandListsExp"
         return self.call(append, list_, c_uint32(1), byref(closed), None, c_uint32(0), None)
@@ -135,12 +157,34 @@ class Raw:
     def wait(self, list_, *events):
         return self.call("zeCommandListAppendWaitOnEvents", list_, *wait_list(events))
 
+    # -- the host
+
+    def poll(self, list_):
+        return self.call("zeCommandListHostSynchronize", list_, c_uint64(0))
+
     def finish(self, list_):
         self.do("zeCommandListHostSynchronize", list_, c_uint64(FOREVER))
+
+    def ask(self, event, timeout=0):
+        return self.call("zeEventHostSynchronize", event, c_uint64(timeout))
+
+    def query(self, event):
+        return self.call("zeEventQueryStatus", event)
+
+    def open(self, gate):
+        return self.call("zeEventHostSignal", gate)
+
+    def reset(self, event):
+        return self.call("zeEventHostReset", event)
 
     def destroy(self, kind, *objects):
         for each in objects:
             self.do(f"ze{kind}Destroy", each)
+
+    def destroy_unseen(self, kind, object_):
+        """Destroy it for the observer alone: the driver would not survive the mistake."""
+        self.observer.fail(f"ze{kind}Destroy", 0, 0)
+        self.call(f"ze{kind}Destroy", object_)
 
     def free(self, *addresses):
         for each in addresses:
@@ -167,61 +211,145 @@ def watched():
 @pytest.fixture
 def raw(watched):
     """Objects may be left over: the process is young, and nothing runs."""
-    raw = Raw(watched, select().native)
+    raw = Raw(watched)
     assert watched.violations() == []
     return raw
 
 
-def the(violations):
-    """The only violation."""
-    (found,) = violations
-    return found
+HELD = "the event is not visible to the host"
+PAGEABLE = (ctypes.c_char * 64)()
+NOWHERE = c_void_p(ctypes.addressof(PAGEABLE))
+MISTAKES = [  # (the violation, what is still right, the mistake)
+    # What was destroyed is used: the call must not reach the driver, which might crash.
+    ("what it is given was destroyed", lambda raw: raw.destroy("CommandList", raw.list()),
+     lambda raw: raw.signal(raw.list(), raw.counter_event())),
+    ("what it is given was destroyed",
+     lambda raw: (raw.signal(raw.list(), raw.counter_event()), raw.destroy("Event", raw.counter_event())),
+     lambda raw: raw.wait(raw.list(2), raw.counter_event())),
+    ("what it is given was destroyed", lambda raw: raw.destroy("Kernel", raw.kernel()),
+     lambda raw: raw.launch(raw.list(), raw.kernel())),
+    ("zeMemFree: it is not allocated", lambda raw: raw.free(raw.memory()),
+     lambda raw: raw.call("zeMemFree", raw.context, raw.memory())),
+    # Scopes
+    *((f"{name}: the scope of the event's signal does not reach the host",
+       lambda raw: raw.signal(raw.list(), raw.visible(DEVICE)), lambda raw, ask=ask: ask(raw, raw.visible(DEVICE)))
+      for name, ask in (("zeEventHostSynchronize", Raw.ask), ("zeEventQueryStatus", Raw.query))),
+    ("zeEventQueryStatus: " + HELD, lambda raw: raw.signal(raw.list(), raw.counter_event(HOST)),
+     lambda raw: raw.query(raw.counter_event(HOST))),
+    ("zeEventHostSignal: " + HELD, lambda raw: raw.event(flags=0), lambda raw: raw.open(raw.event(flags=0))),
+    *(("whose signal does not reach the device",  # of its own list: nothing has to be made visible
+       lambda raw, scope=scope: (raw.signal(raw.list(), raw.counter_event(scope)),
+                                 raw.wait(raw.list(), raw.counter_event(scope))),
+       lambda raw, scope=scope: raw.wait(raw.list(2), raw.counter_event(scope))) for scope in (0, 1)),
+    *(("zeCommandListAppendLaunchKernel: list 2 waits for an event whose wait does not reach the device",
+       lambda raw, made=made: raw.signal(raw.list(), made(raw)),
+       lambda raw, made=made: raw.launch(raw.list(2), raw.kernel(), [made(raw)]))
+      for made in (lambda raw: raw.event(wait=0), lambda raw: raw.counter_event(wait=0))),
+    ("waits for the host by an event whose wait does not reach it", lambda raw: None,
+     lambda raw: raw.wait(raw.list(), raw.event(wait=DEVICE))),
+    ("another device's event whose signal stays on that",
+     lambda raw: (raw.signal(raw.list(), raw.counter_event()), raw.signal(raw.list(), raw.counter_event(HOST)),
+                  raw.wait(raw.list(2, device=1), raw.counter_event(HOST))),
+     lambda raw: raw.wait(raw.list(2, device=1), raw.counter_event())),
+    ("has no timestamps", lambda raw: raw.signal(raw.list(), raw.visible()),
+     lambda raw: raw.call("zeEventQueryKernelTimestamp", raw.visible(), (c_uint64 * 4)())),
+    # Counter-based events
+    ("never signalled", lambda raw: None, lambda raw: raw.wait(raw.list(), raw.visible())),
+    ("never signalled", lambda raw: None, lambda raw: raw.ask(raw.visible())),
+    ("never signalled", lambda raw: None, lambda raw: raw.query(raw.visible())),
+    ("the host cannot do this", lambda raw: None, lambda raw: raw.open(raw.visible())),
+    ("the host cannot do this", lambda raw: None, lambda raw: raw.reset(raw.visible())),
+    ("not for immediate lists", lambda raw: None, lambda raw: raw.signal(raw.list(), raw.counter_event(flags=2))),
+    # Lists
+    ("list 1 has work that is not known to be done", lambda raw: raw.launch(raw.list(), raw.kernel()),
+     lambda raw: raw.destroy("CommandList", raw.list())),
+    ("list 1 signals what list 2 may still wait for",  # its own work is done
+     lambda raw: (raw.signal(raw.list(), raw.counter_event()), raw.wait(raw.list(2), raw.counter_event()),
+                  raw.finish(raw.list())),
+     lambda raw: raw.destroy("CommandList", raw.list())),
+    ("whose list was destroyed",
+     lambda raw: (raw.signal(raw.list(), raw.counter_event()), raw.finish(raw.list()),
+                  raw.destroy("CommandList", raw.list())),
+     lambda raw: raw.wait(raw.list(2), raw.counter_event())),
+    ("not known to be done",  # a poll that says "not ready" shows nothing
+     lambda raw: (raw.launch(raw.list(), raw.kernel()),
+                  raw.observer.fail("zeCommandListHostSynchronize", NOT_READY, 0), raw.poll(raw.list())),
+     lambda raw: raw.destroy("CommandList", raw.list())),
+    # Memory, kernels, modules, contexts
+    ("pageable", lambda raw: None, lambda raw: raw.copy(raw.list(), NOWHERE, raw.memory())),
+    ("pageable", lambda raw: None, lambda raw: raw.copy(raw.list(), raw.memory(), NOWHERE)),
+    ("pageable", lambda raw: None, lambda raw: raw.fill(raw.list(), NOWHERE)),
+    ("past the end of an allocation of 128 bytes", lambda raw: None,
+     lambda raw: raw.copy(raw.list(), raw.memory(128), raw.memory(256), 129)),
+    ("zeMemFree: what uses it is not known to be done", lambda raw: raw.launch(raw.list(), raw.kernel()),
+     lambda raw: raw.free(raw.memory())),
+    ("zeMemFree: what uses it is not known to be done",
+     lambda raw: raw.copy(raw.list(), raw.memory(), raw.memory(host=True)), lambda raw: raw.free(raw.memory())),
+    ("argument 0 was freed", lambda raw: (raw.kernel(), raw.free(raw.memory())),
+     lambda raw: raw.launch(raw.list(), raw.kernel())),
+    ("zeKernelDestroy: launches of it are not known to be done", lambda raw: raw.launch(raw.list(), raw.kernel()),
+     lambda raw: raw.destroy("Kernel", raw.kernel())),
+    ("zeModuleDestroy: it has kernels", lambda raw: (raw.launch(raw.list(), raw.kernel()), raw.finish(raw.list())),
+     lambda raw: raw.destroy("Module", raw.module())),
+    ("zeContextDestroy: it has 1 objects", lambda raw: raw.list(),
+     lambda raw: raw.destroy_unseen("Context", raw.context)),
+    # Closed lists
+    ("is not closed", lambda raw: None, lambda raw: raw.replay(raw.list(), raw.open_list())),
+    ("not known to have run", lambda raw: raw.replay(raw.list(), raw.closed()),
+     lambda raw: raw.destroy("CommandList", raw.closed())),
+    ("what uses it is not known to be done", lambda raw: raw.replay(raw.list(), raw.closed()),
+     lambda raw: raw.free(raw.memory())),
+    ("launches of it are not known to be done", lambda raw: raw.replay(raw.list(), raw.closed()),
+     lambda raw: raw.destroy("Kernel", raw.kernel())),
+    ("uses memory that was freed", lambda raw: (raw.closed(), raw.free(raw.memory())),
+     lambda raw: raw.replay(raw.list(), raw.closed())),
+    ("what it is given was destroyed", lambda raw: (raw.closed(), raw.destroy("Kernel", raw.kernel())),
+     lambda raw: raw.replay(raw.list(), raw.closed())),
+    # Plain events
+    ("zeEventHostReset: a list may still wait for the event",
+     lambda raw: (raw.wait(raw.list(), raw.event()), raw.open(raw.event())), lambda raw: raw.reset(raw.event())),
+    ("zeEventHostReset: the event's signal is not known to have happened",
+     lambda raw: raw.signal(raw.list(), raw.event()), lambda raw: raw.reset(raw.event())),
+    ("signals an event again without a reset",
+     lambda raw: (raw.signal(raw.list(), raw.event()), raw.finish(raw.list())),
+     lambda raw: raw.signal(raw.list(), raw.event())),
+    ("that others wait for the host to signal", lambda raw: raw.wait(raw.list(), raw.event()),
+     lambda raw: raw.signal(raw.list(2), raw.event())),
+    ("zeEventDestroy: a list may still wait for the event",
+     lambda raw: (raw.wait(raw.list(), raw.event()), raw.open(raw.event())),
+     lambda raw: raw.destroy("Event", raw.event())),
+    ("zeEventPoolDestroy: it has events", lambda raw: raw.event(),
+     lambda raw: raw.destroy_unseen("EventPool", raw.pool(1))),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ["list", "event", "kernel"])
-def test_what_was_destroyed_is_used(raw, watched, what):
-    """The call must not reach the driver, because the driver might crash."""
-    queue, other, event, unused = raw.list(), raw.list(), raw.counter_event(), raw.counter_event()
-    kernel = raw.kernel(raw.module(), raw.memory())
-    raw.signal(queue, event)
-    raw.finish(queue)
-    if what == "list":
-        raw.destroy("CommandList", queue)
-        raw.signal(queue, unused)
-    elif what == "event":
-        raw.destroy("Event", event)
-        raw.wait(other, event)
-    else:
-        raw.destroy("Kernel", kernel)
-        raw.launch(other, kernel)
-    assert "what it is given was destroyed" in the(watched.violations())
-
-
-def test_memory_freed_twice(raw, watched):
-    memory = raw.memory()
-    raw.free(memory)
-    raw.call("zeMemFree", raw.context, memory)
-    assert "zeMemFree: it is not allocated" in the(watched.violations())
+@pytest.mark.parametrize(("words", "right", "wrong"), MISTAKES)
+def test_a_mistake_is_found(raw, watched, words, right, wrong):
+    right(raw)
+    assert watched.violations() == []
+    wrong(raw)
+    (found,) = watched.violations()
+    assert words in found
 
 
 # -- nothing wrong
 
 
 def test_nothing_is_wrong_with_what_is_right(raw, watched):
-    first, second = raw.list(), raw.list()
-    module, memory, upload = raw.module(), raw.memory(), raw.memory(host=True)
-    kernel = raw.kernel(module, memory)
-    event, done = raw.counter_event(), raw.counter_event(HOST, DEVICE, IMMEDIATE | HOST_VISIBLE)
+    first, second, kernel, closed = raw.list(), raw.list(2), raw.kernel(), raw.closed()
+    upload, event, done = raw.memory(host=True), raw.counter_event(), raw.visible()
     for _ in range(3):
-        assert raw.copy(first, memory, upload) == 0
+        assert raw.copy(first, raw.memory(), upload) == 0
         assert raw.launch(first, kernel) == 0
         assert raw.signal(first, event) == 0
         assert raw.launch(second, kernel, [event]) == 0
+        assert raw.replay(second, closed) == 0
         assert raw.signal(second, done) == 0
-        raw.do("zeEventHostSynchronize", done, c_uint64(FOREVER))
+        assert raw.ask(done, FOREVER) == 0
+    raw.destroy("CommandList", closed)
     raw.destroy("Kernel", kernel)
-    raw.destroy("Module", module)
-    raw.free(memory, upload)
+    raw.destroy("Module", raw.module())
+    raw.free(raw.memory(), upload)
     raw.destroy("CommandList", first, second)
     raw.destroy("Event", event, done)
     raw.destroy("Context", raw.context)
@@ -230,402 +358,63 @@ def test_nothing_is_wrong_with_what_is_right(raw, watched):
 
 
 def test_a_gate_used_twice(raw, watched):
-    queue, pool = raw.list(), raw.pool()
-    gate = raw.event(pool)
+    queue, gate = raw.list(), raw.event()
     for turn in range(3):
         if turn:
-            raw.do("zeEventHostReset", gate)
+            assert raw.reset(gate) == 0
         assert raw.wait(queue, gate) == 0
-        raw.do("zeEventHostSignal", gate)
+        assert raw.open(gate) == 0
         raw.finish(queue)
     raw.destroy("Event", gate)
-    raw.destroy("EventPool", pool)
+    raw.destroy("EventPool", raw.pool(1))
+    assert watched.violations() == []
+
+
+def test_lists_and_a_counter_based_event_destroyed_when_all_who_waited_are_done(raw, watched):
+    lists, event, last = [raw.list(number) for number in (1, 2, 3)], raw.counter_event(), raw.visible()
+    for first, second in itertools.pairwise(lists):
+        raw.signal(first, event)  # again and again
+        raw.wait(second, event)
+    raw.signal(lists[-1], last)
+    raw.destroy("Event", event)
+    assert raw.ask(last, FOREVER) == 0  # which tells of all three
+    raw.destroy("CommandList", *lists)
     assert watched.violations() == []
 
 
 # -- threads
 
+LAUNCH = "zeCommandListAppendLaunchKernel"
+MEETINGS = [  # (the call that takes long, another thread's, the violation)
+    (LAUNCH, lambda raw: raw.launch(raw.list(), raw.kernel(2)), f"is in {LAUNCH} with the same list"),
+    (LAUNCH, lambda raw: raw.signal(raw.list(), raw.counter_event()), f"is in {LAUNCH} with the same list"),
+    (LAUNCH, lambda raw: raw.poll(raw.list()), f"is in {LAUNCH} with the same list"),
+    (LAUNCH, lambda raw: raw.wait(raw.list()), f"is in {LAUNCH} with the same list"),
+    (LAUNCH, lambda raw: raw.argument(raw.kernel()), f"is in {LAUNCH} with the same kernel"),
+    (LAUNCH, lambda raw: raw.launch(raw.list(2), raw.kernel(2)), None),
+    ("zeCommandListHostSynchronize", lambda raw: raw.signal(raw.list(), raw.counter_event()),
+     "zeCommandListAppendSignalEvent: while another thread is in zeCommandListHostSynchronize"),
+]  # fmt: skip
 
-def meet(watched, name, *functions):
-    """Makes two calls in two threads. The named calls take long."""
-    watched.slow(name, 100_000)
+
+@pytest.mark.parametrize(("long", "other", "words"), MEETINGS)
+def test_two_threads_that_meet(raw, watched, long, other, words):
+    queue, kernel = raw.list(), raw.kernel()
+    for made in (raw.list(2), raw.kernel(2), raw.counter_event()):
+        assert made
+    first = (lambda: raw.launch(queue, kernel)) if long == LAUNCH else (lambda: raw.finish(queue))
+    watched.slow(long, 100_000)
     started = threading.Event()
-    thread = threading.Thread(target=lambda: (started.set(), functions[0]()))
+    thread = threading.Thread(target=lambda: (started.set(), first()))
     thread.start()
     started.wait()
     threading.Event().wait(0.03)
-    functions[1]()
+    other(raw)
     thread.join()
-    watched.slow(name, 0)
-    return watched.violations()
-
-
-@pytest.mark.parametrize("second", ["launch", "marker", "synchronize", "barrier"])
-def test_two_threads_on_one_list(raw, watched, second):
-    queue = raw.list()
-    kernel, event = raw.kernel(raw.module(), raw.memory()), raw.counter_event()
-    calls = {
-        "launch": lambda: raw.launch(queue, raw.kernel(raw.module())),
-        "marker": lambda: raw.signal(queue, event),
-        "synchronize": lambda: raw.call("zeCommandListHostSynchronize", queue, c_uint64(0)),
-        "barrier": lambda: raw.wait(queue),
-    }
-    found = meet(watched, "zeCommandListAppendLaunchKernel", lambda: raw.launch(queue, kernel), calls[second])
-    assert "while another thread is in zeCommandListAppendLaunchKernel with the same list" in the(found)
-
-
-def test_a_host_synchronize_while_another_thread_appends(raw, watched):
-    queue, event = raw.list(), raw.counter_event()
-    found = meet(watched, "zeCommandListHostSynchronize", lambda: raw.finish(queue), lambda: raw.signal(queue, event))
-    assert "zeCommandListAppendSignalEvent: while another thread is in zeCommandListHostSynchronize" in the(found)
-
-
-def test_two_threads_on_two_lists(raw, watched):
-    first, second = raw.list(), raw.list()
-    kernels = [raw.kernel(raw.module(), raw.memory()) for _ in range(2)]
-    found = meet(
-        watched, "zeCommandListAppendLaunchKernel", lambda: raw.launch(first, kernels[0]),
-        lambda: raw.launch(second, kernels[1]),
-    )  # fmt: skip
-    assert found == []
-
-
-def test_two_threads_on_one_kernel(raw, watched):
-    queue, kernel = raw.list(), raw.kernel(raw.module(), raw.memory())
-    value = c_uint64(7)
-    found = meet(
-        watched, "zeCommandListAppendLaunchKernel", lambda: raw.launch(queue, kernel),
-        lambda: raw.call("zeKernelSetArgumentValue", kernel, c_uint32(1), c_size_t(4), byref(value)),
-    )  # fmt: skip
-    assert "zeKernelSetArgumentValue: while another thread is in" in the(found)
-    assert "same kernel" in the([found[0]])
-
-
-# -- scopes
-
-
-@pytest.mark.parametrize("call", ["zeEventHostSynchronize", "zeEventQueryStatus"])
-def test_the_host_asks_an_event_whose_signal_stays_on_the_device(raw, watched, call):
-    queue, event = raw.list(), raw.counter_event(DEVICE, DEVICE, IMMEDIATE | HOST_VISIBLE)
-    raw.signal(queue, event)
-    raw.call(call, event, *([c_uint64(0)] if "Synchronize" in call else []))
-    assert f"{call}: the scope of the event's signal does not reach the host" in the(watched.violations())
-
-
-def test_the_host_asks_an_event_that_is_not_visible_to_it(raw, watched):
-    queue, event = raw.list(), raw.counter_event(HOST, DEVICE, IMMEDIATE)
-    raw.signal(queue, event)
-    raw.call("zeEventQueryStatus", event)
-    assert "not visible to the host" in the(watched.violations())
-    pooled = raw.event(raw.pool(flags=0))
-    raw.call("zeEventHostSignal", pooled)
-    assert "zeEventHostSignal: the event is not visible to the host" in the(watched.violations())
-
-
-@pytest.mark.parametrize("scope", [0, 1])
-def test_a_list_waits_for_a_signal_that_stays_in_its_own_list(raw, watched, scope):
-    first, second, event = raw.list(), raw.list(), raw.counter_event(scope, DEVICE)
-    raw.signal(first, event)
-    raw.wait(first, event)
-    assert watched.violations() == []  # of its own: nothing has to be made visible
-    raw.wait(second, event)
-    assert "whose signal does not reach the device" in the(watched.violations())
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_a_list_waits_without_making_visible(raw, watched, pooled):
-    first, second = raw.list(), raw.list()
-    event = raw.event(raw.pool(), signal=HOST, wait=0) if pooled else raw.counter_event(DEVICE, 0)
-    raw.signal(first, event)
-    raw.launch(second, raw.kernel(raw.module(), raw.memory()), [event])
-    assert "zeCommandListAppendLaunchKernel: list 2 waits for an event whose wait does not reach the device" in the(
-        watched.violations())  # fmt: skip
-
-
-def test_a_list_waits_for_the_host_with_a_device_scope(raw, watched):
-    raw.wait(raw.list(), raw.event(raw.pool(), wait=DEVICE))
-    assert "waits for the host by an event whose wait does not reach it" in the(watched.violations())
-
-
-def test_a_list_of_another_device_waits_for_a_device_scope(raw, watched):
-    devices = [device.native for device in fb.devices() if device.backend == "level_zero"]
-    if len(devices) < 2:
-        pytest.skip("needs two devices: python -m tools.null_levelzero --devices 2")
-    first, event, wide = raw.list(), raw.counter_event(), raw.counter_event(HOST, DEVICE)
-    raw.device = c_void_p(devices[1].device)
-    second = raw.list()
-    raw.signal(first, event)
-    raw.signal(first, wide)
-    raw.wait(second, wide)
-    assert watched.violations() == []
-    raw.wait(second, event)
-    assert "another device's event whose signal stays on that" in the(watched.violations())
-
-
-def test_times_of_an_event_without(raw, watched):
-    queue, event = raw.list(), raw.counter_event(HOST, DEVICE, IMMEDIATE | HOST_VISIBLE)
-    raw.signal(queue, event)
-    raw.call("zeEventQueryKernelTimestamp", event, (c_uint64 * 4)())
-    assert "has no timestamps" in the(watched.violations())
-
-
-# -- counter-based events
-
-
-@pytest.mark.parametrize("how", ["list", "host", "query"])
-def test_waiting_for_what_was_never_signalled(raw, watched, how):
-    event = raw.counter_event(HOST, DEVICE, IMMEDIATE | HOST_VISIBLE)
-    if how == "list":
-        raw.wait(raw.list(), event)
-    elif how == "host":
-        raw.call("zeEventHostSynchronize", event, c_uint64(0))
-    else:
-        raw.call("zeEventQueryStatus", event)
-    assert "never signalled" in the(watched.violations())
-
-
-@pytest.mark.parametrize("call", ["zeEventHostSignal", "zeEventHostReset"])
-def test_the_host_signals_or_resets_a_counter_based_event(raw, watched, call):
-    raw.call(call, raw.counter_event(HOST, DEVICE, IMMEDIATE | HOST_VISIBLE))
-    assert "the host cannot do this" in the(watched.violations())
-
-
-def test_an_event_for_other_lists_than_immediate_ones(raw, watched):
-    raw.signal(raw.list(), raw.counter_event(flags=2))
-    assert "not for immediate lists" in the(watched.violations())
-
-
-def test_a_counter_based_event_may_be_used_again_and_destroyed_at_once(raw, watched):
-    first, second, event = raw.list(), raw.list(), raw.counter_event()
-    for _ in range(2):
-        raw.signal(first, event)
-        raw.wait(second, event)
-    raw.destroy("Event", event)
-    assert watched.violations() == []
-
-
-# -- lists
-
-
-def test_a_list_destroyed_at_work(raw, watched):
-    queue = raw.list()
-    raw.launch(queue, raw.kernel(raw.module(), raw.memory()))
-    raw.destroy("CommandList", queue)
-    assert "list 1 has work that is not known to be done" in the(watched.violations())
-
-
-def test_a_list_destroyed_while_another_may_wait_for_it(raw, watched):
-    """The list's own work is done, but a later wait still reads its counter."""
-    first, second, event = raw.list(), raw.list(), raw.counter_event()
-    raw.signal(first, event)
-    raw.wait(second, event)
-    raw.finish(first)
-    raw.destroy("CommandList", first)
-    assert "list 1 signals what list 2 may still wait for" in the(watched.violations())
-
-
-def test_a_list_destroyed_when_all_who_waited_are_done(raw, watched):
-    first, second, third = raw.list(), raw.list(), raw.list()
-    event, last = raw.counter_event(), raw.counter_event(HOST, DEVICE, IMMEDIATE | HOST_VISIBLE)
-    raw.signal(first, event)
-    raw.wait(second, event)
-    raw.signal(second, event)
-    raw.wait(third, event)
-    raw.signal(third, last)
-    raw.do("zeEventHostSynchronize", last, c_uint64(FOREVER))  # which tells of all three
-    raw.destroy("CommandList", first, second, third)
-    assert watched.violations() == []
-
-
-def test_a_wait_for_an_event_of_a_list_that_is_gone(raw, watched):
-    first, second, event = raw.list(), raw.list(), raw.counter_event()
-    raw.signal(first, event)
-    raw.finish(first)
-    raw.destroy("CommandList", first)
-    raw.wait(second, event)
-    assert "whose list was destroyed" in the(watched.violations())
-
-
-def test_a_poll_that_says_not_ready_tells_nothing(raw, watched):
-    queue = raw.list()
-    raw.launch(queue, raw.kernel(raw.module(), raw.memory()))
-    watched.fail("zeCommandListHostSynchronize", NOT_READY, 0)
-    assert raw.call("zeCommandListHostSynchronize", queue, c_uint64(0)) == NOT_READY
-    raw.destroy("CommandList", queue)
-    assert "not known to be done" in the(watched.violations())
-
-
-# -- memory, kernels, modules, contexts
-
-
-@pytest.mark.parametrize("which", ["to", "source"])
-def test_a_copy_with_pageable_memory(raw, watched, which):
-    pageable = (ctypes.c_char * 64)()
-    memory, address = raw.memory(), c_void_p(ctypes.addressof(pageable))
-    queue = raw.list()
-    raw.copy(queue, *((address, memory) if which == "to" else (memory, address)))
-    assert "pageable" in the(watched.violations())
-    raw.finish(queue)
-
-
-def test_a_fill_of_pageable_memory(raw, watched):
-    pageable = (ctypes.c_char * 64)()
-    queue, pattern = raw.list(), c_uint32(1)
-    raw.call("zeCommandListAppendMemoryFill", queue, c_void_p(ctypes.addressof(pageable)), byref(pattern), c_size_t(4),
-             c_size_t(64), None, c_uint32(0), None)  # fmt: skip
-    assert "pageable" in the(watched.violations())
-
-
-def test_a_copy_past_the_end(raw, watched):
-    raw.copy(raw.list(), raw.memory(128), raw.memory(256), 129)
-    assert "past the end of an allocation of 128 bytes" in the(watched.violations())
-
-
-@pytest.mark.parametrize("use", ["launch", "copy"])
-def test_memory_freed_while_it_is_used(raw, watched, use):
-    queue, memory = raw.list(), raw.memory()
-    if use == "launch":
-        raw.launch(queue, raw.kernel(raw.module(), memory))
-    else:
-        raw.copy(queue, memory, raw.memory(host=True))
-    raw.free(memory)
-    assert "zeMemFree: what uses it is not known to be done" in the(watched.violations())
-
-
-def test_a_launch_with_memory_that_was_freed(raw, watched):
-    memory = raw.memory()
-    kernel = raw.kernel(raw.module(), memory)
-    raw.free(memory)
-    raw.launch(raw.list(), kernel)
-    assert "argument 0 was freed" in the(watched.violations())
-
-
-def test_a_kernel_destroyed_while_it_runs(raw, watched):
-    queue, kernel = raw.list(), raw.kernel(raw.module(), raw.memory())
-    raw.launch(queue, kernel)
-    raw.destroy("Kernel", kernel)
-    assert "zeKernelDestroy: launches of it are not known to be done" in the(watched.violations())
-
-
-@pytest.fixture
-def closed(raw):
-    """A closed list with a launch, and the memory, kernel and module that it uses."""
-    memory, module = raw.memory(), raw.module()
-    kernel, closed = raw.kernel(module, memory), raw.open_list()
-    raw.launch(closed, kernel)
-    raw.do("zeCommandListClose", closed)
-    return closed, memory, kernel, module
-
-
-def test_a_closed_list_is_replayed(raw, watched, closed):
-    recorded, memory, kernel, module = closed
-    list_ = raw.list()
-    for _ in range(2):
-        raw.replay(list_, recorded)
-    raw.finish(list_)
-    raw.destroy("CommandList", recorded, list_)
-    raw.destroy("Kernel", kernel)
-    raw.destroy("Module", module)
-    raw.free(memory)
-    assert watched.violations() == []
-
-
-def test_a_list_replayed_before_it_is_closed(raw, watched):
-    raw.replay(raw.list(), raw.open_list())
-    assert "is not closed" in the(watched.violations())
-
-
-def test_a_closed_list_destroyed_while_it_runs(raw, watched, closed):
-    raw.replay(raw.list(), closed[0])
-    raw.destroy("CommandList", closed[0])
-    assert "not known to have run" in the(watched.violations())
-
-
-def test_what_a_closed_list_uses_ends_while_it_runs(raw, watched, closed):
-    _, memory, kernel, _ = closed
-    raw.replay(raw.list(), closed[0])
-    raw.free(memory)
-    assert "what uses it is not known to be done" in the(watched.violations())
-    raw.destroy("Kernel", kernel)
-    assert "launches of it are not known to be done" in the(watched.violations())
-
-
-def test_what_a_closed_list_uses_is_gone(raw, watched, closed):
-    _, memory, kernel, _ = closed
-    raw.free(memory)
-    raw.destroy("Kernel", kernel)
-    assert watched.violations() == []
-    raw.replay(raw.list(), closed[0])
-    texts = "\n".join(watched.violations())
-    assert "uses memory that was freed" in texts
-    assert "what it is given was destroyed" in texts
-
-
-def test_a_module_destroyed_before_its_kernels(raw, watched):
-    queue, module = raw.list(), raw.module()
-    kernel = raw.kernel(module, raw.memory())
-    raw.launch(queue, kernel)
-    raw.finish(queue)
-    raw.destroy("Module", module)
-    assert "zeModuleDestroy: it has kernels" in the(watched.violations())
-
-
-def test_a_context_destroyed_before_what_it_has(raw, watched):
-    other = Raw(watched, raw.native)
-    other.list()
-    watched.fail("zeContextDestroy", 0, 0)
-    raw.call("zeContextDestroy", other.context)
-    assert "zeContextDestroy: it has 1 objects" in the(watched.violations())
-
-
-# -- plain events
-
-
-def test_an_event_reset_while_a_list_may_wait_for_it(raw, watched):
-    queue, gate = raw.list(), raw.event(raw.pool())
-    raw.wait(queue, gate)
-    raw.do("zeEventHostSignal", gate)
-    raw.do("zeEventHostReset", gate)
-    assert "zeEventHostReset: a list may still wait for the event" in the(watched.violations())
-
-
-def test_an_event_reset_before_its_signal_happened(raw, watched):
-    queue, event = raw.list(), raw.event(raw.pool())
-    raw.signal(queue, event)
-    raw.do("zeEventHostReset", event)
-    assert "zeEventHostReset: the event's signal is not known to have happened" in the(watched.violations())
-
-
-def test_an_event_signalled_again_without_a_reset(raw, watched):
-    queue, event = raw.list(), raw.event(raw.pool())
-    raw.signal(queue, event)
-    raw.finish(queue)
-    raw.signal(queue, event)
-    assert "signals an event again without a reset" in the(watched.violations())
-
-
-def test_a_gate_that_a_list_signals(raw, watched):
-    queue, other, gate = raw.list(), raw.list(), raw.event(raw.pool())
-    raw.wait(queue, gate)
-    raw.signal(other, gate)
-    assert "that others wait for the host to signal" in the(watched.violations())
-
-
-def test_a_gate_destroyed_while_a_list_may_wait_for_it(raw, watched):
-    queue, pool = raw.list(), raw.pool()
-    gate = raw.event(pool)
-    raw.wait(queue, gate)
-    raw.do("zeEventHostSignal", gate)
-    raw.destroy("Event", gate)
-    assert "zeEventDestroy: a list may still wait for the event" in the(watched.violations())
-
-
-def test_a_pool_destroyed_before_its_events(raw, watched):
-    pool = raw.pool()
-    raw.event(pool)
-    watched.fail("zeEventPoolDestroy", 0, 0)
-    raw.call("zeEventPoolDestroy", pool)
-    assert "zeEventPoolDestroy: it has events" in the(watched.violations())
+    watched.slow(long, 0)
+    found = watched.violations()
+    assert len(found) == (words is not None)
+    assert all(words in each for each in found)
 
 
 # -- what it answers for
@@ -634,40 +423,36 @@ def test_a_pool_destroyed_before_its_events(raw, watched):
 @pytest.fixture
 def emulated():
     observer.watch(emulate=True)
-    yield Raw(observer, select().native)
+    yield Raw(observer)
     observer.unwatch()
 
 
 def test_what_is_behind_a_closed_gate_is_not_done(emulated):
     raw = emulated
-    first, second, free = raw.list(), raw.list(), raw.list()
-    gate = raw.event(raw.pool())
-    event, done = raw.counter_event(), raw.counter_event(HOST, DEVICE, IMMEDIATE | HOST_VISIBLE)
-    kernel = raw.kernel(raw.module(), raw.memory())
+    first, second, free = (raw.list(number) for number in (1, 2, 3))
+    gate, event, done, kernel = raw.event(), raw.counter_event(), raw.visible(), raw.kernel()
     raw.launch(first, kernel)
-    assert raw.call("zeCommandListHostSynchronize", first, c_uint64(0)) == 0
+    assert raw.poll(first) == 0
     raw.wait(first, gate)
     raw.signal(first, event)
     raw.wait(second, event)
     raw.signal(second, done)
     raw.launch(free, kernel)
     for queue, result in ((first, NOT_READY), (second, NOT_READY), (free, 0)):
-        assert raw.call("zeCommandListHostSynchronize", queue, c_uint64(0)) == result
-    assert raw.call("zeEventQueryStatus", done) == NOT_READY
-    assert raw.call("zeEventHostSynchronize", done, c_uint64(1000)) == NOT_READY
-    opener = threading.Timer(0.05, lambda: raw.do("zeEventHostSignal", gate))
+        assert raw.poll(queue) == result
+    assert raw.query(done) == raw.ask(done, 1000) == NOT_READY
+    opener = threading.Timer(0.05, lambda: raw.open(gate))
     opener.start()
-    raw.do("zeEventHostSynchronize", done, c_uint64(FOREVER))  # blocks until then
+    assert raw.ask(done, FOREVER) == 0  # blocks until then
     opener.join()
     for queue in (first, second, free):
-        assert raw.call("zeCommandListHostSynchronize", queue, c_uint64(0)) == 0
+        assert raw.poll(queue) == 0
     assert raw.observer.violations() == []
 
 
 def test_host_functions_are_called_when_the_list_arrives(emulated):
     raw, ran = emulated, []
-    queue, pool = raw.list(), raw.pool()
-    gates = [raw.event(pool, i) for i in range(2)]
+    queue, gates = raw.list(), [raw.event(0), raw.event(1)]
     function = ctypes.CFUNCTYPE(None, c_void_p)(ran.append)
     numbers = itertools.count(1)
 
@@ -681,9 +466,9 @@ def test_host_functions_are_called_when_the_list_arrives(emulated):
         raw.wait(queue, gate)
         host()
     assert ran == [1]
-    raw.do("zeEventHostSignal", gates[1])
+    raw.open(gates[1])
     assert ran == [1]
-    raw.do("zeEventHostSignal", gates[0])
+    raw.open(gates[0])
     assert ran == [1, 2, 3]
 
 
@@ -691,12 +476,11 @@ def test_host_functions_are_called_when_the_list_arrives(emulated):
 
 
 def test_serials_are_those_of_signals(raw, watched):
-    first, second, event = raw.list(), raw.list(), raw.counter_event()
+    first, second, event = raw.list(), raw.list(2), raw.counter_event()
     watched.start()
-    raw.signal(first, event)
-    raw.wait(second, event)
-    raw.signal(first, event)
-    raw.wait(second, event)
+    for _ in range(2):
+        raw.signal(first, event)
+        raw.wait(second, event)
     watched.stop()
     signals = [call[4] for call in watched.read(0) if call[0] == "zeCommandListAppendSignalEvent"]
     waits = [call[3] for call in watched.read(0) if call[0] == "zeCommandListAppendWaitOnEvents"]
