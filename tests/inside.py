@@ -3,9 +3,6 @@
 import contextlib
 from unittest import mock
 
-import forebay as fb
-from forebay.queues.kernels import build_process
-
 
 def clock_of(queue):
     """Return the queue's vector clock: the epoch that it comes after, by queue identifier."""
@@ -61,3 +58,12 @@ def over_host_memory(device, address, nbytes):
 def prefetch(queue, buffer, to_host):
     """Move shared memory to the host or to the device, in the order of the queue."""
     queue._prefetch(buffer, to_host)
+
+
+@contextlib.contextmanager
+def without_compiler(library):
+    """Let OpenCL C on Level Zero be compiled with this library, which is not there, until the block ends."""
+    from forebay.queues.drivers.levelzero import ocloc
+
+    with mock.patch.multiple(ocloc, LIBRARY=library, _library=None):
+        yield
