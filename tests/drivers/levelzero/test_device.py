@@ -1,7 +1,9 @@
 """The choices of the driver's side of a device: engines, priorities, limits, and when programs are compiled."""
 
+import contextlib
 import dataclasses
-import itertools
+import os
+from unittest import mock
 
 import pytest
 
@@ -9,9 +11,11 @@ import forebay as fb
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 from forebay.queues.drivers.levelzero import ocloc, programs
+from forebay.queues.drivers.levelzero.device import LevelZeroDevice
 from forebay.queues.drivers.selection import DRIVERS
-from forebay.queues.kernels import cache as binary_cache
+from forebay.queues.kernels.cache import BinaryCache
 from tests.helpers.spirv import fill_module
+from tests.inside import without_compiler
 
 pytestmark = pytest.mark.needs("null hardware")
 
@@ -26,7 +30,6 @@ def info():
 @pytest.fixture
 def open_device(info):
     """``open_device(field=value, …)``: the driver's side of a device that reports these values."""
-    from forebay.queues.drivers.levelzero.device import LevelZeroDevice
 
     def open_device(**changes):
         return LevelZeroDevice(dataclasses.replace(info, native=dataclasses.replace(info.native, **changes)))
@@ -34,23 +37,21 @@ def open_device(info):
     return open_device
 
 
-class Lists:
-    """Notes the arguments of list creation: this driver's null hardware cannot have more than one engine."""
+def asked_of(device, priorities):
+    """(ordinal, index, priority) of the list that the device asks for, for a queue of each of these priorities.
 
-    def __init__(self):
-        self.asked = []
-
-    def create_queue(self, ordinal, index, priority):
-        self.asked.append((ordinal, index, priority))
-        return 0, 0
+    This driver's null hardware cannot have more than one engine.
+    """
+    device.handle = mock.Mock()
+    device.handle.create_queue.return_value = 0, 0
+    for priority in priorities:
+        device.create_queue(priority, False)
+    return [call.args for call in device.handle.create_queue.call_args_list]
 
 
 def test_queues_are_spread_over_the_engines(open_device):
     device = open_device(groups=((2, 1, 1), (7, 4, 16), (1, 2, 16)))
-    device.handle = Lists()
-    for _ in range(6):
-        device.create_queue(0, False)
-    assert device.handle.asked == [(1, index, 0) for index in (0, 1, 2, 3, 0, 1)]
+    assert asked_of(device, [0] * 6) == [(1, index, 0) for index in (0, 1, 2, 3, 0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -59,11 +60,8 @@ def test_queues_are_spread_over_the_engines(open_device):
 )
 def test_priorities_are_those_that_the_driver_has(open_device, levels, priorities, asked):
     device = open_device(priorities=levels)
-    device.handle = Lists()
     assert device.priorities == priorities
-    for priority in priorities:
-        device.create_queue(priority, False)
-    assert tuple(given for _, _, given in device.handle.asked) == asked
+    assert tuple(given for _, _, given in asked_of(device, priorities)) == asked
 
 
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_launched(open_device):
@@ -98,78 +96,67 @@ def test_staging_memory_is_used_again_and_not_while_it_is_in_use(open_device):
 
 
 @pytest.fixture
-def compiler(monkeypatch, tmp_path):
-    """An empty cache, and how often each compiler ran."""
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
-    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
-    ran = {"OpenCL C": 0, "SPIR-V": 0}
-    compile_source, make, build_apart = ocloc.compile_source, programs.ZeProgram, programs.build_apart
-
-    def counted(*arguments):
-        ran["OpenCL C"] += 1
-        return compile_source(*arguments)
-
-    def module(device, binary, native, options=""):
-        ran["SPIR-V"] += not native
-        return make(device, binary, native, options)
-
-    def apart(*arguments):
-        native = build_apart(*arguments)
-        ran["SPIR-V"] += 1
-        return native
-
-    monkeypatch.setattr(ocloc, "compile_source", counted)
-    monkeypatch.setattr(programs, "build_apart", apart)
-    monkeypatch.setattr(programs, "ZeProgram", module)
-    return ran
+def compiler(tmp_path):
+    """``compiler()``: how often each compiler ran, beginning with an empty cache."""
+    counted = ((ocloc, "compile_source"), (programs, "build_apart"), (programs, "ZeProgram"))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path)))
+        os.environ.pop("FOREBAY_NO_CACHE", None)
+        source, apart, made = (
+            stack.enter_context(mock.patch.object(module, name, wraps=getattr(module, name)))
+            for module, name in counted
+        )
+        yield lambda: {
+            "OpenCL C": source.call_count,
+            "SPIR-V": apart.call_count + sum(not native for (_, _, native, *_), _ in made.call_args_list),
+        }
 
 
 def test_a_program_is_compiled_once(open_device, compiler):
     for _ in range(3):
         kernels = open_device().build(Language.OPENCL_C, SOURCE, ("-DN=1",))
         assert [parameter.name for parameter in kernels["fill"].parameters] == ["values", "value"]
-    assert compiler == {"OpenCL C": 1, "SPIR-V": 1}
+    assert compiler() == {"OpenCL C": 1, "SPIR-V": 1}
     open_device().build(Language.OPENCL_C, SOURCE, ("-DN=2",))
-    assert compiler == {"OpenCL C": 2, "SPIR-V": 1}  # the result was the same SPIR-V
+    assert compiler() == {"OpenCL C": 2, "SPIR-V": 1}  # the result was the same SPIR-V
     open_device().build(Language.OPENCL_C, SOURCE, ("-DN=2", "-cl-fast-relaxed-math"))
-    assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
+    assert compiler() == {"OpenCL C": 3, "SPIR-V": 2}
     open_device().build(Language.OPENCL_C, SOURCE + " ", ("-DN=2",))
-    assert compiler["OpenCL C"] == 4
+    assert compiler()["OpenCL C"] == 4
 
 
 def test_another_driver_or_device_compiles_anew(info, open_device, compiler):
     open_device().build(Language.SPIRV, fill_module(), ())
     open_device(device_id=info.native.device_id + 1).build(Language.SPIRV, fill_module(), ())
-    assert compiler["SPIR-V"] == 2
+    assert compiler()["SPIR-V"] == 2
     programs.compiled(open_device().handle, dataclasses.replace(info, driver_version="next"), fill_module(), ())
-    assert compiler["SPIR-V"] == 3
+    assert compiler()["SPIR-V"] == 3
 
 
 def test_a_program_that_includes_files_is_compiled_each_time(open_device, compiler, tmp_path):
     header = tmp_path / "value.h"
     source = f'#include "value.h"\n{SOURCE.replace("= value", "= value + MORE")}'
-    for more in itertools.chain([1, 2], [2]):
+    for more in (1, 2, 2):
         header.write_text(f"#define MORE {more}\n")
         open_device().build(Language.OPENCL_C, source, (f"-I{tmp_path}",))
-    assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
+    assert compiler() == {"OpenCL C": 3, "SPIR-V": 2}
 
 
 @pytest.mark.needs("no validation layer")
-def test_a_cached_binary_that_the_driver_refuses_is_made_anew(open_device, compiler, monkeypatch):
+def test_a_cached_binary_that_the_driver_refuses_is_made_anew(open_device, compiler):
     open_device().build(Language.SPIRV, fill_module(), ())
-    get = binary_cache.BinaryCache.get
-    monkeypatch.setattr(binary_cache.BinaryCache, "get", lambda cache, key: get(cache, key) and b"no binary at all")
-    kernels = open_device().build(Language.SPIRV, fill_module(), ())
+    get = BinaryCache.get
+    with mock.patch.object(BinaryCache, "get", lambda cache, key: get(cache, key) and b"no binary at all"):
+        kernels = open_device().build(Language.SPIRV, fill_module(), ())
     assert list(kernels) == ["fill"]
-    assert compiler["SPIR-V"] == 2
+    assert compiler()["SPIR-V"] == 2
 
 
-def test_without_the_offline_compiler_spirv_still_works(open_device, compiler, monkeypatch):
-    monkeypatch.setattr(ocloc, "_library", None)
-    monkeypatch.setattr(ocloc, "LIBRARY", "libno-such-ocloc.so")
-    with pytest.raises(NotSupportedError, match=r"intel-ocloc.*SPIR-V"):
-        open_device().build(Language.OPENCL_C, SOURCE, ())
-    assert list(open_device().build(Language.SPIRV, fill_module(), ())) == ["fill"]
+def test_without_the_offline_compiler_spirv_still_works(open_device, compiler):
+    with without_compiler("libno-such-ocloc.so"):
+        with pytest.raises(NotSupportedError, match=r"intel-ocloc.*SPIR-V"):
+            open_device().build(Language.OPENCL_C, SOURCE, ())
+        assert list(open_device().build(Language.SPIRV, fill_module(), ())) == ["fill"]
 
 
 def test_a_program_that_is_wrong_says_where(open_device, compiler):

@@ -1,11 +1,14 @@
 """Variables of programs on this driver."""
 
 import gc
+import os
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.queues.drivers.levelzero import programs
 from tests.inside import natives_of
 
 pytestmark = pytest.mark.needs("null hardware")
@@ -44,10 +47,16 @@ def test_they_keep_the_module(opened):
     variable.get()
 
 
+@pytest.fixture
+def cache(tmp_path):
+    """An empty cache of programs."""
+    with mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path)):
+        yield
+
+
 @pytest.mark.needs("no validation layer")
-def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypatch, tmp_path):
+def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, cache):
     """The driver reports different errors for a freshly compiled program and for one from native code."""
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     with opened() as device:
         for _ in range(2):
             program = device.program(SOURCE, device.driver.variable_options)
@@ -55,17 +64,11 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypa
             for name in ("none", "fill"):
                 with pytest.raises(fb.InvalidArgumentError, match="no variable"):
                     program.get_global(name)
-                assert natives_of(program)["fill"]._module.variable(name) is None
+                assert natives_of(program).variable(name) is None
 
 
-def test_a_program_without_variables_is_compiled_without_the_option(opened, monkeypatch, tmp_path):
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
-    seen = []
-    from forebay.queues.drivers.levelzero import programs
-
-    build = programs.build_apart
-    monkeypatch.setattr(programs, "build_apart", lambda *given: seen.append(given[3]) or build(*given))
-    with opened() as device:
+def test_a_program_without_variables_is_compiled_without_the_option(opened, cache):
+    with opened() as device, mock.patch.object(programs, "build_apart", wraps=programs.build_apart) as build:
         device.program("constant int a[2] = {1, 2}; kernel void get(global int *x) { x[0] = a[x[1]]; }")
         device.program(SOURCE, device.driver.variable_options)
-    assert seen == [(), ("-ze-take-global-address",)]
+    assert [call.args[3] for call in build.call_args_list] == [(), ("-ze-take-global-address",)]
