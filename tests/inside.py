@@ -29,6 +29,11 @@ def natives_of(program):
     return program._natives
 
 
+def module_of(program):
+    """Return the module that Level Zero's driver built of a program."""
+    return next(iter(program._natives.values()))._module
+
+
 def launch_memory_of(device):
     """Return the pool that scratch and results of launches come from."""
     return device._launch_memory

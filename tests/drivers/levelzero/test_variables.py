@@ -9,7 +9,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.drivers.levelzero import programs
-from tests.inside import natives_of
+from tests.inside import module_of
 
 pytestmark = pytest.mark.needs("null hardware")
 
@@ -64,7 +64,7 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, cache):
             for name in ("none", "fill"):
                 with pytest.raises(fb.InvalidArgumentError, match="no variable"):
                     program.get_global(name)
-                assert natives_of(program).variable(name) is None
+                assert module_of(program).variable(name) is None
 
 
 def test_a_program_without_variables_is_compiled_without_the_option(opened, cache):
