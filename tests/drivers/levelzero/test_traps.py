@@ -6,7 +6,9 @@ made in each of the three possible ways.
 
 import contextlib
 import gc
+import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 pytestmark = pytest.mark.needs("null hardware")
 
 NOT_READY = 1
-LISTS = "zeCommandListDestroy"
+TWICE = "kernel void twice(global uint *a) { a[get_global_id(0)] *= 2; }"
 
 
 def launch(queue, kernels, buffer, k=1):
@@ -62,20 +64,6 @@ def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls, event_
     alive = calls.driver.alive()
     assert alive["lists"] <= len(queues) + 2  # and the null queue's, and the join's
     assert alive["events"] <= max(made, (20 if event_mode else 130) * len(queues))
-
-
-def test_finishing_a_device_waits_for_one_event_on_a_list_of_its_own(device, kernels, buffer, calls):
-    queues = [device.queue(blocking=False) for _ in range(10)]
-    for queue in queues:
-        launch(queue, kernels, buffer)
-    first = len(calls)
-    device.finish()
-    assert calls.kinds(first)["wait"] == 1
-    users = {calls.handle_of(queue) for queue in (*queues, device.null_queue)}
-    assert not [call for call in calls.since(first) if call.object in users and calls.kind(call) == "finish"]
-    barriers = [call for call in calls.since(first) if calls.kind(call) == "barrier"]
-    assert [len(call.waits) for call in barriers] == [10]
-    assert barriers[0].object not in users
 
 
 def begun(calls, first, queues):
@@ -129,16 +117,14 @@ def test_host_waits_share_lists_when_they_do_not_overlap(device, kernels, buffer
         gate = hold(queues[0])
         for queue in queues:
             launch(queue, kernels, buffer)
-        waiters = [threading.Thread(target=device.finish) for _ in range(4)]
         first = len(calls)
-        for waiter in waiters:
-            waiter.start()
-        while calls.kinds(first)["barrier"] < 4:
-            pass
-        assert len({call.object for call in calls.since(first) if calls.kind(call) == "barrier"}) == 4
-        gate.open()
-        for waiter in waiters:
-            waiter.join()
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4):
+                pool.submit(device.finish)
+            while calls.kinds(first)["barrier"] < 4:
+                pass
+            assert len({call.object for call in calls.since(first) if calls.kind(call) == "barrier"}) == 4
+            gate.open()
     assert emulated.alive()["lists"] == before + 3
 
 
@@ -211,11 +197,7 @@ def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
         calls.fail(calls.driver.FINISH, NOT_READY)
         assert not queue.query()
         assert not queue.empty
-    calls.fail(calls.driver.FINISH, NOT_READY)
-    first = len(calls)
     queue.finish()
-    assert queue.empty
-    assert waiting_of(calls, first) == {"marker": 1, "wait": 1}  # it was found busy before, so it is not asked again
     launch(queue, kernels, buffer)
     for _ in range(10_000):
         calls.fail(calls.driver.QUERY, NOT_READY)
@@ -247,15 +229,21 @@ def test_a_finish_is_two_calls_where_the_last_one_found_the_queue_busy(device, k
     assert waiting_of(calls, first) == asked
 
 
-@pytest.mark.parametrize("busy", [0, 1, 2])
-def test_finishing_a_device_joins_queues_only_where_several_have_work(device, kernels, buffer, calls, busy):
-    queues = [device.queue(blocking=False) for _ in range(4)]
+@pytest.mark.parametrize("busy", [0, 1, 2, 10])
+def test_finishing_a_device_joins_queues_on_a_list_of_its_own_where_several_have_work(
+    device, kernels, buffer, calls, busy
+):
+    queues = [device.queue(blocking=False) for _ in range(12)]
     for queue in queues[:busy]:
         launch(queue, kernels, buffer)
     first = len(calls)
     device.finish()
-    assert waiting_of(calls, first) == [{}, {"finish": 1}, {"marker": 3, "barrier": 1, "wait": 1}][busy]
+    several = {"marker": busy + 1, "barrier": 1, "wait": 1}
+    assert waiting_of(calls, first) == {0: {}, 1: {"finish": 1}}.get(busy, several)
     assert all(queue.empty for queue in queues)
+    users = {calls.handle_of(queue) for queue in (*queues, device.null_queue)}
+    barriers = [call for call in calls.since(first) if calls.kind(call) == "barrier"]
+    assert [(len(call.waits), call.object in users) for call in barriers] == [(busy, False)] * (busy > 1)
 
 
 def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
@@ -307,7 +295,7 @@ def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kern
         gc.collect()
     for _ in range(5):
         device.queue()  # looks for queues that are gone
-    assert number not in [call.object for call in calls.log if call.name == LISTS]
+    assert number not in [call.object for call in calls.log if call.name == "zeCommandListDestroy"]
     gate.open()
     device.finish()
     if how != "close":
@@ -321,7 +309,7 @@ def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated)
     gate = held.gate()
 
     def work():
-        program = device.program(kernels_source())
+        program = device.program(TWICE)
         queue = device.queue()
         memory = device.array(np.arange(64, dtype="u4"))
         queue.wait(held)
@@ -346,13 +334,9 @@ def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated)
     assert after["memory"] < before["memory"]
 
 
-def kernels_source():
-    return "kernel void twice(global uint *a) { a[get_global_id(0)] *= 2; }"
-
-
 def test_a_closed_device_leaves_nothing(left, opened, emulated):
     device = opened()
-    program = device.program(kernels_source())
+    program = device.program(TWICE)
     queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
     memory = device.array(np.arange(64, dtype="u4"))
     for k in range(20):
@@ -395,42 +379,29 @@ def test_pageable_memory_is_staged(device, buffer, calls):
 
 
 @pytest.mark.threads
-def test_nobody_meets_on_a_list(device, kernels, buffer, emulated):
+def test_no_two_threads_meet_on_a_list(device, kernels, buffer, emulated):
     """Threads that launch, record, wait, copy, poll and finish on the same queues; some calls take long."""
     queues = [device.queue(), device.queue(blocking=False), device.null_queue]
     for name in ("zeCommandListHostSynchronize", "zeCommandListAppendSignalEvent", "zeEventHostSynchronize"):
         emulated.slow(name, 200)
-    errors = []
+    does = (
+        lambda queue, _: launch(queue, kernels, buffer, 1),
+        lambda queue, _: launch(queue, kernels, buffer, 2),
+        lambda queue, other: queue.wait(other),
+        lambda queue, _: queue.record().wait(),
+        lambda queue, _: queue.query(),
+        lambda queue, _: queue.finish(),
+        lambda queue, _: queue.copy(buffer, bytes(256)),
+        lambda *_: device.finish(),
+    )
 
     def work(seed):
-        rng = np.random.default_rng(seed)
-        try:
-            for _ in range(60):
-                queue, other = (queues[i] for i in rng.integers(0, 3, 2))
-                what = rng.integers(0, 8)
-                if what < 2:
-                    launch(queue, kernels, buffer, int(rng.integers(0, 3)))
-                elif what == 2:
-                    queue.wait(other)
-                elif what == 3:
-                    queue.record().wait()
-                elif what == 4:
-                    queue.query()
-                elif what == 5:
-                    queue.finish()
-                elif what == 6:
-                    queue.copy(buffer, bytes(256))
-                else:
-                    device.finish()
-        except BaseException as error:
-            errors.append(error)
+        draw = random.Random(seed)
+        for _ in range(60):
+            draw.choice(does)(draw.choice(queues), draw.choice(queues))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     device.finish()
 
 
@@ -459,16 +430,15 @@ def test_gates_and_host_functions_come_again(device, kernels, buffer, calls, emu
 def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer, calls):
     """The driver has already accepted the function when holding the queue fails, and still calls it."""
     queue, ran = device.queue(blocking=False), []
-    for name, after in (("zeCommandListAppendWaitOnEvents", 0), ("zeCommandListAppendSignalEvent", 0)):
-        gate = queue.gate()  # so that it is called only after the refusal
-        calls.fail(name, calls.driver.FAILURE[0], after)
-        with pytest.raises(fb.Error, match=name):
-            queue.host(lambda: ran.append(1))
-        gate.open()
-        queue.finish()
-        calls.fail(name, calls.driver.FAILURE[0], after)
-        with pytest.raises(fb.Error, match=name):
-            queue.host(lambda: ran.append(1))
+    for name in ("zeCommandListAppendWaitOnEvents", "zeCommandListAppendSignalEvent"):
+        for held in (True, False):
+            gate = queue.gate() if held else None  # so that it is called only after the refusal
+            calls.fail(name, calls.driver.FAILURE[0])
+            with pytest.raises(fb.Error, match=name):
+                queue.host(lambda: ran.append(1))
+            if held:
+                gate.open()
+                queue.finish()
     queue.host(lambda: ran.append(2))
     device.finish()
     assert ran == [2]
@@ -499,12 +469,11 @@ def test_a_device_closed_while_a_gate_still_counts_is_gone(left, opened, emulate
 @pytest.mark.parametrize("seed", range(20))
 def test_programs_without_aim(device, kernels, event_mode, seed):
     """The programs of `tests.ordering.test_programs`, with each kind of events."""
-    rng = np.random.default_rng(seed)
+    draw = random.Random(seed)
     with program_on(device, kernels, strict=event_mode != "") as program:
         player = Player(program)
         for _ in range(150):
-            player.play(str(rng.choice(OPERATIONS)), int(rng.integers(len(QUEUES))), int(rng.integers(6)),
-                        bool(rng.integers(2)))  # fmt: skip
+            player.play(draw.choice(OPERATIONS), draw.randrange(len(QUEUES)), draw.randrange(6), draw.random() < 0.5)
         program.finish_device()
         assert all(queue.empty for queue in player.queues)
 
