@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,6 +26,32 @@ kernel void slow(global int *a)
 }
 """
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
+
+
+FAILED = (fb.Error, RuntimeError, "behind a gate that failed")
+
+
+def fill_behind_a_failed_gate(queue, buffer):
+    with queue.gate() as gate:
+        queue.fill(buffer, 3)
+        gate.open(failed=True)
+
+
+def polled(queue):
+    """A marker of all that the queue has, which polls have found done."""
+    marker = queue.record()
+    while not marker.query():
+        pass
+    return marker
+
+
+@pytest.fixture
+def fresh():
+    """A device of its own, and a buffer."""
+    with fb.Device("sycl:cpu", private=True) as device:
+        buffer = device.zeros(COUNT, "i4")
+        device.finish()
+        yield device, buffer
 
 
 @pytest.fixture
@@ -66,7 +93,7 @@ def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
     other.fill(spare, 5)
     gate.open(failed=True)
     for queue in (own, other):
-        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+        with refused(*FAILED):
             queue.finish()
     device.finish()
     own.fill(buffer, 7)
@@ -108,7 +135,7 @@ def test_who_waits_for_a_failure_has_waited_for_the_rest_and_hears_of_it_once(de
     if how not in ("event", "query") or when == "later":
         assert buffers[0].host[-1] & 1
     if how == "query":
-        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
+        with refused(*FAILED):
             own.finish()
     wait()
     assert event.query()
@@ -128,92 +155,70 @@ def test_memory_goes_back_though_nobody_waits_for_a_failure(device, fails):
         for i in range(300):
             with device.empty(COUNT, "i4") as buffer:
                 own.fill(buffer, i)
-            marker = own.record()
-            marker.query()
-        while not marker.query():  # the queue may be behind by all of them
-            pass
+            own.record().query()
+        polled(own)  # the queue may be behind by all of them
         made = sum(calls.count(name) for name in ("DPCTLmalloc_device", "DPCTLmalloc_shared"))
-        freed = calls.count("DPCTLfree_with_context")
-        assert made - freed < 5
-    with refused(fb.Error, RuntimeError, "behind a gate that failed") if fails else contextlib.nullcontext():
+        assert made - calls.count("DPCTLfree_with_context") < 5
+    with refused(*FAILED) if fails else contextlib.nullcontext():
         own.finish()
 
 
 @pytest.mark.parametrize("how", ["query", "finish", "timeout", "device", "close"])
-def test_a_failure_is_told_though_all_is_known_to_be_done(how):
-    with fb.Device("sycl:cpu", private=True) as device:
-        own, other, buffer = device.queue(), device.queue(blocking=False), device.zeros(COUNT, "i4")
+def test_a_failure_is_told_though_all_is_known_to_be_done(fresh, how):
+    device, buffer = fresh
+    own, other = device.queue(), device.queue(blocking=False)
+    fill_behind_a_failed_gate(own, buffer)
+    polled(own)
+    assert own.empty
+    assert other.query()
+    other.finish()
+    tells = {
+        "query": own.query, "finish": own.finish, "timeout": lambda: own.finish(timeout=60),
+        "device": device.finish, "close": device.close,
+    }[how]  # fmt: skip
+    with refused(*FAILED):
+        tells()
+    if how != "close":
+        assert own.query()
+        own.finish(timeout=60)
         device.finish()
-        with own.gate() as gate:
-            own.fill(buffer, 3)
-            gate.open(failed=True)
-        marker = own.record()
-        while not marker.query():
-            pass
-        assert own.empty
-        assert other.query()
-        other.finish()
-        tells = {
-            "query": own.query, "finish": own.finish, "timeout": lambda: own.finish(timeout=60),
-            "device": device.finish, "close": device.close,
-        }[how]  # fmt: skip
-        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
-            tells()
-        if how != "close":
-            assert own.query()
-            own.finish(timeout=60)
-            device.finish()
 
 
 @pytest.mark.parametrize("how", ["query", "finish", "timeout"])
-def test_the_null_queue_tells_failures_of_blocking_queues(how):
-    with fb.Device("sycl:cpu", private=True) as device:
-        null, queues = device.null_queue, [device.queue(blocking=blocking) for blocking in (False, True)]
-        buffer = device.zeros(COUNT, "i4")
-        device.finish()
-        for queue in queues:
-            with queue.gate() as gate:
-                queue.fill(buffer, 3)
-                gate.open(failed=True)
-            marker = queue.record()
-            while not marker.query():
-                pass
-        tells = {"query": null.query, "finish": null.finish, "timeout": lambda: null.finish(timeout=60)}[how]
-        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
-            tells()
+def test_the_null_queue_tells_failures_of_blocking_queues(fresh, how):
+    device, buffer = fresh
+    null, queues = device.null_queue, [device.queue(blocking=blocking) for blocking in (False, True)]
+    for queue in queues:
+        fill_behind_a_failed_gate(queue, buffer)
+        polled(queue)
+    tells = {"query": null.query, "finish": null.finish, "timeout": lambda: null.finish(timeout=60)}[how]
+    with refused(*FAILED):
         tells()
-        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
-            queues[0].finish()
-        device.finish()
+    tells()
+    with refused(*FAILED):
+        queues[0].finish()
+    device.finish()
 
 
-def test_the_next_owner_of_a_queue_is_told_no_failure_of_before():
+def test_the_next_owner_of_a_queue_is_told_no_failure_of_before(fresh):
     """And a marker of before takes none of the next owner's."""
-    with fb.Device("sycl:cpu", private=True) as device:
-        buffer = device.zeros(COUNT, "i4")
-        device.finish()
-        own = device.queue(blocking=False)
-        with own.gate() as gate:
-            own.fill(buffer, 3)
-            gate.open(failed=True)
-        marker, native = own.record(), id(own.native)
-        while not marker.query():
-            pass
-        assert own.empty
-        del own
-        following = [device.queue(blocking=False) for _ in range(3)]
-        (own,) = [queue for queue in following if id(queue.native) == native]
+    device, buffer = fresh
+    own = device.queue(blocking=False)
+    fill_behind_a_failed_gate(own, buffer)
+    marker, native = polled(own), id(own.native)
+    assert own.empty
+    del own
+    following = [device.queue(blocking=False) for _ in range(3)]
+    (own,) = [queue for queue in following if id(queue.native) == native]
+    own.finish()
+    assert own.query()
+    own.fill(buffer, 7)
+    assert buffer.get(queue=own).tolist() == [7] * COUNT
+    fill_behind_a_failed_gate(own, buffer)
+    marker.wait()
+    with refused(*FAILED):
         own.finish()
-        assert own.query()
-        own.fill(buffer, 7)
-        assert buffer.get(queue=own).tolist() == [7] * COUNT
-        with own.gate() as gate:
-            own.fill(buffer, 3)
-            gate.open(failed=True)
-        marker.wait()
-        with refused(fb.Error, RuntimeError, "behind a gate that failed"):
-            own.finish()
-        device.finish()
+    device.finish()
 
 
 @pytest.mark.threads
@@ -229,16 +234,8 @@ def test_of_threads_that_ask_at_once_one_is_told(device):
         except fb.Error as error:
             told.append(str(error))
 
-    for _ in range(50):
-        with own.gate() as gate:
-            own.fill(buffer, 3)
-            gate.open(failed=True)
-        threads = [
-            threading.Thread(target=ask, args=(asks,))
-            for asks in (own.finish, own.finish, lambda: own.finish(timeout=60), device.finish)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(50):
+            fill_behind_a_failed_gate(own, buffer)
+            list(pool.map(ask, (own.finish, own.finish, lambda: own.finish(timeout=60), device.finish)))
     assert len(told) == 50
