@@ -9,30 +9,22 @@
 
 using namespace forebay_standin;
 
+template <class T, class V> Result answer(T *place, V value, Result result = OK) {
+    *place = static_cast<T>(value);
+    return result;
+}
+
 EXPORTED cuInit(unsigned) { return OK; }
-
-EXPORTED cuDriverGetVersion(int *version) {
-    *version = 13000;
-    return OK;
-}
-
-EXPORTED cuDeviceGetCount(int *count) {
-    *count = devices();
-    return OK;
-}
+EXPORTED cuDriverGetVersion(int *version) { return answer(version, 13000); }
+EXPORTED cuDeviceGetCount(int *count) { return answer(count, devices()); }
+EXPORTED cuDeviceTotalMem_v2(size_t *nbytes, int) { return answer(nbytes, MEMORY); }
 
 EXPORTED cuDeviceGet(int *device, int ordinal) {
-    *device = ordinal;
-    return ordinal >= 0 && ordinal < devices() ? OK : refuse(INVALID_DEVICE);
+    return answer(device, ordinal, ordinal >= 0 && ordinal < devices() ? OK : refuse(INVALID_DEVICE));
 }
 
 EXPORTED cuDeviceGetName(char *name, int size, int) {
     std::strncpy(name, "Stand-in", size);
-    return OK;
-}
-
-EXPORTED cuDeviceTotalMem_v2(size_t *nbytes, int) {
-    *nbytes = MEMORY;
     return OK;
 }
 
@@ -43,14 +35,12 @@ EXPORTED cuDeviceGetAttribute(int *value, int which, int) {
         {89, 1}, {97, SHARED_ROOM - 1024}, {106, UNIT_GROUPS}, {115, 1}, {125, 1},
     };
     auto found = known.find(which);
-    *value = found == known.end() ? 0 : found->second;
-    return found == known.end() ? INVALID_VALUE : OK;
+    return found == known.end() ? answer(value, 0, INVALID_VALUE) : answer(value, found->second);
 }
 
 EXPORTED cuDevicePrimaryCtxGetState(int, unsigned *flags, int *active) {
     *flags = 0;
-    *active = 0;
-    return OK;
+    return answer(active, 0);
 }
 
 EXPORTED cuGetErrorName(Result code, const char **name) {
@@ -62,15 +52,11 @@ EXPORTED cuGetErrorName(Result code, const char **name) {
         {ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
     };
     auto found = names.find(code);
-    if (found == names.end()) return INVALID_VALUE;
-    *name = found->second;
-    return OK;
+    return found == names.end() ? INVALID_VALUE : answer(name, found->second);
 }
 
 EXPORTED cuDevicePrimaryCtxRetain(void **handle, int32_t device) {
-    if (device < 0 || device >= devices()) return refuse(INVALID_DEVICE);
-    *handle = &context[device];
-    return OK;
+    return device < 0 || device >= devices() ? refuse(INVALID_DEVICE) : answer(handle, &context[device]);
 }
 
 EXPORTED cuCtxPushCurrent_v2(void *handle) {
@@ -80,8 +66,7 @@ EXPORTED cuCtxPushCurrent_v2(void *handle) {
 }
 
 EXPORTED cuDeviceCanAccessPeer(int32_t *can, int32_t device, int32_t peer) {
-    *can = device != peer;
-    return device < devices() && peer < devices() ? OK : refuse(INVALID_DEVICE);
+    return answer(can, device != peer, device < devices() && peer < devices() ? OK : refuse(INVALID_DEVICE));
 }
 
 EXPORTED cuCtxEnablePeerAccess(void *peer, uint32_t) {
@@ -98,14 +83,12 @@ EXPORTED cuCtxPopCurrent_v2(void **handle) {
 }
 
 EXPORTED cuCtxGetCurrent(void **handle) {  // for the tests: forebay does not call it
-    *handle = contexts.empty() ? nullptr : contexts.back();
-    return OK;
+    return answer(handle, contexts.empty() ? nullptr : contexts.back());
 }
 
 EXPORTED cuCtxGetStreamPriorityRange(int32_t *least, int32_t *greatest) {
     *least = 0;
-    *greatest = -5;
-    return contexts.empty() ? refuse(INVALID_CONTEXT) : OK;
+    return answer(greatest, -5, contexts.empty() ? refuse(INVALID_CONTEXT) : OK);
 }
 
 // Streams
@@ -127,8 +110,7 @@ EXPORTED cuStreamDestroy_v2(void *stream) {
 
 EXPORTED cuStreamGetCtx(void *stream, void **handle) {
     Entered entered;
-    *handle = &context[0];
-    return stream_of(stream) ? OK : refuse(INVALID_HANDLE);
+    return answer(handle, &context[0], stream_of(stream) ? OK : refuse(INVALID_HANDLE));
 }
 
 EXPORTED cuStreamQuery(void *stream) {
@@ -205,20 +187,14 @@ EXPORTED cuMemcpyAsync(uint64_t to, uint64_t source, size_t nbytes, void *stream
     return has(to, nbytes) && has(source, nbytes) ? submit_to(entered, stream) : refuse(INVALID_VALUE);
 }
 
-EXPORTED cuMemsetD8Async(uint64_t to, unsigned char, size_t count, void *stream) {
+inline Result fill(uint64_t to, size_t nbytes, void *stream) {
     Entered entered;
-    return has(to, count) ? submit_to(entered, stream) : refuse(INVALID_VALUE);
+    return has(to, nbytes) ? submit_to(entered, stream) : refuse(INVALID_VALUE);
 }
 
-EXPORTED cuMemsetD16Async(uint64_t to, uint16_t, size_t count, void *stream) {
-    Entered entered;
-    return has(to, 2 * count) ? submit_to(entered, stream) : refuse(INVALID_VALUE);
-}
-
-EXPORTED cuMemsetD32Async(uint64_t to, uint32_t, size_t count, void *stream) {
-    Entered entered;
-    return has(to, 4 * count) ? submit_to(entered, stream) : refuse(INVALID_VALUE);
-}
+EXPORTED cuMemsetD8Async(uint64_t to, unsigned char, size_t n, void *stream) { return fill(to, n, stream); }
+EXPORTED cuMemsetD16Async(uint64_t to, uint16_t, size_t n, void *stream) { return fill(to, 2 * n, stream); }
+EXPORTED cuMemsetD32Async(uint64_t to, uint32_t, size_t n, void *stream) { return fill(to, 4 * n, stream); }
 
 EXPORTED cuMemPrefetchAsync_v2(uint64_t address, size_t nbytes, forebay_cuda::Location to, uint32_t, void *stream) {
     Entered entered;
@@ -231,8 +207,7 @@ EXPORTED cuMemPrefetchAsync_v2(uint64_t address, size_t nbytes, forebay_cuda::Lo
 EXPORTED cuEventCreate(void **event, uint32_t) {
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
-    *event = new Event();
-    driver().events.insert(*event);
+    driver().events.insert(*event = new Event());
     return OK;
 }
 
@@ -273,8 +248,7 @@ EXPORTED cuEventElapsedTime_v2(float *milliseconds, void *first, void *second) {
 
 EXPORTED cuGraphCreate(void **graph, uint32_t) {
     Entered entered;
-    *graph = new Graph();
-    driver().graphs.insert(*graph);
+    driver().graphs.insert(*graph = new Graph());
     return OK;
 }
 
@@ -304,8 +278,7 @@ EXPORTED cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned lo
     if (!driver().graphs.count(graph)) return refuse(INVALID_HANDLE);
     wait_until_idle(entered);  // the driver does so for some graphs only
     std::vector<GraphNode *> &nodes = static_cast<Graph *>(graph)->nodes;
-    *executable = new Executable{{nodes.begin(), nodes.end()}, nullptr};
-    driver().executables.insert(*executable);
+    driver().executables.insert(*executable = new Executable{{nodes.begin(), nodes.end()}, nullptr});
     return OK;
 }
 
@@ -353,8 +326,7 @@ EXPORTED cuGraphDestroy(void *graph) {
 // Memory
 
 EXPORTED cuMemPoolCreate(void **pool, const PoolProps *props) {
-    *pool = new Pool{props->allocation == 2 || props->location.type != 2};
-    return OK;
+    return answer(pool, new Pool{props->allocation == 2 || props->location.type != 2});
 }
 
 EXPORTED cuMemPoolDestroy(void *pool) {
@@ -363,9 +335,7 @@ EXPORTED cuMemPoolDestroy(void *pool) {
 }
 
 EXPORTED cuMemPoolSetAttribute(void *, uint32_t, void *) { return OK; }
-
 EXPORTED cuMemPoolSetAccess(void *, const AccessDesc *, size_t) { return OK; }
-
 EXPORTED cuMemPoolTrimTo(void *, size_t) { return OK; }
 
 EXPORTED cuMemAllocFromPoolAsync(uint64_t *address, size_t nbytes, void *pool, void *stream) {
@@ -427,8 +397,7 @@ EXPORTED cuIpcOpenMemHandle_v2(uint64_t *address, IpcHandle handle, uint32_t fla
         if (result) return result;
     }
     import.opened++;
-    *address = import.address;
-    return OK;
+    return answer(address, import.address);
 }
 
 EXPORTED cuIpcCloseMemHandle(uint64_t address) {
@@ -444,8 +413,7 @@ EXPORTED cuIpcCloseMemHandle(uint64_t address) {
 EXPORTED cuIpcGetEventHandle(IpcHandle *handle, void *event) {
     Entered entered;
     if (contexts.empty() || !driver().events.count(event)) return refuse(INVALID_HANDLE);
-    *handle = shared_handle(EVENT_HANDLE, (uint64_t) event, 0);
-    return OK;
+    return answer(handle, shared_handle(EVENT_HANDLE, (uint64_t) event, 0));
 }
 
 // Nothing that the other process does is seen: the event is one that was never recorded.
@@ -482,8 +450,7 @@ EXPORTED cuModuleLoadDataEx(void **module, const void *image, uint32_t, uint32_t
     const char *text = static_cast<const char *>(image);
     auto made = std::make_unique<Module>();
     if (!(std::memcmp(text, ELFMAG, SELFMAG) ? read(text, *made) : read_cubin(text, *made))) return INVALID_IMAGE;
-    *module = made.release();
-    driver().modules.insert(*module);
+    driver().modules.insert(*module = made.release());
     return OK;
 }
 
@@ -510,8 +477,7 @@ EXPORTED cuModuleGetFunction(void **function, void *handle, const char *name) {
     void *&made = module->functions[name];
     if (!made) made = new Function{module, found->second};
     driver().functions.insert(made);
-    *function = made;
-    return OK;
+    return answer(function, made);
 }
 
 EXPORTED cuModuleGetGlobal_v2(uint64_t *address, size_t *nbytes, void *handle, const char *name) {
@@ -527,8 +493,7 @@ EXPORTED cuModuleGetGlobal_v2(uint64_t *address, size_t *nbytes, void *handle, c
 
 EXPORTED cuFuncGetAttribute(int32_t *value, uint32_t attribute, void *function) {
     Entered entered;
-    *value = attribute == 0 ? 1024 : 0;
-    return driver().functions.count(function) ? OK : refuse(INVALID_HANDLE);
+    return answer(value, attribute == 0 ? 1024 : 0, driver().functions.count(function) ? OK : refuse(INVALID_HANDLE));
 }
 
 EXPORTED cuFuncSetAttribute(void *function, uint32_t, int32_t) {

@@ -7,27 +7,25 @@ import pytest
 
 from forebay.expressions.elementwise import elementwise
 from forebay.expressions.reduction import reduction
-from forebay.expressions.sources import FULL, NUMBER, RAW, Given, Typed
+from forebay.expressions.sources import FULL, NUMBER, RAW, Typed
 from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import split_options
+from tests.inside import in_cpp, source_in_cpp
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
 GPU = SimpleNamespace(info=SimpleNamespace(kind="gpu"))
-MIXED = elementwise._in_cpp(
+MIXED = in_cpp(elementwise,
     "T x, raw T t, T a", "T z, bool last", "z = a * x + t[_ind.size() - 1 - i]; last = _ind.get() == n - 1", "mixed",
     "", (), "T nothing = 0;", "(void)nothing;",
 )  # fmt: skip
-NORM = reduction._in_cpp("T x", "T y", "x * x", "a + b", "0", "y = sqrt(a)", None, "norm", "", ())
+NORM = in_cpp(reduction, "T x", "T y", "x * x", "a + b", "0", "y = sqrt(a)", None, "norm", "", ())
 
 
 def source_of(made, dtype, ways):
     every = (*made.in_params, *made.out_params)
     typed = [Typed(each, each.dtype or np.dtype(dtype), way) for each, way in zip(every, ways, strict=True)]
-    count = len(made.in_params)
-    decided = {"T": np.dtype(dtype)}
-    given = Given(made.name, made.name, made._dialect, "", decided, tuple(typed[:count]), tuple(typed[count:]))
-    return made._source(GPU, given)
+    return source_in_cpp(made, GPU, {"T": np.dtype(dtype)}, typed)
 
 
 @pytest.mark.parametrize(

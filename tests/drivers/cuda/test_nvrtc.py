@@ -1,6 +1,8 @@
 """What NVRTC makes of C++, and what its debug information says of it."""
 
+import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -148,21 +150,19 @@ def test_headers_of_cuda(nvrtc):
     assert [each.type_name for each in program.kernels[0].parameters] == ["half*", "struct", "half"]
 
 
-def test_without_nvrtc(monkeypatch, tmp_path):
+def test_without_nvrtc(tmp_path):
     """The message says what to install; one of a later CUDA than the driver's is none."""
-    monkeypatch.setattr(module, "_wheels", list)
-    monkeypatch.setattr(module, "_by_loader", lambda most: [])
-    monkeypatch.setattr(module, "TOOLKIT", str(tmp_path / "none"))
-    folder = tmp_path / "lib64"
-    folder.mkdir()
-    (folder / "libnvrtc.so.99.1").touch()
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    with pytest.raises(
-        NotInstalledError, match=r"of CUDA 99, and this driver of CUDA 2: pip install 'forebay\[cuda\]'"
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "lib64" / "libnvrtc.so.99.1").touch()
+    with (
+        mock.patch.multiple(module, _wheels=list, _by_loader=lambda most: [], TOOLKIT=str(tmp_path / "none")),
+        mock.patch.dict(os.environ, CUDA_HOME=str(tmp_path)),
     ):
-        find_nvrtc(2)
-    with pytest.raises(ImportError):
-        find_nvrtc(1)
+        words = r"of CUDA 99, and this driver of CUDA 2: pip install 'forebay\[cuda\]'"
+        with pytest.raises(NotInstalledError, match=words):
+            find_nvrtc(2)
+        with pytest.raises(ImportError):
+            find_nvrtc(1)
 
 
 def test_debug_information_that_is_not_there():

@@ -2,17 +2,19 @@
 
 import os
 import re
+from unittest import mock
 
 import pytest
 
 from forebay.core.driver import Language
 from forebay.core.errors import NotInstalledError, NotSupportedError
-from forebay.queues.drivers.cuda.compilers import opencl_compiler, programs
-from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx, compile_opencl
+from forebay.queues.drivers.cuda.compilers import programs
+from forebay.queues.drivers.cuda.compilers.opencl_compiler import CONNECTIONS, OpenCLPtx, compile_opencl
 from forebay.queues.drivers.cuda.compilers.opencl_ptx import for_cuda
 from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
+from tests.inside import compiler_context, declared_by, makes_context
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
@@ -135,13 +137,6 @@ def test_local_parameters_are_offsets():
     assert read_ptx(ptx).entries[0].static_shared == 4
 
 
-def test_a_local_parameter_that_is_used_in_another_way():
-    with pytest.raises(NotSupportedError, match="sp_param_1"):
-        for_cuda(HEAD + SPACES.replace("[sp_param_1]", "[sp_param_1+4]"))
-    with pytest.raises(NotSupportedError, match="sp_param_1"):
-        for_cuda(HEAD + SPACES.replace("	ld.param.u64 	%rd2", "	@%p1 ld.param.u64 	%rd2"))
-
-
 def test_constant_memory_is_global_where_it_is_passed():
     ptx = squeezed(for_cuda(HEAD + SPACES))
     assert ".const" not in ptx
@@ -178,6 +173,9 @@ def test_printf_is_the_drivers():
         (SAMPLER, "a sampler"),
         (IDS.replace("%envreg9", "%envreg10"), "%envreg10"),
         (SPACES.replace("ld.const.u32 	%r5", "atom.const.u32 	%r5"), r"\.const"),
+        # A local parameter that is used in another way
+        (SPACES.replace("[sp_param_1]", "[sp_param_1+4]"), "sp_param_1"),
+        (SPACES.replace("	ld.param.u64 	%rd2", "	@%p1 ld.param.u64 	%rd2"), "sp_param_1"),
     ],
 )
 def test_what_is_refused(source, words):
@@ -185,40 +183,44 @@ def test_what_is_refused(source, words):
         for_cuda(HEAD + source)
 
 
-def test_an_image_of_opencl(info, monkeypatch, tmp_path):
+def compiler_of(ptx, declared, log=""):
+    """Put a compiler that makes this in the place of NVIDIA's."""
+    return mock.patch.object(programs, "compile_opencl", return_value=OpenCLPtx(ptx, log, declared))
+
+
+def test_an_image_of_opencl(info, tmp_path):
     """The types are those of the source, the sizes those of PTX; what the compiler made comes from the cache then."""
-    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     declared = [
         Declared("x", "int*", "pointer", 8), Declared("l", "int*", "local", 0),
         Declared("c", "int*", "pointer", 8, True), Declared("where", "long*", "pointer", 8),
         Declared("w", "double16*", "local", 0),
     ]  # fmt: skip
-    made = OpenCLPtx(HEAD + SPACES, "1:2: warning: mine", {"sp": declared})
-    calls = []
-    monkeypatch.setattr(programs, "compile_opencl", lambda *arguments: calls.append(arguments) or made)
     source = "kernel void sp() {}  // of this test"
-    for _ in range(2):
-        image = programs.build_image(info, Language.OPENCL_C, source, ("-DN=1",))
-        assert calls == [(source, ("-DN=1",), (0, 1, 0))]
-        (kernel,) = image.kernels
-        assert [(each.name, each.kind, each.read_only) for each in kernel.parameters] == [
-            ("x", "pointer", False), ("l", "local", False), ("c", "pointer", True), ("where", "pointer", False),
-            ("w", "local", False),
-        ]  # fmt: skip
-        assert kernel.local_alignments == (4, 128)
-        assert not kernel.dynamic_shared
-        assert image.code == for_cuda(made.ptx).encode() + b"\0"
-        assert image.variables == {"table": "table"}
-        assert image.log == made.log
-    programs.build_image(info, Language.OPENCL_C, source, ("-DN=2",))
-    assert len(calls) == 2
+    with (
+        mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path)),
+        compiler_of(HEAD + SPACES, {"sp": declared}, "1:2: warning: mine") as compiler,
+    ):
+        for _ in range(2):
+            image = programs.build_image(info, Language.OPENCL_C, source, ("-DN=1",))
+            compiler.assert_called_once_with(source, ("-DN=1",), (0, 1, 0))
+            (kernel,) = image.kernels
+            assert [(each.name, each.kind, each.read_only) for each in kernel.parameters] == [
+                ("x", "pointer", False), ("l", "local", False), ("c", "pointer", True), ("where", "pointer", False),
+                ("w", "local", False),
+            ]  # fmt: skip
+            assert kernel.local_alignments == (4, 128)
+            assert not kernel.dynamic_shared
+            assert image.code == for_cuda(HEAD + SPACES).encode() + b"\0"
+            assert image.variables == {"table": "table"}
+            assert image.log == "1:2: warning: mine"
+        programs.build_image(info, Language.OPENCL_C, source, ("-DN=2",))
+        assert compiler.call_count == 2
 
 
-def test_structures_have_the_size_of_ptx(info, monkeypatch):
+def test_structures_have_the_size_of_ptx(info):
     ptx = HEAD + ".entry k(\n\t.param .align 8 .b8 k_param_0[24],\n\t.param .u32 k_param_1\n)\n{\n\tret;\n}\n"
-    declared = {"k": [Declared("t", "T", "value", 0), Declared("n", "uint", "value", 0)]}
-    monkeypatch.setattr(programs, "compile_opencl", lambda *arguments: OpenCLPtx(ptx, "", declared))
-    image = programs.build_image(info, Language.OPENCL_C, '#include "changes.h"', ())
+    with compiler_of(ptx, {"k": [Declared("t", "T", "value", 0), Declared("n", "uint", "value", 0)]}):
+        image = programs.build_image(info, Language.OPENCL_C, '#include "changes.h"', ())
     assert [(each.code, each.nbytes, each.alignment) for each in image.kernels[0].parameters] == [
         ("V", 24, 8), ("I", 4, 4)
     ]  # fmt: skip
@@ -234,19 +236,13 @@ def test_the_table_of_functions():
     library = intel_cpu_runtime()
     if library is None:
         pytest.skip("Intel's CPU runtime is not installed")
-    opencl = opencl_compiler._load(str(library))
-    devices = (opencl_compiler.c_void_p * 1)()
-    opencl.call("clGetDeviceIDs", opencl._platform, opencl_compiler.c_ulong(0xFFFFFFFF), 1, devices, None)
-    context = opencl.call("clCreateContext", None, 1, devices, None, None)
-    build = opencl_compiler._Build(opencl, context, opencl_compiler.c_void_p(devices[0]))
     source = """
     typedef struct { char a; double b; } T;
     kernel void k(global float *x, const global int *y, constant char *c, local double4 *l, uint n, T t) { x[0] = n; }
     kernel void none() {}
     """
-    program = build._program(source)
-    assert not build._build(program, ["-cl-kernel-arg-info", "-DN=1"])
-    assert build._declared(program, ["k", "none"]) == {
+    declared, _ = declared_by(str(library), source, ["k", "none"])
+    assert declared == {
         "k": [
             Declared("x", "float*", "pointer", 8), Declared("y", "int*", "pointer", 8, True),
             Declared("c", "char*", "pointer", 8, True), Declared("l", "double4*", "local", 0),
@@ -254,32 +250,25 @@ def test_the_table_of_functions():
         ],
         "none": [],
     }  # fmt: skip
-    opencl.call("clReleaseProgram", program)
-    program = build._program("kernel void k() {\n  no_such(1); }")
-    assert build._build(program, [])
-    assert "no_such" in build._log(program, "kernel void k() {\n  no_such(1); }")
-    opencl.call("clReleaseProgram", program)
+    declared, log = declared_by(str(library), "kernel void k() {\n  no_such(1); }", ["k"])
+    assert declared is None
+    assert "no_such" in log
 
 
 @pytest.mark.parametrize("before", ["32", None])
-def test_the_compilers_context_has_one_connection_and_the_environment_stays(monkeypatch, before):
-    name, seen = opencl_compiler.CONNECTIONS, []
-    if before is None:
-        monkeypatch.delenv(name, raising=False)
-    else:
-        monkeypatch.setenv(name, before)
+def test_the_compilers_context_has_one_connection_and_the_environment_stays(before):
+    seen, library = [], mock.Mock(**{"device_at.return_value": 7})
 
-    class Library:
-        def device_at(self, pci):
-            return 7
+    def call(function, *arguments):
+        # Another thread that changed the environment meanwhile would restore what this one has set.
+        seen.append((function, os.environ[CONNECTIONS], makes_context()))
+        return len(seen)
 
-        def call(self, function, *arguments):
-            # Another thread that changed the environment meanwhile would restore what this one has set.
-            seen.append((function, os.environ[name], opencl_compiler._making.locked()))
-            return len(seen)
-
-    library = Library()
-    made = [opencl_compiler._context(library, (0, 1, 0)) for _ in range(2)]
-    assert made == [(1, 7)] * 2
+    library.call = call
+    with mock.patch.dict(os.environ):
+        os.environ.pop(CONNECTIONS, None)
+        if before is not None:
+            os.environ[CONNECTIONS] = before
+        assert [compiler_context(library, (0, 1, 0)) for _ in range(2)] == [(1, 7)] * 2
+        assert os.environ.get(CONNECTIONS) == before
     assert seen == [("clCreateContext", "1", True)]
-    assert os.environ.get(name) == before

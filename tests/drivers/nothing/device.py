@@ -7,13 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.core.driver import (
-    MOST_GROUPS,
-    DriverDevice,
-    Language,
-    Limits,
-    Natives,
-)  # fmt: skip
+from forebay.core.driver import MOST_GROUPS, DriverDevice, Language, Limits, Natives
 from forebay.core.errors import BuildError, OutOfMemoryError
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv.declarations import Declared

@@ -132,11 +132,8 @@ cdef void release_event(void* event) noexcept nogil:
     forget_event(event)
 
 
-cdef void release_kernel(void* kernel) noexcept nogil:
-    del_kernel(<Kernel*> kernel)
-
-
-cdef inline void del_kernel(Kernel* kernel) noexcept nogil:
+cdef void release_kernel(void* handle) noexcept nogil:
+    cdef Kernel* kernel = <Kernel*> handle
     del kernel
 
 
@@ -144,27 +141,17 @@ cdef void release_queue(void* queue) noexcept nogil:
     forget_queue(queue)
 
 
-cdef Driver table
+cdef Driver table  # what it lacks stays NULL, and what does not hold of it False
 
-table.gates_forbid_releases = False
-table.scopes_matter = False
-table.changes_spare_running = False
-table.recordings_branch = False
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
-table.follow = NULL
 table.copy = copy
 table.fill = fill
 table.marker = marker
 table.barrier = barrier
 table.hold = hold
 table.open_gate = open_gate
-table.new_recording = NULL
-table.add_command = NULL
-table.end_recording = NULL
-table.change = NULL
-table.replay = NULL
 table.poll = poll
 table.wait_events = wait_events
 table.event_status = event_status
@@ -172,7 +159,6 @@ table.elapsed = elapsed
 table.bridge = bridge
 table.release_event = release_event
 table.release_kernel = release_kernel
-table.release_recording = NULL
 table.release_queue = release_queue
 
 
