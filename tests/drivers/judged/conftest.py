@@ -7,6 +7,7 @@ computes anything, as none is executed. `make test-cuda` runs the whole suite on
 """
 
 import contextlib
+import os
 import threading
 from unittest import mock
 
@@ -37,6 +38,7 @@ def backend(request):
             for patch in standing_in.begin():
                 stack.callback(patch.stop)
             stack.enter_context(mock.patch.dict(DRIVERS, cuda=Cuda()))
+            stack.enter_context(mock.patch.dict(os.environ, FOREBAY_STANDIN_DEVICES="2"))
             observer_of("cuda").watch()
         yield request.param
 

@@ -12,7 +12,7 @@ NAMES = {"nothing": "nothing:custom:0", "cuda": "cuda:gpu:0"}
 
 
 def test_it_is_listed_and_selected(device, backend):
-    (info,) = (info for info in fb.devices() if info.backend == backend)
+    info = next(info for info in fb.devices() if info.backend == backend)
     assert info.usable
     assert info.name == device.name == fb.Device(info.name).name == NAMES[backend]
     with pytest.raises(fb.ArgumentTypeError):

@@ -10,4 +10,4 @@ from .test_faults import CODES, OF_CONTEXTS, fail_each
 @pytest.mark.parametrize("code", CODES, ids=result_name)
 @pytest.mark.parametrize("name", OF_CONTEXTS)
 def test_a_call_that_fails(left, opened, emulated, event_mode, name, code):
-    fail_each(left, opened, emulated, event_mode, name, code)
+    assert fail_each(left, opened, emulated, name, code)

@@ -43,6 +43,9 @@ SILENT = {
     "zeCommandListDestroy", "zeKernelDestroy", "zeEventPoolDestroy", "zeEventDestroy", "zeMemFree", "zeModuleDestroy",
     "zeContextDestroy", "zeEventQueryStatus", "zeModuleGetNativeBinary", "zeModuleCreate",
 }  # fmt: skip
+OF_NO_QUEUE = ("zeKernelCreate", "zeKernelSetIndirectAccess", "zeMem")
+NOT_CALLED = {"create": {"zeModuleGetNativeBinary", "zeEventQueryKernelTimestamp"}}
+NOT_CALLED["pool"] = NOT_CALLED[""] = {*NOT_CALLED["create"], "zeEventCounterBasedCreate"}
 # Who makes a new plan collects what is done, and asks by a marker how far a queue is that has staged a copy. If that
 # fails, nobody knows: nothing is given back, and it is asked again later.
 ASKED = {"zeCommandListAppendSignalEvent", "zeEventCreate", "zeEventCounterBasedCreate"}
@@ -51,9 +54,8 @@ ASKED = {"zeCommandListAppendSignalEvent", "zeEventCreate", "zeEventCounterBased
 class Run:
     """A program of steps, each of which may fail; later steps go on without it."""
 
-    def __init__(self, calls, name):
-        self.calls = calls
-        self.name = name
+    def __init__(self, calls, name, code, opened):
+        self.calls, self.name, self.code, self.opened = calls, name, code, opened
         self.errors = []
         self.silent = []  # steps in which the call failed, and that raised nothing
 
@@ -69,19 +71,39 @@ class Run:
                 self.silent.append(what)
             return result
         except fb.Error as error:
-            self.errors.append((what, error))
-        self.check(what, str(self.errors[-1][1]), queues)
+            self.errors.append(error)
+        self.check(what, str(self.errors[-1]), queues)
         assert [counts_of(queue) for queue in queues] == before or what in WAITING, what
         return None
 
     def check(self, what, message, queues):
         assert self.name in message, f"{what}: {message}"
-        if queues and not self.name.startswith(
-            ("zeKernelCreate", "zeKernelSetIndirectAccess", "zeMem")
-        ):  # which are of no queue
+        if queues and not self.name.startswith(OF_NO_QUEUE):
             assert any(repr(queue) in message for queue in queues), f"{what}: {message}"
         if what in ("launch", "bind", "bound launch", "launch after an upload"):
             assert "kernel 'advance'" in message
+
+    def play(self):
+        play(self, self.step("device", self.opened) or self.opened())
+        silent = self.name in SILENT or (self.name in ASKED and self.silent == ["launch after an upload"])
+        assert len(self.errors) == self.injected() or (silent and len(self.errors) < 2)
+        expected = fb.DriverError if self.code == UNKNOWN else fb.OutOfMemoryError
+        for error in self.errors:
+            assert result_name(self.code) in str(error)
+            assert isinstance(error, (expected, fb.BuildError))
+        self.calls.fail(self.name, self.code)  # closing works all the same
+
+
+class Lost(Run):
+    """The same program, each step of which may find that the device is lost."""
+
+    def check(self, what, message, queues):
+        lost = [str(error) for error in self.errors if isinstance(error, fb.DeviceLostError)]
+        assert not lost or lost[0] in message, f"{what}: {message}"
+
+    def play(self):
+        with contextlib.suppress(fb.Error):
+            play(self, self.opened())
 
 
 def counts_of(queue):
@@ -111,8 +133,7 @@ def play(run, device):
     second = step("queue", lambda: device.queue(blocking=False)) or device.queue(blocking=False)
     null = device.null_queue
     buffer = step("empty", lambda: device.empty(64, "u4"))
-    if buffer is None:
-        buffer = device.empty(64, "u4")
+    buffer = device.empty(64, "u4") if buffer is None else buffer
     step("variable", lambda: device.program(VARIABLE, device.driver.variable_options).get_global("count"))
     kernel, host = program["advance"], np.arange(64, dtype="u4")
     for turn in range(2):
@@ -158,88 +179,46 @@ def play(run, device):
         assert queue.empty
 
 
-def play_with_failure(opened, emulated, name, code, after):
-    """Whether the call was made often enough to reach the planned failure."""
-    emulated.start()
-    calls = Calls(emulated, None)
-    try:
-        calls.fail(name, code, after)
-        run = Run(calls, name)
-        device = run.step("device", opened) or opened()
-        play(run, device)
-        injected = any(call.injected for call in calls.log)
-        assert (
-            len(run.errors) == injected
-            or (name in SILENT and len(run.errors) < 2)
-            or (name in ASKED and run.silent == ["launch after an upload"])
-        )
-        expected = fb.OutOfMemoryError
-        if code == UNKNOWN:
-            expected = fb.DriverError
-        assert all(result_name(code) in str(error) for _, error in run.errors)
-        assert all(isinstance(error, (expected, fb.BuildError)) for _, error in run.errors)
-        calls.fail(name, code)  # closing works all the same
-        with contextlib.suppress(fb.Error):
-            device.close()
-        del run, device
-        opened.close_all()
-        gc.collect()
-        return any(call.injected for call in calls.log)
-    finally:
-        emulated.stop()
+def fail_each(left, opened, emulated, name, code, kind=Run):
+    """Let the first of these calls fail, then the second, and so on. Return how many were made, at most 3.
 
-
-def fail_each(left, opened, emulated, event_mode, name, code):
-    """Let the first of these calls fail, then the second, and so on."""
+    Closing works all the same, and nothing is left.
+    """
     for after in range(4):
-        injected = play_with_failure(opened, emulated, name, code, after)
-        assert left() == {}, after
+        emulated.start()
+        run = kind(Calls(emulated, None), name, code, opened)
+        run.calls.fail(name, code, after)
+        try:
+            run.play()
+            run.errors.clear()  # they keep what the program left, a closed gate too
+            gc.collect()
+            with contextlib.suppress(fb.Error):
+                opened.close_all()
+            gc.collect()
+            injected = run.injected()
+            del run
+            opened.close_all()
+            gc.collect()
+            assert left() == {}, after
+            if code == DEVICE_LOST:
+                emulated.violations()  # it does not know that nothing runs
+        finally:
+            emulated.stop()
         if not injected:
             break
-    assert after or name in NOT_CALLED.get(event_mode, NOT_CALLED[""])
+    return after
 
 
 @pytest.mark.parametrize("code", CODES, ids=result_name)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_that_fails(left, opened, emulated, event_mode, name, code):
-    fail_each(left, opened, emulated, event_mode, name, code)
-
-
-class Lost(Run):
-    """The same program, each step of which may find that the device is lost."""
-
-    def check(self, what, message, queues):
-        lost = [str(error) for _, error in self.errors if isinstance(error, fb.DeviceLostError)]
-        assert not lost or lost[0] in message, f"{what}: {message}"
+    assert fail_each(left, opened, emulated, name, code) or name in NOT_CALLED[event_mode]
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_that_finds_the_device_lost(left, opened, emulated, name):
-    """Every later step says so, closing works all the same, and nothing is left."""
-    for after in range(4):
-        emulated.start()
-        calls = Calls(emulated, None)
-        try:
-            device = opened()
-            calls.fail(name, DEVICE_LOST, after)
-            run = Lost(calls, name)
-            with contextlib.suppress(fb.Error):
-                play(run, device)
-            injected = any(call.injected for call in calls.log)
-            run.errors.clear()  # they keep what the program left, a closed gate too
-            del run
-            gc.collect()
-            with contextlib.suppress(fb.DeviceLostError):
-                device.close()
-            del device
-            opened.close_all()
-            gc.collect()
-            assert left() == {}, after
-            emulated.violations()  # it does not know that nothing runs
-        finally:
-            emulated.stop()
-        if not injected:
-            break
+    """Every later step says so."""
+    fail_each(left, opened, emulated, name, DEVICE_LOST, Lost)
 
 
 def test_a_device_that_is_lost_closes_and_leaves_nothing(left, opened, emulated):
@@ -272,12 +251,6 @@ def test_a_context_that_fails():
     done = pytest_of_its_own("faults_of_contexts.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "18 passed" in done.stdout
-
-
-NOT_CALLED = {
-    "create": {"zeModuleGetNativeBinary", "zeEventQueryKernelTimestamp"},
-    "": {"zeModuleGetNativeBinary", "zeEventQueryKernelTimestamp", "zeEventCounterBasedCreate"},
-}
 
 
 def test_all_calls_are_failed(emulated):

@@ -1,4 +1,4 @@
-"""Memory and streams that go to other packages of CUDA and come from them, on the driver that stands in.
+"""Memory and streams that go to other packages of CUDA and come from them, on the mock driver.
 
 Gates show what comes after what. The other package is an object of the test with the protocol's attributes: the real
 ones need a GPU.
@@ -6,41 +6,23 @@ ones need a GPU.
 
 import ctypes
 import gc
-import os
 import weakref
-from unittest import mock
 
 import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.cuda.driver import Cuda
-from forebay.queues.drivers.selection import DRIVERS
 from tests.helpers import foreign_packages
-from tests.ordering import program
 
-from . import standing_in
+from .conftest import ON_CUDA
 
-pytestmark = [
-    pytest.mark.needs("no chosen device", "no validation layer"),
-    pytest.mark.skipif(bool(DRIVERS["cuda"].discover()), reason="the table has the functions of a real driver"),
-]
-ON_CUDA = 2  # DLPack's kDLCUDA
+pytestmark = ON_CUDA
+ON_GPU = 2  # DLPack's kDLCUDA
 
 
-@pytest.fixture(scope="module")
-def device():
-    patches = [*standing_in.begin(), mock.patch.dict(os.environ, FOREBAY_STANDIN_DEVICES="2")]
-    patches[-1].start()
-    with mock.patch.dict(DRIVERS, cuda=Cuda()), fb.Device("cuda", private=True) as device:
-        yield device
-    for patch in patches:
-        patch.stop()
-
-
-@pytest.fixture(scope="module")
-def advance(device):
-    return device.program(program.SOURCE)["advance"]
+@pytest.fixture
+def advance(kernels):
+    return kernels["advance"]
 
 
 class Stream:
@@ -99,6 +81,9 @@ def test_a_queue_comes_after_the_stream_that_an_array_names(device, advance):
     with theirs.gate():
         queue.launch(advance, 4, 16, array, 1)
         assert not queue.query()
+        free = device.queue(blocking=False)
+        free.launch(advance, 4, 16, Array(device.empty(64, "u4")), 1)  # this one names none
+        free.finish()
     queue.finish()
     device.finish()
 
@@ -106,12 +91,6 @@ def test_a_queue_comes_after_the_stream_that_an_array_names(device, advance):
 def test_the_gpus_context_is_current_while_another_package_hands_over(device):
     with fb.Device("cuda:gpu:1", private=True) as other:
         foreign_packages.take_over((device, other))
-
-
-def test_an_array_that_names_no_stream_waits_for_none(device, advance):
-    queue = device.queue(blocking=False)
-    queue.launch(advance, 4, 16, Array(device.empty(64, "u4")), 1)
-    queue.finish()
 
 
 @pytest.mark.parametrize(
@@ -170,9 +149,9 @@ def test_memory_lives_as_long_as_what_was_handed_out(device, by):
     buffer = device.empty((4, 16), "f4")
     address = buffer.address
     capsule = buffer.__dlpack__(stream=device.null_queue.native)
-    data, place, drop = takes_dlpack(capsule) if by == "consumer" else (address, ON_CUDA, None)
-    assert (data, place) == (address, ON_CUDA)
-    assert buffer.__dlpack_device__() == (ON_CUDA, 0)
+    data, place, drop = takes_dlpack(capsule) if by == "consumer" else (address, ON_GPU, None)
+    assert (data, place) == (address, ON_GPU)
+    assert buffer.__dlpack_device__() == (ON_GPU, 0)
     buffer.close()
     del buffer, capsule
     gc.collect()
