@@ -9,12 +9,14 @@ process, because some of the mistakes corrupt the driver's heap. To run some of 
 import ctypes
 import functools
 import itertools
+import struct
 import threading
-from ctypes import Structure, byref, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_size_t, c_uint32, c_uint64, c_void_p
 
 import pytest
 
 import forebay as fb
+from forebay.queues.drivers.levelzero.descriptors import kernel_desc, module_desc
 from tests.helpers.spirv import fill_module
 from tests.observers import levelzero as observer
 
@@ -26,31 +28,13 @@ NOT_READY = 1
 FOREVER = 2**64 - 1
 
 
-def described(stype, *fields):
-    """A structure of the API: its type, the pointer to an extension structure, and `fields`."""
-
-    class Described(Structure):
-        _fields_ = [("stype", c_uint32), ("next", c_void_p), *fields]
-
-        def __init__(self, *values):
-            super().__init__(stype, None, *values)
-
-    return Described
+CONTEXT, QUEUE, LIST, POOL, EVENT, DEVICE_MEMORY, HOST_MEMORY = 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x15, 0x16
+COUNTER = 0x2003A
 
 
-QueueDesc = described(0x0E, *((name, c_uint32) for name in ("ordinal", "index", "flags", "mode", "priority")))
-ListDesc = described(0x0F, ("ordinal", c_uint32), ("flags", c_uint32))
-PoolDesc = described(0x10, ("flags", c_uint32), ("count", c_uint32))
-EventDesc = described(0x11, ("index", c_uint32), ("signal", c_uint32), ("wait", c_uint32))
-DeviceAllocDesc = described(0x15, ("flags", c_uint32), ("ordinal", c_uint32))
-HostAllocDesc = described(0x16, ("flags", c_uint32))
-KernelDesc = described(0x1D, ("flags", c_uint32), ("name", ctypes.c_char_p))
-ModuleDesc = described(
-    0x1B, ("format", c_uint32), ("size", c_size_t), ("input", ctypes.c_char_p), ("options", ctypes.c_char_p),
-    ("constants", c_void_p),
-)  # fmt: skip
-CounterDesc = described(0x2003A, ("flags", c_uint32), ("signal", c_uint32), ("wait", c_uint32))
-ContextDesc = described(0x0D, ("flags", c_uint32))
+def desc(stype, *fields):
+    """A descriptor of the API: its type, the pointer to an extension structure, and `fields`."""
+    return struct.pack(f"I4xP{len(fields)}I4x", stype, 0, *fields)
 
 
 class Raw:
@@ -64,7 +48,7 @@ class Raw:
     def __init__(self, observer):
         self.observer = observer
         self.natives = [device.native for device in fb.devices() if device.backend == "level_zero"]
-        self.context = self.make("zeContextCreate", c_void_p(self.natives[0].driver), byref(ContextDesc(0)))
+        self.context = self.make("zeContextCreate", c_void_p(self.natives[0].driver), desc(CONTEXT, 0))
         self.device = c_void_p(self.natives[0].device)
         for name in self.OBJECTS:
             setattr(self, name, functools.cache(getattr(self, name)))
@@ -87,10 +71,10 @@ class Raw:
 
     def list(self, number=1, device=0):
         of = c_void_p(self.natives[device].device)
-        return self.make("zeCommandListCreateImmediate", self.context, of, byref(QueueDesc(0, 0, 2, 2, 0)))
+        return self.make("zeCommandListCreateImmediate", self.context, of, desc(QUEUE, 0, 0, 2, 2, 0))
 
     def open_list(self):
-        return self.make("zeCommandListCreate", self.context, self.device, byref(ListDesc(0, 8)))
+        return self.make("zeCommandListCreate", self.context, self.device, desc(LIST, 0, 8))
 
     def closed(self):
         """A closed list with a launch of the kernel."""
@@ -99,34 +83,31 @@ class Raw:
         return self.open_list()
 
     def counter_event(self, signal=DEVICE, wait=DEVICE, flags=IMMEDIATE):
-        desc = CounterDesc(flags, signal, wait)
-        return self.make("zeEventCounterBasedCreate", self.context, self.device, byref(desc))
+        return self.make("zeEventCounterBasedCreate", self.context, self.device, desc(COUNTER, flags, signal, wait))
 
     def visible(self, signal=HOST):
         return self.counter_event(signal, DEVICE, IMMEDIATE | HOST_VISIBLE)
 
     def pool(self, flags=1):
-        return self.make("zeEventPoolCreate", self.context, byref(PoolDesc(flags, 4)), c_uint32(0), None)
+        return self.make("zeEventPoolCreate", self.context, desc(POOL, flags, 4), c_uint32(0), None)
 
     def event(self, index=0, signal=HOST, wait=HOST, flags=1):
-        return self.make("zeEventCreate", self.pool(flags), byref(EventDesc(index, signal, wait)))
+        return self.make("zeEventCreate", self.pool(flags), desc(EVENT, index, signal, wait))
 
     def memory(self, nbytes=4096, host=False):
         if host:
-            return self.make("zeMemAllocHost", self.context, byref(HostAllocDesc(0)), c_size_t(nbytes), c_size_t(64))
-        desc = DeviceAllocDesc(0, 0)
-        return self.make("zeMemAllocDevice", self.context, byref(desc), c_size_t(nbytes), c_size_t(64), self.device)
+            return self.make("zeMemAllocHost", self.context, desc(HOST_MEMORY, 0), c_size_t(nbytes), c_size_t(64))
+        rest = c_size_t(nbytes), c_size_t(64), self.device
+        return self.make("zeMemAllocDevice", self.context, desc(DEVICE_MEMORY, 0, 0), *rest)
 
     def module(self):
-        binary = fill_module()
-        desc = ModuleDesc(0, len(binary), binary, b"", None)
-        module, log = c_void_p(), c_void_p()
-        self.do("zeModuleCreate", self.context, self.device, byref(desc), byref(module), byref(log))
+        binary, module, log = fill_module(), c_void_p(), c_void_p()
+        self.do("zeModuleCreate", self.context, self.device, module_desc(0, binary), byref(module), byref(log))
         self.do("zeModuleBuildLogDestroy", log)
         return module
 
     def kernel(self, number=1):
-        kernel = self.make("zeKernelCreate", self.module(), byref(KernelDesc(0, b"fill")))
+        kernel = self.make("zeKernelCreate", self.module(), kernel_desc(b"fill"))
         self.do("zeKernelSetArgumentValue", kernel, c_uint32(0), c_size_t(8), byref(self.memory()))
         self.do("zeKernelSetGroupSize", kernel, c_uint32(1), c_uint32(1), c_uint32(1))
         return kernel

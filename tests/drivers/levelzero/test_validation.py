@@ -30,7 +30,7 @@ from ctypes import byref, c_uint32, c_void_p
 
 import pytest
 
-from tests.drivers.levelzero.mistakes import ContextDesc, CounterDesc, EventDesc, HostAllocDesc, PoolDesc, QueueDesc
+from tests.drivers.levelzero.mistakes import CONTEXT, COUNTER, EVENT, HOST_MEMORY, POOL, QUEUE, desc
 
 ze = ctypes.CDLL("libze_loader.so.1")
 
@@ -50,7 +50,7 @@ def gpu(driver):
 
 @pytest.fixture
 def context(driver):
-    context = made("zeContextCreate", driver, byref(ContextDesc(0)))
+    context = made("zeContextCreate", driver, desc(CONTEXT, 0))
     yield context
     assert ze.zeContextDestroy(context) == 0
 
@@ -61,10 +61,10 @@ def queue(context, gpu):
     assert ze.zeCommandListDestroy(queue) == 0
 
 def new_queue(context, gpu, ordinal=0, mode=2):
-    return made("zeCommandListCreateImmediate", context, gpu, byref(QueueDesc(ordinal, 0, 2, mode, 0)))
+    return made("zeCommandListCreateImmediate", context, gpu, desc(QUEUE, ordinal, 0, 2, mode, 0))
 
 def new_event(context, gpu):
-    return made("zeEventCounterBasedCreate", context, gpu, byref(CounterDesc(1, 2, 2)))
+    return made("zeEventCounterBasedCreate", context, gpu, desc(COUNTER, 1, 2, 2))
 """
 
 
@@ -108,10 +108,10 @@ def test_mistaken_that_fails(context, gpu):
     assert event is None
 """
 MISTAKES = [
-    ('made("zeContextCreate", driver, byref(ContextDesc(0)))', "left behind: Context 0x"),
+    ('made("zeContextCreate", driver, desc(CONTEXT, 0))', "left behind: Context 0x"),
     ("new_event(context, gpu)", "left behind: Event 0x"),
     ("new_queue(context, gpu)", "left behind: CommandList 0x"),
-    ('made("zeMemAllocHost", context, byref(HostAllocDesc(0)), ctypes.c_size_t(64), ctypes.c_size_t(0))',
+    ('made("zeMemAllocHost", context, desc(HOST_MEMORY, 0), ctypes.c_size_t(64), ctypes.c_size_t(0))',
      "left behind: memory 0x"),
     ("ze.zeEventHostSignal(None)", "ZE_RESULT_ERROR_INVALID_NULL_HANDLE in zeEventHostSignal"),
     ("ze.zeEventHostSynchronize(None, 0)", "ZE_RESULT_ERROR_INVALID_NULL_HANDLE in zeEventHostSynchronize"),
@@ -120,8 +120,8 @@ MISTAKES = [
      "ZE_RESULT_ERROR_INVALID_ARGUMENT in zeCommandListCreateImmediate"),
     ("with pytest.raises(AssertionError): new_queue(context, gpu, mode=77)",
      "ZE_RESULT_ERROR_INVALID_ENUMERATION in zeCommandListCreateImmediate"),
-    ('pool = made("zeEventPoolCreate", context, byref(PoolDesc(1, 1)), 0, None)\n'
-     '    event = made("zeEventCreate", pool, byref(EventDesc(0, 0, 0)))\n'
+    ('pool = made("zeEventPoolCreate", context, desc(POOL, 1, 1), 0, None)\n'
+     '    event = made("zeEventCreate", pool, desc(EVENT, 0, 0, 0))\n'
      "    ze.zeEventPoolDestroy(pool)\n"
      "    ze.zeEventDestroy(event)", "destroyed before its Event"),
     *((f"os.write(2, b'{said}\\n')", f"the validation layer printed: {said}") for said in (
@@ -160,7 +160,7 @@ def test_what_several_tests_used_is_gone_at_the_end(validated):
 @pytest.fixture(scope="session", autouse=True)
 def for_all():
     ze.zeInit(0)
-    return made("zeContextCreate", made("zeDriverGet", byref(c_uint32(1))), byref(ContextDesc(0)))
+    return made("zeContextCreate", made("zeDriverGet", byref(c_uint32(1))), desc(CONTEXT, 0))
 
 def test_good():
     pass
