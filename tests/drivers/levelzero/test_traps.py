@@ -408,25 +408,6 @@ def test_no_two_threads_meet_on_a_list(device, kernels, buffer, emulated):
 # -- gates and host functions
 
 
-@pytest.mark.threads
-def test_gates_and_host_functions_come_again(device, kernels, buffer, calls, emulated):
-    queues = [device.queue(blocking=False) for _ in range(3)]
-    ran = []
-    for k in range(30):
-        gate = queues[k % 3].gate()
-        queues[k % 3].host(lambda k=k: ran.append(k))
-        launch(queues[k % 3], kernels, buffer)
-        queues[(k + 1) % 3].wait(queues[k % 3])
-        assert not queues[k % 3].query()
-        assert k not in ran
-        gate.open()
-        if k % 2:
-            device.finish()
-            assert ran == list(range(k + 1))
-    device.finish()
-    assert ran == list(range(30))
-
-
 def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer, calls):
     """The driver has already accepted the function when holding the queue fails, and still calls it."""
     queue, ran = device.queue(blocking=False), []
