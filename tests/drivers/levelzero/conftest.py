@@ -1,11 +1,11 @@
 import dataclasses
 import gc
+from unittest import mock
 
 import pytest
 
 import forebay as fb
 from forebay.queues.device import open_devices
-from forebay.queues.drivers import selection
 from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE
 
@@ -51,25 +51,27 @@ def event_mode(request):
     return request.param
 
 
+class Opened(list):
+    """Opens devices when it is called."""
+
+    def __call__(self):
+        self.append(fb.Device(private=True))
+        return self[-1]
+
+    def close_all(self):
+        while self:
+            self.pop().close()
+
+
 @pytest.fixture
-def opened(emulated, event_mode, monkeypatch):
+def opened(emulated, event_mode):
     """``opened()``: a device with events made in this mode; it is closed at the end."""
     info = next(device for device in fb.devices() if device.backend == "level_zero")
-    native = dataclasses.replace(info.native, counter_based=event_mode)
-    monkeypatch.setattr(selection, "select", lambda _=None: dataclasses.replace(info, native=native))
-    made = []
-
-    def open_device():
-        made.append(fb.Device(private=True))
-        return made[-1]
-
-    def close_all():
-        while made:
-            made.pop().close()
-
-    open_device.close_all = close_all
-    yield open_device
-    close_all()
+    info = dataclasses.replace(info, native=dataclasses.replace(info.native, counter_based=event_mode))
+    opened = Opened()
+    with mock.patch("forebay.queues.drivers.selection.select", return_value=info):
+        yield opened
+        opened.close_all()
 
 
 @pytest.fixture

@@ -112,6 +112,9 @@ KINDS |= {f"{kind}Create": kind for kind in ("Context", "CommandList", "Module",
 def fails(code):
     return lambda *arguments: code
 
+def of(reference):
+    return getattr(reference, "_obj")  # what `byref` was given
+
 def change(ze, name, after):
     function = ze.function(name)
     def changed(*arguments):
@@ -154,7 +157,7 @@ def look(*cases, **options):
 
 ANSWERS = """
 def {name}(asked, answer):
-    answer._obj.value = {value}
+    of(answer).value = {value}
     return 0
 ze.functions["{name}"] = {name}
 """
@@ -168,12 +171,12 @@ CANNOT_ASK = "ze.functions['zeCommandListImmediateGetFlags'] = None\n"
 LOG = """
 def create(context, device, described, module, log):
     alive.append("log")
-    log._obj.value = 77
+    of(log).value = 77
     return 0x70000004
 def text(log, size, buffer):
     if buffer is not None:
         buffer.value = b"\\n  error: no backend\\nmore\\n"
-    size._obj.value = 30
+    of(size).value = 30
     return 0
 ze.functions["zeModuleBuildLogDestroy"] = lambda log: alive.remove("log") or 0
 ze.functions.update(zeModuleCreate=create, zeModuleBuildLogGetString=text)
@@ -208,12 +211,12 @@ UNUSABLE = {
     ],
     ANSWERS.format(name="zeCommandListImmediateGetFlags", value=0): ["in order"],
     CANNOT_ASK + NO_EVENTS.format(extension=""): ["in order"],
-    "change(ze, 'zeDeviceGetProperties', lambda given: setattr(given[1]._obj, 'type', 5))": [
+    "change(ze, 'zeDeviceGetProperties', lambda given: setattr(of(given[1]), 'type', 5))": [
         "level_zero:accelerator:0", "NPU",
     ],
     "change(ze, 'zeDeviceGetCommandQueueGroupProperties', lambda given: "
     "[setattr(group, 'flags', group.flags & ~1) for group in given[2] or ()])": ["no queue that runs kernels"],
-    "change(ze, 'zeDeviceGetModuleProperties', lambda given: setattr(given[1]._obj, 'spirv_version', 0))": ["SPIR-V"],
+    "change(ze, 'zeDeviceGetModuleProperties', lambda given: setattr(of(given[1]), 'spirv_version', 0))": ["SPIR-V"],
     "ze.functions['zeModuleCreate'] = fails(0x70000004)": [
         "it cannot build a kernel", "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE",
     ],
