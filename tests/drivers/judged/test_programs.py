@@ -210,15 +210,17 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
     device.finish()
 
 
-OF_CUDA = (
-    *("tests/ordering", "tests/graphs", "tests/steps", "tests/queues/test_closing.py"),
-    *("tests/queues/test_device_lifetime.py", "tests/memory/test_peers.py", "tests/memory/test_ipc.py"),
-    "tests/hip/addresses/test_interprocess.py",
-)
+RUNS = [  # (mock driver, folders, least number of tests)
+    ("nothing", ["tests/ordering"], 300),
+    ("cuda", ["tests/ordering"], 300),
+    ("cuda", ["tests/graphs", "tests/steps", "tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py",
+              "tests/memory/test_peers.py", "tests/memory/test_ipc.py",
+              "tests/hip/addresses/test_interprocess.py"], 300),
+]  # fmt: skip
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("backend", "tests", "least"), [("nothing", ["tests/ordering"], 300), ("cuda", OF_CUDA, 600)])
+@pytest.mark.parametrize(("backend", "tests", "least"), RUNS)
 def test_it_passes_the_tests_of_order_graphs_steps_and_lives(backend, tests, least):
     """In one process, which knows no other device of the driver, with results left out and nothing else."""
     plugin = f"tests.drivers.{backend}.plugin"
