@@ -334,25 +334,6 @@ def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated)
     assert after["memory"] < before["memory"]
 
 
-def test_a_closed_device_leaves_nothing(left, opened, emulated):
-    device = opened()
-    program = device.program(TWICE)
-    queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
-    memory = device.array(np.arange(64, dtype="u4"))
-    for k in range(20):
-        queues[k % 4].launch(program["twice"], 4, 16, memory)
-        queues[(k + 1) % 4].wait(queues[k % 4])
-    ran = []
-    queues[0].host(lambda: ran.append(1))
-    memory.get()
-    event = queues[1].record()
-    device.close()
-    assert ran == [1]
-    del device, program, queues, memory, event
-    opened.close_all()
-    assert left() == {}
-
-
 # -- memory
 
 
