@@ -1,5 +1,6 @@
 """`Queue.wait` takes events of dpctl."""
 
+import contextlib
 import gc
 import threading
 from pathlib import Path
@@ -70,40 +71,26 @@ def test_an_event_that_is_done_changes_nothing(sycl_queue, device, own):
     assert (own.stats - before).waits_made == 0
 
 
-def test_later_commands_come_after_the_event_which_may_be_dropped(queue, device, step, shared, own):
+@pytest.mark.parametrize("where", ["", "on a held queue", "in a step"])
+def test_later_commands_come_after_the_event_which_may_be_dropped(queue, device, step, shared, own, where):
+    """A held queue keeps the wait back with its other commands, and gives it to SYCL when the host function returns."""
     buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
     device.finish()
-    own.wait(long_work(queue, device, step, shared))
-    gc.collect()
-    own.copy(out, buffer)
-    assert np.array_equal(out.get(queue=own), steps(VALUES, LONG))
-
-
-def test_a_held_queue_waits_too(queue, device, step, shared, own):
-    """The wait is kept back with the queue's other commands, and given to SYCL when the host function returns."""
-    buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
-    device.finish()
-    go = threading.Event()
-    own.host(go.wait)
-    event = long_work(queue, device, step, shared)
-    own.wait(event)
-    own.copy(out, buffer)
-    go.set()
-    assert np.array_equal(out.get(queue=own), steps(VALUES, LONG))
-
-
-def test_in_a_step(queue, device, step, shared, own):
-    buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
-    device.finish()
-    total = 0
-    section = own.step()
+    section = own.step() if where == "in a step" else contextlib.nullcontext()
+    values, go = VALUES, threading.Event()
     for _ in range(4):
+        if where == "on a held queue":
+            go.clear()
+            own.host(go.wait)
         event = long_work(queue, device, step, shared)
-        total += LONG
         with section:
             own.wait(event)
+            del event
+            gc.collect()
             own.copy(out, buffer)
-        assert np.array_equal(out.get(queue=own), steps(VALUES, total))
+        go.set()
+        values = steps(values, LONG)
+        assert np.array_equal(out.get(queue=own), values)
 
 
 def test_a_captured_queue_does_not_wait_for_it(queue, device, step, shared, own):
