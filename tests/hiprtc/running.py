@@ -33,8 +33,12 @@ class Built:
         assert buffer.nbytes == variable.nbytes
         return buffer.view(dtype)
 
+    def info(self, name):
+        """The description of a kernel, by its name or by an expression."""
+        return self.kernels[name] if name in self.kernels else self.instances[self.lowered[name]]
+
     def run(self, name, grid, block, *args, shared=0):
-        info = self.kernels[name] if name in self.kernels else self.instances[self.lowered[name]]
+        info = self.info(name)
         buffers = [self.device.array(arg) if isinstance(arg, np.ndarray) and arg.ndim else arg for arg in args]
         more = [fb.local(max(shared, 1))] if info.dynamic_shared else []
         self.queue.launch(self.program[info.symbol], grid, block, *buffers, *more)

@@ -1,54 +1,20 @@
-"""Kernels that people write, run and compared with NumPy."""
+"""Kernels that people write and constructs of the language: the same is left in memory as on the host."""
 
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own")]
+from .results.tables import case, kernel_differences
 
-RNG = np.random.default_rng(7)
+pytestmark = [
+    pytest.mark.executes(reads="kernel_differences"),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits"),
+]
 
-
-def floats(count):
-    return RNG.random(count, dtype="f4")
-
-
-def test_saxpy(compiled):
-    program = compiled("""
-        #include <hip/hip_runtime.h>
-        extern "C" __global__ void saxpy(float a, const float* __restrict__ x, float* __restrict__ y, size_t n) {
-            size_t i = blockIdx.x * blockDim.x + threadIdx.x;
-            if (i < n) y[i] = a * x[i] + y[i];
-        }""")
-    x, y = floats(1000), floats(1000)
-    expected = np.float32(2.5) * x + y
-    program.run("saxpy", 16, 64, 2.5, x, y, 1000)
-    assert np.allclose(y, expected, rtol=1e-6)
-
-
-def test_grid_stride_and_three_dimensions(compiled):
-    program = compiled("""
-        __global__ void where(int* out) {
-            int x = threadIdx.x + blockIdx.x * blockDim.x, y = threadIdx.y + blockIdx.y * blockDim.y;
-            int z = threadIdx.z + blockIdx.z * blockDim.z;
-            int at = x + gridDim.x * blockDim.x * (y + gridDim.y * blockDim.y * z);
-            out[at] = x + 100 * y + 10000 * z;
-        }
-        __global__ void stride(int* out, int n) {
-            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) out[i] += i;
-        }""")
-    out = np.zeros((4, 6, 8), "i4")
-    program.run("where", (2, 3, 4), (4, 2, 1), out)
-    z, y, x = np.indices(out.shape)
-    assert (out == x + 100 * y + 10000 * z).all()
-    out = np.zeros(1000, "i4")
-    program.run("stride", 3, 7, out, 1000)
-    assert (out == np.arange(1000)).all()
-
-
+RNG = np.random.default_rng(8)
 REDUCTION = """
     #define BLOCK 64
     __device__ __forceinline__ void fold(volatile float* of, int by, int at) { if (at < by) of[at] += of[at + by]; }
-    extern "C" __global__ void __launch_bounds__(BLOCK) reduce(const float *in, float *out, int n) {
+    __global__ void __launch_bounds__(BLOCK) k(const float *in, float *out, int n) {
         __shared__ float part[BLOCK];
         unsigned int at = threadIdx.x, i = blockIdx.x * (blockDim.x * 2) + at;
         float mine = (i < n) ? in[i] : 0.0f;
@@ -61,20 +27,44 @@ REDUCTION = """
         }
         if (at == 0) out[blockIdx.x] = part[0];
     }"""
+TEMPLATES = """
+    template <typename T> __device__ T square(T x) { return x * x; }
+    template <typename T, int N> __device__ T sum(const T* of) { T s = 0; for (int i = 0; i < N; i++) s += of[i]; return s; }
+    template <class A, class B> __device__ A convert(B b) { return static_cast<A>(b); }
+    template <typename T> __global__ void squares(T* x) { x[threadIdx.x] = square(x[threadIdx.x]); }
+    template <typename T, unsigned N> __global__ void sums(const T* in, T* out) {
+        __shared__ T tile[N];
+        tile[threadIdx.x] = in[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x == 0) { out[0] = sum<T, N>(tile); out[1] = convert<int>(sum<T, 2>(in)); }
+    }"""
+SETTINGS = np.dtype([("scale", "f4"), ("n", "i4"), ("negate", "?"), ("shift", "f8"), ("tag", "i1", 3)], align=True)
 
 
-def test_reduction_in_shared_memory(compiled):
-    program = compiled(REDUCTION)
-    x, sums = floats(1000), np.zeros(8, "f4")
-    program.run("reduce", 8, 64, x, sums, 1000)
-    assert np.allclose(sums, np.pad(x, (0, 24)).reshape(8, 128).sum(1), rtol=1e-5)
+def floats(count):
+    return RNG.random(count, dtype="f4")
 
 
-def test_reduction_in_dynamic_shared_memory(compiled):
-    program = compiled("""
+def zeros(count, dtype="i4"):
+    return np.zeros(count, dtype)
+
+
+KERNELS = {
+    "grids of three dimensions": case("""
+        __global__ void k(int* out) {
+            int x = threadIdx.x + blockIdx.x * blockDim.x, y = threadIdx.y + blockIdx.y * blockDim.y;
+            int z = threadIdx.z + blockIdx.z * blockDim.z;
+            out[x + gridDim.x * blockDim.x * (y + gridDim.y * blockDim.y * z)] = x + 100 * y + 10000 * z;
+        }""", (2, 3, 4), (4, 2, 1), zeros(192)),
+    "a grid's stride": case("""
+        __global__ void k(int* out, int n) {
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) out[i] += i;
+        }""", 3, 7, zeros(1000), 1000),
+    "a reduction": case(REDUCTION, 8, 64, floats(1000), zeros(8, "f4"), 1000),
+    "a reduction in dynamic shared memory": case("""
         extern __shared__ double everywhere[];
         __device__ void put(int at, float value) { everywhere[at] = value; }
-        __global__ void reduce(const float* in, double* out) {
+        __global__ void k(const float* in, double* out) {
             extern __shared__ double part[];
             put(threadIdx.x, in[blockIdx.x * blockDim.x + threadIdx.x]);
             __syncthreads();
@@ -83,16 +73,8 @@ def test_reduction_in_dynamic_shared_memory(compiled):
                 __syncthreads();
             }
             if (!threadIdx.x) out[blockIdx.x] = part[0];
-        }""")
-    assert program.kernels["reduce"].dynamic_shared
-    x, sums = floats(512), np.zeros(8, "f8")
-    program.run("reduce", 8, 64, x, sums, shared=64 * 8)
-    assert np.allclose(sums, x.reshape(8, 64).sum(1, dtype="f8"))
-
-
-def test_shared_memory_of_a_device_function(compiled):
-    # one object for the kernel, whichever function declares it
-    program = compiled("""
+        }""", 8, 64, floats(512), zeros(8, "f8"), shared=64 * 8),
+    "shared memory of a device function": case("""
         __device__ int sum_of_block(int mine) {
             static __shared__ int room[32];
             room[threadIdx.x] = mine;
@@ -102,18 +84,11 @@ def test_shared_memory_of_a_device_function(compiled):
             return sum + (int)(sizeof(room) / sizeof(room[0])) - 32;
         }
         __device__ int deeper(int mine) { return sum_of_block(mine); }
-        __global__ void sums(int* out) { { out[threadIdx.x] = deeper(threadIdx.x); } }""")
-    out = np.zeros(32, "i4")
-    program.run("sums", 1, 32, out)
-    assert (out == 31 * 16).all()
-
-
-def test_transposition_with_a_tile(compiled):
-    program = compiled(
-        """
+        __global__ void k(int* out) { { out[threadIdx.x] = deeper(threadIdx.x); } }""", 1, 32, zeros(32)),
+    "a transposition with a tile": case("""
         constexpr int TILE = 8;
-        __device__ void store(float (to)[][TILE + 1], int y, int x, float value) { to[y][x] = value; }
-        __global__ void transpose(float* out, const float* in, int width, int height) {
+        __device__ void store(float to[][TILE + 1], int y, int x, float value) { to[y][x] = value; }
+        __global__ void k(float* out, const float* in, int width, int height) {
             __shared__ float tile[TILE][TILE + 1];
             int x = blockIdx.x * TILE + threadIdx.x, y = blockIdx.y * TILE + threadIdx.y;
             store(tile, threadIdx.y, threadIdx.x, in[y * width + x]);
@@ -121,20 +96,12 @@ def test_transposition_with_a_tile(compiled):
             x = blockIdx.y * TILE + threadIdx.x;
             y = blockIdx.x * TILE + threadIdx.y;
             out[y * height + x] = tile[threadIdx.x][threadIdx.y];
-        }""".replace("(to)", "to")
-    )
-    x = floats(24 * 16).reshape(16, 24)
-    out = np.zeros((24, 16), "f4")
-    program.run("transpose", (3, 2), (8, 8), out, x, 24, 16)
-    assert (out == x.T).all()
-
-
-def test_stencil_with_constants(compiled):
-    program = compiled("""
+        }""", (3, 2), (8, 8), zeros(24 * 16, "f4"), floats(24 * 16), 24, 16),
+    "a stencil with constants": case("""
         __constant__ float weights[3] = {0.25f, 0.5f, 0.25f};
         static const float SCALE = 2.0f;
         const float TWICE = SCALE * 2;
-        __global__ void blur(const float* in, float* out, int n) {
+        __global__ void k(const float* in, float* out, int n) {
             int i = blockIdx.x * blockDim.x + threadIdx.x;
             if (i >= n) return;
             float sum = 0;
@@ -144,78 +111,12 @@ def test_stencil_with_constants(compiled):
                 sum += weights[k + 1] * in[j];
             }
             out[i] = sum * TWICE;
-        }""")
-    x, out = floats(100), np.zeros(100, "f4")
-    program.run("blur", 2, 64, x, out, 100)
-    p = np.pad(x, 1, mode="edge")
-    assert np.allclose(out, 4 * (0.25 * p[:-2] + 0.5 * p[1:-1] + 0.25 * p[2:]), rtol=1e-6)
-
-
-def test_histogram(compiled):
-    program = compiled("""
-        __global__ void histogram(const unsigned char* data, unsigned int* bins, int n) {
-            __shared__ unsigned int mine[256];
-            for (int i = threadIdx.x; i < 256; i += blockDim.x) mine[i] = 0;
-            __syncthreads();
-            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
-                atomicAdd(&mine[data[i]], 1u);
-            __syncthreads();
-            for (int i = threadIdx.x; i < 256; i += blockDim.x) atomicAdd(bins + i, mine[i]);
-        }""")
-    data = RNG.integers(0, 256, 5000, dtype="u1")
-    bins = np.zeros(256, "u4")
-    program.run("histogram", 4, 64, data, bins, 5000)
-    assert (bins == np.bincount(data, minlength=256)).all()
-
-
-def test_atomic_operations(compiled):
-    program = compiled("""
-        __global__ void all(int* a, float* f, unsigned* w) {
-            __shared__ float sum;
-            if (threadIdx.x == 0) sum = 0;
-            __syncthreads();
-            atomicAdd(&a[0], 3); atomicSub(&a[1], 2); atomicMin(&a[2], (int)threadIdx.x - 5); atomicMax(a + 3, threadIdx.x);
-            atomicAnd(&a[4], ~(1 << (threadIdx.x % 31))); atomicOr(&a[5], 1 << (threadIdx.x % 31));
-            atomicXor(&a[6], 5 + threadIdx.x);
-            int seen = a[7], was;
-            do { was = seen; seen = atomicCAS(&a[7], was, was + 2); } while (seen != was);
-            atomicExch(&a[8], 77);
-            atomicAdd(&sum, 0.5f);
-            atomicAdd(f, 0.25f); atomicSub(f + 1, 0.25f); atomicExch(f + 2, 1.5f);
-            atomicInc(w, 9); atomicDec(w + 1, 9);
-            __syncthreads();
-            if (threadIdx.x == 0) f[3] = sum;
-        }""")
-    a = np.array([0, 0, 100, -100, -1, 0, 0, 0, 0], "i4")
-    f, w = np.zeros(4, "f4"), np.zeros(2, "u4")
-    program.run("all", 1, 64, a, f, w)
-    xor = int(np.bitwise_xor.reduce(np.arange(5, 69)))
-    assert a.tolist() == [192, -128, -5, 63, -1 << 31, (1 << 31) - 1, xor, 128, 77]
-    assert f.tolist() == [16, -16, 1.5, 32]
-    assert w.tolist() == [64 % 10, -64 % 10]
-
-
-@pytest.mark.executes
-@pytest.mark.needs("atomics on 64 bits", "doubles")
-def test_atomic_operations_on_64_bits(compiled):
-    program = compiled("""
-        __global__ void all(unsigned long long* a, double* d) {
-            atomicAdd(a, 1ULL << 32); atomicMax(a + 1, (unsigned long long)threadIdx.x); atomicAdd(d, 0.5);
-            atomicCAS(a + 2, 0ull, 5ull);
-        }""")
-    a, d = np.zeros(3, "u8"), np.zeros(1)
-    program.run("all", 1, 64, a, d)
-    assert a.tolist() == [64 << 32, 63, 5]
-    assert d[0] == 32
-
-
-def test_vectors(compiled):
-    program = compiled("""
+        }""", 2, 64, floats(100), zeros(100, "f4"), 100),
+    "vectors": case("""
         __device__ float dot(const float4& a, const float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
-        __global__ void vectors(const float4* in, float4* out, float* dots, int2* pairs) {
+        __global__ void k(const float4* in, float4* out, float* dots, int2* pairs) {
             int i = threadIdx.x;
-            float4 v = in[i];
-            float4 w = make_float4(1, 2.0, v.x, -v.y);
+            float4 v = in[i], w = make_float4(1, 2.0, v.x, -v.y);
             w += v * 2;
             w.z -= 1.0f;
             out[i] = -w;
@@ -223,24 +124,13 @@ def test_vectors(compiled):
             int2 p = {i, 7};
             p.y += p.x;
             pairs[i] = p;
-        }""")
-    x = floats(32).reshape(8, 4)
-    out, dots, pairs = np.zeros((8, 4), "f4"), np.zeros(8, "f4"), np.zeros((8, 2), "i4")
-    program.run("vectors", 1, 8, x, out, dots, pairs)
-    w = np.stack([1 + 0 * x[:, 0], 2 + 0 * x[:, 0], x[:, 0], -x[:, 1]], 1) + 2 * x
-    w[:, 2] -= 1
-    assert np.allclose(out, -w)
-    assert np.allclose(dots, x.sum(1) + x[:, 3])
-    assert (pairs == np.stack([np.arange(8), np.arange(8) + 7], 1)).all()
-
-
-def test_vectors_of_three_have_hips_layout(compiled):
-    program = compiled("""
+        }""", 1, 8, floats(32), zeros(32, "f4"), zeros(8, "f4"), zeros(16)),
+    "vectors of three": case("""
         struct Body { float3 position; float mass; };
         __constant__ float3 UP = {0, 0, 1};
         __device__ float3 scaled(float3 v, float by) { return make_float3(v.x * by, v.y * by, v.z * by); }
         __device__ void push(float3* v) { v->x += 100; }
-        __global__ void step(Body* bodies, const float3* velocity, float dt, float3 drift, int* sizes) {
+        __global__ void k(Body* bodies, const float3* velocity, float dt, float3 drift, int* sizes) {
             int i = threadIdx.x;
             float3 p = bodies[i].position;
             p += velocity[i] * dt + drift;
@@ -250,27 +140,31 @@ def test_vectors_of_three_have_hips_layout(compiled):
             float3 row[2] = {{1, 2, 3}, make_float3(4, 5, 6)};
             bodies[i].mass += row[1].y;
             sizes[0] = sizeof(float3); sizes[1] = sizeof(Body); sizes[2] = sizeof(row); sizes[3] = sizeof(float4);
-        }""")
-    assert [p.nbytes for p in program.kernels["step"].parameters] == [8, 8, 4, 12, 8]
-    bodies, velocity, sizes = floats(40).reshape(10, 4), floats(30).reshape(10, 3), np.zeros(4, "i4")
-    before = bodies.copy()
-    drift = np.array([(1, 2, 3)], "f4,f4,f4")[0]
-    program.run("step", 1, 10, bodies, velocity, 0.5, drift, sizes)
-    p = before[:, :3] + velocity * np.float32(0.5) + [1, 2, 3]
-    p[::2, 2] += 1
-    p[:, 0] += 100
-    assert np.allclose(bodies[:, :3], 2 * p)
-    assert np.allclose(bodies[:, 3], before[:, 3] + 5)
-    assert sizes.tolist() == [12, 16, 24, 16]
-
-
-def test_a_function_is_copied_for_each_combination_of_spaces(compiled):
-    program = compiled("""
+        }""", 1, 10, floats(40), floats(30), 0.5, np.array([(1, 2, 3)], "f4,f4,f4")[0], zeros(4)),
+    "operators of vectors": case("""
+        struct Body { float4 at; float3 v; };
+        __constant__ float4 weights[2] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+        __device__ float3 operator+(float3 a, int b) { return make_float3(a.x + 100 * b, a.y, a.z); }  // its own
+        __global__ void k(const float4* x, float4* out, uchar4* bytes, int2* n, Body body) {
+            __shared__ float4 tile[4];
+            tile[threadIdx.x] = x[threadIdx.x]; __syncthreads();
+            float4 a = tile[threadIdx.x], b = weights[threadIdx.x & 1];
+            a += b * 2.0f; a = 1.f - a / make_float4(2, 4, 8, 16); a -= 1; b++; a = -a + b;
+            out[threadIdx.x] = a;
+            int r = threadIdx.x; bytes[threadIdx.x] = {r, r + 1, r + 2, 255};
+            int2 m = n[threadIdx.x]; m = (m << 2) | make_int2(1, 2); m ^= 8; m = ~m; n[threadIdx.x] = m % 5;
+            if (threadIdx.x == 0) {
+                float3 w = body.v + 2; w *= 3; out[4] = make_float4(w.x, w.y, w.z, body.at.w);
+                out[5] = make_float4(body.v == make_float3(1, 2, 3), body.v != body.v, make_float2(7, 7).y, 0);
+            }
+        }""", 1, 4, np.arange(16, dtype="f4"), zeros(24, "f4"), zeros(16, "u1"), np.arange(8, dtype="i4"),
+        np.array([(range(4), (1, 2, 3), 0)], np.dtype([("at", "f4", 4), ("v", "f4", 3), ("pad", "f4")]))[0]),
+    "a function for each combination of spaces": case("""
         __constant__ int TABLE[4] = {1, 2, 3, 4};
         __device__ int total(const int* of, int n) { int s = 0; while (n-- > 0) s += *of++; return s; }
         __device__ void copy(int* to, const int* from) { for (int i = 0; i < 4; i++) to[i] = from[i]; }
         __device__ const int* later(const int* p, int by) { const int* q = p; q += by; return q; }
-        __global__ void spaces(int* out, const int* in) {
+        __global__ void k(int* out, const int* in) {
             __shared__ int tile[4];
             int mine[4];
             if (threadIdx.x == 0) copy(tile, in);
@@ -284,68 +178,42 @@ def test_a_function_is_copied_for_each_combination_of_spaces(compiled):
             out[0] = total(in, 4); out[1] = total(tile, 4); out[2] = total(p, 4); out[3] = total(TABLE, 4);
             out[4] = *later(in, 1); out[5] = *later(tile, 2); out[6] = later(mine, 3)[0];
             out[7] = nothing == nullptr && p != 0 && (later(p, 2) - p) == 2;
-        }""")
-    out = np.zeros(12, "i4")
-    program.run("spaces", 1, 1, out, np.array([5, 6, 7, 8], "i4"))
-    assert out.tolist() == [26, 26, 31, 10, 6, 7, 8, 1, 5, 6, 7, 8]
-
-
-def test_references(compiled):
-    program = compiled("""
+        }""", 1, 1, zeros(12), np.array([5, 6, 7, 8], "i4")),
+    "references": case("""
         struct Range { int low, high; };
         __device__ void swap(int& a, int& b) { int t = a; a = b; b = t; }
         __device__ void widen(Range& r, const int& by) { r.low -= by; r.high += by; }
         __device__ void add(int& to, int n) { to += n; }
-        __global__ void references(int* out, const int* in) {
+        __global__ void k(int* out, const int* in) {
             __shared__ int s;
             s = in[2];
             int a = in[0], b = in[1];
             swap(a, b);
             Range r{a, b};
-            widen(r, 10);
-            widen(r, in[2]);
-            add(s, 1);
-            add(out[4], s);
+            widen(r, 10); widen(r, in[2]);
+            add(s, 1); add(out[4], s);
             int& alias = out[5];
             alias = a;
             alias *= 2;
             const auto& same = alias;
             out[0] = a; out[1] = b; out[2] = r.low; out[3] = r.high; out[6] = same;
-        }""")
-    out = np.zeros(7, "i4")
-    program.run("references", 1, 1, out, np.array([3, 4, 5], "i4"))
-    assert out.tolist() == [4, 3, 4 - 15, 3 + 15, 6, 8, 8]
-
-
-def test_structures_by_value(compiled):
-    program = compiled("""
+        }""", 1, 1, zeros(7), np.array([3, 4, 5], "i4")),
+    "structures by value": case("""
         typedef struct { float scale; int n; bool negate; double shift; char tag[3]; } Settings;
         struct Pair { int first; short second; };
         __device__ Pair make(int a, short b) { return {a, b}; }
-        __global__ void apply(float* x, Settings with, Pair* pairs) {
+        __global__ void k(float* x, Settings with, int* pairs) {
             int i = threadIdx.x;
             if (i < with.n) x[i] = (with.negate ? -with.scale : with.scale) * x[i] + with.shift + with.tag[2];
             Pair p = make(i, 7);
             Settings other = with;
             other.negate = 5;
             p.second += other.negate;
-            pairs[i] = p;
-        }""")
-    kind = np.dtype([("scale", "f4"), ("n", "i4"), ("negate", "?"), ("shift", "f8"), ("tag", "i1", 3)], align=True)
-    assert program.kernels["apply"].parameters[1].nbytes == kind.itemsize
-    x, pairs = floats(8), np.zeros(8, np.dtype([("a", "i4"), ("b", "i2")], align=True))
-    expected = x.copy()
-    expected[:6] = np.float32(-3) * x[:6] + 1.5 + 2
-    program.run("apply", 1, 8, x, np.array((3, 6, True, 1.5, (0, 1, 2)), kind), pairs)
-    assert np.allclose(x, expected)
-    assert pairs["a"].tolist() == list(range(8))
-    assert set(pairs["b"]) == {8}
-
-
-def test_bools(compiled):
-    program = compiled("""
+            pairs[i] = p.first + 1000 * p.second + 100000 * sizeof(Settings);
+        }""", 1, 8, floats(8), np.array((3, 6, True, 1.5, (0, 1, 2)), SETTINGS)[()], zeros(8)),
+    "bools": case("""
         __device__ bool both(bool a, bool b) { return a && b; }
-        __global__ void bools(bool flag, bool* flags, int* out, float f) {
+        __global__ void k(bool flag, bool* flags, int* out, float f) {
             bool b = 4;
             b |= 2;
             out[0] = b + 1;
@@ -359,68 +227,317 @@ def test_bools(compiled):
             bool d = flag ? f : false;
             b &= d;
             out[5] = b;
-        }""")
-    flags, out = np.array([True, False, False]), np.zeros(6, "i4")
-    program.run("bools", 1, 1, 1, flags.view("u1"), out, 0.25)
-    assert out.tolist() == [2, 1, 2, 1, 1, 1]
-    assert flags.view("u1").tolist() == [1, 1, 0]
-
-
-MATH = {
-    "sinf(x)": np.sin, "cosf(x)": np.cos, "__sinf(x)": np.sin, "tanhf(x)": np.tanh, "expf(x)": np.exp, "__expf(x)": np.exp,
-    "logf(x + 1)": lambda x: np.log(x + 1), "log2f(x + 1)": lambda x: np.log2(x + 1), "sqrtf(x)": np.sqrt, "sqrt(x)": np.sqrt,
-    "rsqrtf(x + 1)": lambda x: 1 / np.sqrt(x + 1), "powf(x, 3)": lambda x: x**3, "fabsf(-x)": np.abs, "floorf(x * 9)":
-    lambda x: np.floor(x * 9), "roundf(x * 9)": lambda x: np.floor(x * 9 + 0.5), "rintf(x * 9)": lambda x: np.rint(x * 9),
-    "fmaxf(x, 0.5)": lambda x: np.maximum(x, 0.5), "fminf(x, 0.5f)": lambda x: np.minimum(x, 0.5), "max(x, 0.5f)":
-    lambda x: np.maximum(x, 0.5), "fmaf(x, 2, 1)": lambda x: 2 * x + 1, "atan2f(x, 2.0f)": lambda x: np.arctan2(x, 2),
-    "hypotf(x, 2)": lambda x: np.hypot(x, 2), "fmodf(x * 9, 2)": lambda x: np.fmod(x * 9, 2), "__fdividef(x, 3)": lambda x: x / 3,
-    "__saturatef(x * 3 - 1)": lambda x: np.clip(x * 3 - 1, 0, 1), "abs(x - 1)": lambda x: np.abs(x - 1),
-    "(float)isnan(x)": lambda x: 0 * x, "ldexpf(x, 3)": lambda x: 8 * x, "exp2f(x)": np.exp2, "cbrtf(x)": np.cbrt,
-    "x * M_PI": lambda x: x * np.pi, "copysignf(x, -1)": lambda x: -x, "__int_as_float(__float_as_int(x))": lambda x: x,
-}  # fmt: skip
-
-
-def test_math_of_floats(compiled):
-    lines = "\n".join(f"out[{i} * n + i] = {expression};" for i, expression in enumerate(MATH))
-    program = compiled(f"""
-        __global__ void math(const float* in, float* out, int n) {{
-            int i = threadIdx.x;
-            float x = in[i];
-            {lines}
-        }}""")
-    x = floats(64)
-    out = np.zeros((len(MATH), 64), "f4")
-    program.run("math", 1, 64, x, out, 64)
-    for row, (expression, expected) in zip(out, MATH.items(), strict=True):
-        assert np.allclose(row, expected(x.astype("f8")), rtol=1e-5, atol=1e-6), expression
-
-
-def test_results_behind_pointers(compiled):
-    program = compiled("""
-        __global__ void parts(const float* in, float* out) {
-            float s, c, whole;
-            int exponent;
-            sincosf(in[0], &s, &c);
-            out[0] = s; out[1] = c;
-            out[2] = modff(2.75f, &whole);
-            out[3] = whole;
-            out[4] = frexpf(8.0f, &exponent) + exponent;
-            sincosf(in[0], out + 5, &out[6]);
-        }""")
-    out = np.zeros(7, "f4")
-    program.run("parts", 1, 1, np.array([0.5], "f4"), out)
-    s, c = np.sin(0.5), np.cos(0.5)
-    assert np.allclose(out, [s, c, 0.75, 2, 4.5, s, c])
-
-
-@pytest.mark.needs("doubles")
-def test_math_of_doubles(compiled):
-    program = compiled("""
-        __global__ void math(const double* in, double* out, float f, int n) {
+        }""", 1, 1, 1, np.array([1, 0, 0], "u1"), zeros(6), 0.25),
+    "functions of doubles among floats and integers": case("""
+        __global__ void k(const double* in, double* out, float f, int n) {
             double x = in[0];
             out[0] = sin(x); out[1] = pow(x, 2); out[2] = sqrt(n); out[3] = fmax(f, x); out[4] = f * 0.1; out[5] = abs(-x);
             out[6] = exp(1); out[7] = __longlong_as_double(__double_as_longlong(x)); out[8] = max(f, 0.1);
-        }""")
-    out = np.zeros(9)
-    program.run("math", 1, 1, np.array([0.3]), out, np.float32(0.25), 2)
-    assert np.allclose(out, [np.sin(0.3), 0.09, 2**0.5, 0.3, 0.025, 0.3, np.e, 0.3, 0.25], rtol=1e-14)
+        }""", 1, 1, np.array([0.3]), zeros(9, "f8"), 0.25, 2, rtol=1e-14),
+    "integers of all widths": case(r"""
+        #include <stdint.h>
+        __global__ void k(long long* out, uint8_t b, int8_t c, unsigned short s, uint32_t u, int64_t l, char sign) {
+            out[0] = b + 1; out[1] = c; out[2] = s; out[3] = u + 1u; out[4] = l * 2; out[5] = sign;
+            out[6] = (unsigned char)300; out[7] = sizeof(long) * 100 + sizeof(size_t) * 10 + sizeof('a');
+            out[8] = -7 / 2; out[9] = -7 % 3; out[10] = -8 >> 1; out[11] = 0xFFFFFFFF; out[12] = 010 + 0b101 + 1'000;
+            out[13] = __clz(1); out[14] = __popc(0xF0F0u); out[15] = __ffs(8); out[16] = __brev(1u);
+            out[17] = __mulhi(1 << 30, 8); out[18] = abs(-5); out[19] = min(3, -2); out[20] = max(3u, 4u);
+            out[21] = __float2int_rn(2.5f) * 100 + __float2int_rz(2.9f) * 10 + __float2int_ru(2.1f);
+            out[22] = 1LL << 40; out[23] = 'A' + '\n'; out[24] = __popcll(~0ULL); out[25] = __ffsll(1LL << 40);
+            out[26] = __umulhi(1u << 31, 4u); out[27] = (int)__int2float_rn(16777217); out[28] = llabs(-3LL);
+            out[29] = INT_MAX; out[30] = (short)0x18000;
+        }""", 1, 1, zeros(31, "i8"), 255, -1, 65535, (1 << 32) - 1, -5, -128),
+    "statements": case("""
+        enum Mode { ADD, SUBTRACT = 5, OTHER };
+        using number = int;
+        __device__ number apply(int mode, number a, number b = 2) {
+            switch (mode) {
+                case ADD: { int sum = a + b; return sum; }
+                case SUBTRACT:
+                case SUBTRACT + 10: number difference; difference = a - b; return difference;
+                default: break;
+            }
+            return mode == OTHER ? -1 : -2;
+        }
+        __global__ void k(int* out) {
+            out[0] = apply(ADD, 7, 3); out[1] = apply(SUBTRACT, 7); out[2] = apply(OTHER, 1); out[3] = apply(15, 1, 1);
+            int i = 0, n = 0;
+            do { if (i == 3) continue; n += i; } while (++i < 6);
+            out[4] = n;
+            for (int a = 0, b = 10; a < b; a++, --b) out[5] += b - a;
+            for (;;) { if (i-- == 0) break; }
+            out[6] = i;
+            while (true) { if (++i > 3) break; else if (i == 2) { i = 10; } }
+            out[7] = i;
+            { int i = 5; out[8] = i; }
+            auto x = 3; const auto* p = out; auto q = &out[9];
+            *q = x + p[8];
+            int m[2][3] = {{1, 2, 3}, {4}};
+            out[10] = m[0][2] * 10 + m[1][0] + m[1][2];
+            int zero[4] = {}; int y{6}; int w(7);
+            out[11] = zero[3] + y + w;
+            const int size = 4;
+            int tmp[size * 2];
+            out[12] = sizeof(tmp);
+            out[13] = (i = 2, i + 1);
+            static_assert(sizeof(int) == 4, "int");
+            (void)i;
+        }""", 1, 1, zeros(14)),
+    "squares<float>": case(TEMPLATES, 1, 8, floats(8), kernel="squares<float>"),
+    "squares<int>": case(TEMPLATES, 1, 8, np.arange(8, dtype="i4"), kernel="squares<int>"),
+    "sums<float>": case(TEMPLATES, 1, 8, 4 * floats(8), zeros(2, "f4"), kernel="sums<float, 2 * 4>"),
+    "sums<long long>": case(
+        TEMPLATES, 1, 4, np.arange(1 << 40, (1 << 40) + 4), zeros(2, "i8"), kernel="sums<long long, 4>"),
+    "overloads": case("""
+        __device__ int which(int) { return 1; }
+        __device__ int which(float x) { return 2; }
+        __device__ int which(int a, int b) { return 3; }
+        template <typename T> __device__ int which(T* p) { return 4; }
+        __global__ void k(int* out, float f) {
+            out[0] = which(1); out[1] = which(f); out[2] = which(1, 2); out[3] = which(out);
+        }""", 1, 1, zeros(4), 0.5),
+    "names that mean something in OpenCL only": case("""
+        struct local { int global; int kernel; };
+        __device__ float clamp(float x, float low) { return x < low ? low : x; }
+        __device__ int half_of(int private_, int pipe) { return private_ / pipe; }
+        __global__ void k(int* constant, float* dot, int kernel, int* image2d_t) {
+            local generic = {kernel, 2};
+            int barrier = generic.global, get_local_id = half_of(barrier, generic.kernel);
+            constant[threadIdx.x] = get_local_id;
+            dot[0] = clamp(-1.0f, 0.5f);
+            image2d_t[0] += 1;
+        }""", 1, 1, zeros(1), zeros(1, "f4"), 9, zeros(1)),
+    "casts of pointers": case("""
+        __device__ unsigned bits(const void* p) { return *(const unsigned*)p; }
+        __global__ void k(const float* in, float* out, unsigned* words) {
+            const float4 v = *reinterpret_cast<const float4*>(in);
+            ((float2*)out)[0] = make_float2(v.y, v.w);
+            words[0] = bits(in);
+            float f = 1.0f;
+            words[1] = *(unsigned*)&f;
+            const unsigned char* bytes = (const unsigned char*)(in + 1);
+            words[2] = bytes[3];
+            words[3] = reinterpret_cast<unsigned long long>(in + 1) - (size_t)in;
+        }""", 1, 1, np.array([1, 2, 3, 4], "f4"), zeros(2, "f4"), zeros(4, "u4")),
+    "structures that hold pointers": case("""
+        struct View { float* data; int n; };
+        __device__ float sum(View v) { float s = 0; for (int i = 0; i < v.n; i++) s += v.data[i]; return s; }
+        __global__ void k(float* x, int n, float* out) { View v{x, n}; View w = v; w.n = 2; out[0] = sum(v); out[1] = sum(w); }
+        """, 1, 1, np.array([1, 2, 3], "f4"), 3, zeros(2, "f4")),
+    "the preprocessor": case("""
+        #ifdef __HIP_DEVICE_COMPILE__
+        #define AT(p, i) (p)[(i)]
+        #endif
+        #define TWICE(f, ...) f(__VA_ARGS__) + f(__VA_ARGS__)
+        #define WIDE 4
+        #if defined(WIDE) && WIDE > 3
+        typedef long long number;
+        #else
+        typedef int number;
+        #endif
+        __device__ int add(int a, int b) { return a + b; }
+        __global__ void k(int* out) { AT(out, 0) = TWICE(add, 1, 2); AT(out, 1) = sizeof(number); }
+        #undef TWICE
+        """, 1, 1, zeros(2)),
+    "macros do not run together": case("""
+        #define NEGATIVE -1
+        #define MINUS(x) -x
+        #define EMPTY
+        #define JOIN(a, b) a##b
+        __global__ void k(int* out) {
+            int x = 5;
+            out[0] = x -NEGATIVE; out[1] = x-MINUS(-1); out[2] = +EMPTY+ x; out[3] = JOIN(1, 2) + JOIN(x, ); out[4] = x;
+        }""", 1, 1, zeros(5)),
+    "parts of hip-python's Jacobi example": case("""
+        __global__
+        //__launch_bounds__(DEFAULT_BLOCK_SIZE, 3)
+        void k(float* x, float* A, float* b, int n) {
+            int row = blockIdx.x * blockDim.x + threadIdx.x;
+            float sigma = 0.0;
+            const int step = 8;
+            for (int i = 0; i < n; i += step) {
+                float tmp[step];
+                for (int j = 0; j < step; j++) tmp[j] = A[row * n + i + j];
+                for (int j = 0; j < step; j++) { if (row != i + j) sigma += tmp[j]; }
+            }
+            x[row] = (b[row] - sigma) / A[row * n + row];
+        }""", 2, 8, zeros(16, "f4"), 1 + floats(256), floats(16), 16),
+    "constants keep their types": case("""
+        template <unsigned N, bool B> __device__ int below(int a) { int size[B + 1]; return (a < N) + sizeof(size); }
+        const unsigned ALL = -1;
+        constexpr unsigned char BYTE = 257;
+        enum { HALF = ALL / 2 > 5 ? 3 : 4 };
+        __global__ void k(long long* out) {
+            const bool flag = 7;
+            const unsigned local = 3;
+            int a[flag + 1], b[BYTE + 1], c[HALF], d[1u - 2 > 0 ? 5 : 6];
+            out[0] = below<4, true>(-1); out[1] = sizeof(a) + 10 * sizeof(b) + 100 * sizeof(c) + 1000 * sizeof(d);
+            out[2] = ALL; out[3] = BYTE; out[4] = local - 4; out[5] = -1 < ALL;
+            switch (out[0]) { case local - 4 > 0 ? 8 : 9: out[6] = 1; }
+        }""", 1, 1, zeros(7, "i8")),
+    "names do not meet": case("""
+        const int n = 5;
+        __device__ int f(int a, int b = n) { return a + b; }
+        __device__ int f_1(int n) { return f(n) * 100; }
+        __global__ void k(int* out, int kernel_1) {
+            int n = 1000, kernel = 1;
+            { int kernel_1 = 2; kernel += kernel_1; }
+            out[0] = f(n); out[1] = f_1(1); out[2] = kernel * 10 + kernel_1;
+            { __shared__ int tile; tile = 3; out[3] = tile; }
+            int tile = 4;
+            out[4] = tile;
+            int min = 7;
+            out[5] = max(min, 3) + fminf(min, 8);
+        }""", 1, 1, zeros(6), 5),
+    "linkage and functions of both": case("""
+        __host__ __device__ int twice(int a) { return 2 * a; }
+        extern "C" {
+        __global__ void folds(int* out, const int* in) { out[0] = twice(in[0]); }
+        }""", 1, 1, zeros(1), np.array([4], "i4"), kernel="folds"),
+    "side effects happen once": case("""
+        __device__ int next(int* n) { return (*n)++; }
+        __global__ void k(int* out, float3* v) {
+            int n = 0;
+            out[next(&n)] += 5;
+            out[1] = min(next(&n), 7) + max(next(&n), 0) + abs(next(&n));
+            bool b = next(&n);
+            out[2] = n * 10 + b;
+            v[next(&n) - 5] = make_float3(1, 2, 3);
+            out[3] = (n++, n);
+        }""", 1, 1, zeros(4), zeros(3, "f4")),
+    "variables with initializers of all types": case("""
+        enum enum_t { A, B = 5 };
+        struct P { int a; float3 b; bool c; };
+        __device__ P p = {1, {2, 3, 4}, true};
+        __device__ float3 three[2] = {{1, 2, 3}, make_float3(4, 5, 6)};
+        __device__ float4 four = make_float4(1, 2, 3, 4);
+        __device__ int grid[2][3] = {{1, 2}, {4, 5, 6}};
+        __device__ bool flag = true;
+        __device__ long long wide = 1ll << 40;
+        __device__ unsigned char bytes[] = {1, 2, 255};
+        __device__ volatile int watched = 7, second = 8;
+        static __device__ int own = 9;
+        __device__ enum_t kind = B;
+        __global__ void k(float* x) {
+            x[0] = p.a + p.b.z + p.c; x[1] = three[1].y; x[2] = four.w; x[3] = grid[1][0] + grid[0][2]; x[4] = flag;
+            x[5] = wide >> 40; x[6] = bytes[2]; x[7] = watched + second; x[8] = own; x[9] = kind;
+        }""", 1, 1, zeros(10, "f4")),
+    "pointers to variables": case("""
+        __device__ int a[4] = {1, 2, 3, 4};
+        __device__ int b[4] = {5, 6, 7, 8};
+        __constant__ int c[2] = {9, 10};
+        template <typename T> __device__ T second(T* p) { return p[1]; }
+        __device__ void raise(int& x, int by) { x += by; }
+        __global__ void k(int* n, int which) {
+            __shared__ int s[2];
+            s[1] = 11;
+            int* p = which ? a : b;
+            p[2] += 100;
+            if (which) p = n;
+            raise(a[0], 20);
+            n[0] = *p; n[1] = second(a); n[2] = second(c); n[3] = second(s); n[4] = (int)(&a[3] - a);
+            for (int i = 0; i < 4; i++) n[5 + i] = a[i], n[9 + i] = b[i];
+        }""", 1, 1, zeros(13), 0),
+    "variables with names of something else": case("""
+        __device__ int x = 1;
+        __device__ int global = 2;
+        __device__ int hip_constant = 3;
+        __device__ int get() { return x; }
+        __global__ void k(int* n) { int y = x; { int x = 40; n[0] = x + y + get(); } n[1] = global + hip_constant; }
+        """, 1, 1, zeros(2)),
+    "objects with virtual functions": case("""
+        struct Shape {
+            int id = 1;
+            __device__ virtual float area(float by) const = 0;
+            __device__ virtual float sides() const { return 0; }
+            __device__ virtual ~Shape() {}
+        };
+        struct Square : Shape {
+            float a;
+            __device__ Square(float a) : a(a) {}
+            __device__ float area(float by) const override { return by * a * a; }
+            __device__ float sides() const override { return 4; }
+        };
+        struct Circle final : Shape {
+            float r;
+            __device__ Circle(float r) : r(r) {}
+            __device__ float area(float by) const override { return by * 3 * r * r; }
+        };
+        __global__ void k(float* x, const int* which) {
+            int i = threadIdx.x;
+            Square square(x[i]);
+            Circle circle(x[i]);
+            const Shape* shape = which[i] % 2 ? (const Shape*)&square : &circle;
+            x[i] = shape->area(2) + shape->sides();
+        }""", 1, 32, np.arange(32, dtype="f4"), np.arange(32, dtype="i4")),
+}  # fmt: skip
+
+# A kernel whose threads mostly return leaves the kernels after it as they are.
+INDEX = "(blockIdx.x * blockDim.x + threadIdx.x)"
+GUARDS = (
+    f"if ({INDEX} == 0) y[0] = n;",
+    f"if ({INDEX} != 0) return; y[0] = n;",
+    f"if ({INDEX} < 1u) y[0] = n;",
+    f"if ({INDEX} == 0 && blockIdx.y * blockDim.y + threadIdx.y == 0) y[0] = n;",
+    f"int i = -(int){INDEX}; if (i < n) y[0] = n;",
+    "if (n - (int)threadIdx.x < 5) y[0] = n;",
+)
+GUARDED = """
+    __global__ void guarded(const int* x, int* y, int n) {{ {} }}
+    __global__ void below(const int* x, int* y, int n) {{ int i = {}; if (i < n) y[i] = x[i] + 1; }}
+    __global__ void above(const int* x, int* y, int n) {{ int i = {}; if (i > n) y[i] = x[i] + 1; }}"""
+for guard in GUARDS:
+    source = GUARDED.format(guard, INDEX, INDEX)
+    for name in ("below", "above"):
+        launch = case(source, 2, 64, np.arange(128, dtype="i4"), zeros(128), 100, kernel=name)
+        KERNELS[f"{name}, after {guard}"] = launch
+
+
+def test_the_same_is_left_as_on_the_host(device, queue):
+    assert kernel_differences(device, queue, KERNELS) == []
+
+
+CALLS = """
+struct Pair { float a; double b; float c[3]; };
+typedef float (*Op)(float, float);
+typedef Pair (*Make)(const float*, int);
+typedef void (*Change)(float&);
+__device__ float add(float a, float b) { return a + b; }
+__device__ float multiply(float a, float b) { return a * b; }
+template <int N> __device__ float scaled(float a, float b) { return N * a + b; }
+__device__ Pair make(const float* x, int i) { return {x[i], 2.0 * x[i], {0, 0, -x[i]}}; }
+__device__ void negate(float& x) { x = -x; }
+__device__ Op ops[] = {add, multiply, scaled<3>};
+__device__ Op kept = multiply;
+struct Table { int n; Op first; };
+__device__ __attribute__((noinline)) float through(Op op, float a, float b) { return op ? op(a, b) : -1; }
+extern "C" __global__ void by_pointer(float* x, const int* which, Op given, Table table) {
+    int i = threadIdx.x, n = which[i];
+    Make maker = n ? make : (Make) nullptr;
+    Change change = n == 2 ? negate : [](float& x) { x += 1; };
+    x[i] = through(n < 3 ? ops[n] : nullptr, x[i], 3) + 100 * given(1, 2) + 1000 * through(table.first, 3, 4);
+    if (maker) x[i] += maker(x, i).c[2] * 2;
+    change(x[i]);
+}
+extern "C" __global__ void ignore(Op given, int* x) { x[0] = given ? 1 : 2; }
+extern "C" __global__ void choose(Op* at) { *at = ops[0]; }
+"""
+
+
+def test_pointers_to_functions_are_called(compiled):
+    """One from a table, one that the host read from a variable and passes, one in a structure."""
+    built = compiled(CALLS)
+    kept = built.variable("kept", "u8").get()[0]
+    assert kept
+    chosen = np.zeros(1, "u8")
+    built.run("choose", 1, 1, chosen)
+    assert chosen[0] not in (0, kept)
+    table = np.array([(5, chosen[0])], np.dtype([("n", "i4"), ("first", "u8")], align=True))[0]
+    given = np.zeros(1, "i4")
+    built.run("ignore", 1, 1, kept, given)
+    assert given == 1
+    which, x = (np.arange(32) % 4).astype("i4"), np.arange(32, dtype="f4")
+    expected = np.choose(which, [x + 3, x * 3, 3 * x + 3, np.full(32, -1.0)]) + 100 * 2 + 1000 * 7
+    expected = np.where(which, -expected, expected)
+    built.run("by_pointer", 1, 32, x, which, kept, table)
+    assert np.array_equal(x, np.where(which == 2, -expected, expected + 1))

@@ -5,6 +5,7 @@
 // A group of a warp's threads that wait at one place of the program exchange with each other, as on a GPU that diverged.
 #pragma once
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,14 +69,26 @@ EACH(VECTORS)
         return a;                                                                               \
     }                                                                                           \
     template <class V, class T = typename V::of_vector>                                           \
-    constexpr V operator op(V a, const V& b) { return a op##= b; }                              \
-    template <class V, class T = typename V::of_vector>                                           \
-    constexpr V operator op(V a, T b) {                                                         \
+    constexpr V& operator op##=(V& a, std::type_identity_t<T> b) {                              \
         for (size_t i = 0; i < sizeof(V) / sizeof(T); i++) (&a.x)[i] op##= b;                   \
         return a;                                                                               \
+    }                                                                                           \
+    template <class V, class T = typename V::of_vector>                                           \
+    constexpr V operator op(V a, const V& b) { return a op##= b; }                              \
+    template <class V, class T = typename V::of_vector>                                           \
+    constexpr V operator op(V a, std::type_identity_t<T> b) { return a op##= b; }               \
+    template <class V, class T = typename V::of_vector>                                           \
+    constexpr V operator op(std::type_identity_t<T> b, const V& a) {                            \
+        V both = a;                                                                             \
+        for (size_t i = 0; i < sizeof(V) / sizeof(T); i++) (&both.x)[i] = b;                    \
+        return both op##= a;                                                                    \
     }
-OPERATOR(+) OPERATOR(-) OPERATOR(*) OPERATOR(/)
+OPERATOR(+) OPERATOR(-) OPERATOR(*) OPERATOR(/) OPERATOR(%) OPERATOR(|) OPERATOR(^) OPERATOR(&) OPERATOR(<<)
 #undef OPERATOR
+template <class V, class T = typename V::of_vector> constexpr V operator-(V a) { return a *= T(-1); }
+template <class V, class T = typename V::of_vector> constexpr V operator~(V a) { return a ^= T(-1); }
+template <class V, class T = typename V::of_vector> constexpr V operator++(V& a, int) { V old = a; a += T(1); return old; }
+template <class V, class = typename V::of_vector> bool operator==(const V& a, const V& b) { return !memcmp(&a, &b, sizeof a); }
 
 struct dim3 {
     unsigned x, y, z;
@@ -101,6 +114,8 @@ inline __attribute__((used, no_sanitize("thread"))) void host_watch(char* first,
     inline __attribute__((used, no_sanitize("thread"))) void __tsan_unaligned_write##n(void* at) { host::touch(at, n, true); }
 HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
 inline __attribute__((used, no_sanitize("thread"))) void __tsan_init() {}
+inline __attribute__((used, no_sanitize("thread"))) void __tsan_vptr_update(void**, void*) {}
+inline __attribute__((used, no_sanitize("thread"))) void __tsan_vptr_read(void**) {}
 #define COPY(name)                                                                                              \
     inline __attribute__((used, no_sanitize("thread"))) void* __tsan_##name(void* to, const void* from, size_t n) { \
         host::touch((void*)from, n, false), host::touch(to, n, true);                                           \

@@ -1,0 +1,214 @@
+"""Tables of kernels and of calls, many compiled as one program; what the host finds for each is what the device must.
+
+`kernel_differences` runs kernels on the host, too, compiled with `hip_on_host.hpp`. `call_differences` compares calls of
+device functions with functions of NumPy's arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import forebay as fb
+from forebay.hiprtc.clang import find_clang
+from forebay.queues.kernels.signatures import KernelInfo
+
+from ..running import Built
+from .arguments import SCALARS
+from .host import HostError, HostProgram, Launch, run
+
+BACKWARDS = 1
+INCLUDE = re.compile(r"^\s*#include .*$", re.MULTILINE)
+C_TYPES = {"i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short", "i4": "int", "u4": "unsigned",
+           "i8": "long long", "u8": "unsigned long long", "f2": "__half", "f4": "float", "f8": "double"}  # fmt: skip
+
+
+@dataclass
+class Case:
+    """A launch of a kernel; each case has a namespace of its own.
+
+    Attributes
+    ----------
+    source
+        HIP C++.
+    grid, block
+        As for `Queue.launch`.
+    args
+        Arrays are copied in and out.
+    kernel
+        Its name, or an instance.
+    shared
+        Bytes of dynamic shared memory.
+    rtol
+        How far floats may be from those of the host; by default the last bits of what is contracted or summed.
+    """
+
+    source: str
+    grid: Any
+    block: Any
+    args: Sequence[Any]
+    kernel: str = "k"
+    shared: int = 0
+    rtol: float = 1e-5
+    atol: float = 1e-6
+
+
+def case(source: str, grid: Any, block: Any, *args: Any, **more: Any) -> Case:
+    """Return a `Case`."""
+    return Case(source, grid, block, args, **more)
+
+
+def bytes_of(value: Any, type_name: str) -> bytes:
+    """Return a scalar argument as the kernel's parameter has it."""
+    return np.asarray(value, SCALARS.get(type_name)).tobytes()
+
+
+def three(size: Any) -> tuple[int, int, int]:
+    """Return a grid or a block in three dimensions."""
+    return (*np.atleast_1d(size).tolist(), 1, 1)[:3]
+
+
+@functools.lru_cache(8)
+def on_host(source: str, kernels: tuple[str, ...]) -> HostProgram:
+    """Return a program compiled for the host, once for all devices."""
+    clang, why = find_clang()
+    assert clang is not None, why
+    return HostProgram(clang, source, kernels)
+
+
+def left_on_host(program: HostProgram, index: int, case: Case, info: KernelInfo) -> list[np.ndarray]:
+    """Return what the arrays of a case hold after a launch on the host."""
+    given = [
+        arg.ravel() if isinstance(arg, np.ndarray) and arg.ndim else bytes_of(arg, parameter.type_name)
+        for arg, parameter in zip(case.args, info.parameters, strict=False)
+    ]
+    left, _, _ = run(program, index, Launch(three(case.grid), three(case.block), given, {}, case.shared), BACKWARDS)
+    return left
+
+
+def joined(cases: Mapping[str, Case]) -> tuple[str, tuple[str, ...]]:
+    """Return one source with a namespace for each source of the cases, and expressions for their kernels."""
+    spaces: dict[str, str] = {}
+    for each in cases.values():
+        spaces.setdefault(each.source, f"case_{len(spaces)}")
+    headers = dict.fromkeys(line.strip() for source in spaces for line in INCLUDE.findall(source))
+    text = "\n".join(
+        [*headers, *(f"namespace {name} {{ {INCLUDE.sub('', source)}\n}}" for source, name in spaces.items())]
+    )
+    return text, tuple(f"{spaces[each.source]}::{each.kernel}" for each in cases.values())
+
+
+def first_difference(name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> list[str]:
+    """Return where two arrays differ, in words."""
+    if expected.dtype.kind in "fc":
+        with np.errstate(all="ignore"):
+            same = np.isclose(got, expected, rtol, atol, equal_nan=True)
+    else:
+        same = got == expected
+    if same.all():
+        return []
+    at = np.flatnonzero(~same.ravel())
+    return [f"{name}: {len(at)} differ, [{at[0]}] {got.ravel()[at[0]]}, on the host {expected.ravel()[at[0]]}"]
+
+
+def kernel_differences(
+    device: fb.Device, queue: fb.Queue, cases: Mapping[str, Case], options: Sequence[str] = ()
+) -> list[str]:
+    """Return what the kernels leave in another way on the device than on the host."""
+    source, kernels = joined(cases)
+    built = Built(device, queue, source, options, tuple(dict.fromkeys(kernels)))
+    host = on_host(source, kernels)
+    found = []
+    for index, (name, each) in enumerate(cases.items()):
+        args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in each.args]
+        built.run(kernels[index], each.grid, each.block, *args, shared=each.shared)
+        try:
+            left = iter(left_on_host(host, index, each, built.info(kernels[index])))
+        except HostError as error:
+            raise HostError(f"{name}: {error}") from None
+        for place, arg in enumerate(args):
+            if isinstance(arg, np.ndarray) and arg.ndim:
+                expected = next(left).view(arg.dtype).reshape(arg.shape)
+                found += first_difference(f"{name}, argument {place}", arg, expected, each.rtol, each.atol)
+    return found
+
+
+@dataclass
+class Calls:
+    """Calls of device functions, each on the same arrays.
+
+    Attributes
+    ----------
+    rows
+        The call, and a function of the arrays. A call is an expression of the names in `given`, or statements that
+        assign to ``r``.
+    result
+        The type of the results.
+    given
+        Arrays, one element for each thread.
+    head
+        C++ before the kernel.
+    begin
+        Statements before all rows.
+    rtol, atol
+        As for `numpy.isclose`; integers must be the same.
+    """
+
+    rows: Mapping[str, Callable[..., Any]]
+    result: str
+    given: Mapping[str, np.ndarray]
+    head: str = ""
+    begin: str = ""
+    block: Any = 0
+    grid: int = 1
+    rtol: float = 0
+    atol: float = 0
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def kernel(self) -> str:
+        """Return the kernel ``k``."""
+        kinds = {name: self.types.get(name, C_TYPES.get(array.dtype.str[1:], "")) for name, array in self.given.items()}
+        result = self.types.get("r", C_TYPES.get(self.result, ""))
+        parameters = ", ".join([*(f"const {kind}* {name}_" for name, kind in kinds.items()), f"{result}* out_"])
+        loads = "".join(f"{kind} {name} = {name}_[i]; " for name, kind in kinds.items())
+        rows = "\n".join(
+            f"{{ {result} r; {call if re.search(r'(?:^|[ {;&(,*])r(?: =|[.,)[])', call) else f'r = ({result})({call})'}; "
+            f"out_[{number} * n + i] = r; }}"
+            for number, call in enumerate(self.rows)
+        )
+        return f"""{self.head}
+            __global__ void k({parameters}) {{
+                int rank = threadIdx.x + blockDim.x * threadIdx.y, size = blockDim.x * blockDim.y;
+                int i = blockIdx.x * size + rank, n = gridDim.x * size; {loads}
+                {self.begin}
+                {rows}
+            }}"""
+
+    def differences(self, built: Built, kernel: str) -> list[str]:
+        """Return what the device finds in another way than the host."""
+        (count,) = {len(array) for array in self.given.values()}
+        block = self.block or min(count, 64)
+        grid = count // int(np.prod(block))
+        out = np.zeros((len(self.rows), count), self.result)
+        built.run(kernel, grid, block, *(array.copy() for array in self.given.values()), out)
+        found = []
+        with np.errstate(all="ignore"):
+            for (call, function), got in zip(self.rows.items(), out, strict=True):
+                wide = (a.astype("f8") if a.dtype.kind == "f" else a for a in self.given.values())
+                expected = np.broadcast_to(np.asarray(function(*wide)), got.shape).astype(got.dtype)
+                found += first_difference(call, got, expected, self.rtol, self.atol)
+        return found
+
+
+def call_differences(
+    device: fb.Device, queue: fb.Queue, tables: Sequence[Calls], options: Sequence[str] = ()
+) -> list[str]:
+    """Return which calls find something else on the device than on the host, and what."""
+    source, kernels = joined({str(number): case(each.kernel(), 1, 1) for number, each in enumerate(tables)})
+    built = Built(device, queue, source, options, kernels)
+    return [line for each, kernel in zip(tables, kernels, strict=True) for line in each.differences(built, kernel)]
