@@ -1,29 +1,29 @@
 """Threads that return before a barrier which others of their block reach: as on GPUs, the barrier waits for the others."""
 
+import re
 import zlib
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
-import forebay as fb
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
 from forebay.spirv.intel_cpu.early_returns import find_early_returns, let_threads_return
-from tests.drivers.levelzero import validation
 
-from . import diverging
+from .results.tables import case, kernel_differences
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V")]
+pytestmark = [
+    pytest.mark.executes(reads="kernel_differences"),
+    pytest.mark.needs("a compiler of its own", "SPIR-V"),
+]
 
 BEGIN = """
     int n = blockDim.x * blockDim.y, l = threadIdx.x + blockDim.x * threadIdx.y, i = blockIdx.x * n + l;
 """
 SOURCE = """
 namespace cg = cooperative_groups;
-#define KERNEL(name) extern "C" __global__ void name(const int* x, int* o, int count, int by) { BEGIN
+#define KERNEL(name) __global__ void name(const int* x, int* o, int count, int by) { BEGIN
 
 KERNEL(reduction)
     __shared__ int t[256]; t[l] = 0; __syncthreads();
@@ -138,189 +138,55 @@ KERNEL(uniform)
 """.replace("BEGIN", BEGIN.strip())
 
 
-@pytest.fixture(scope=validation.scope("module"))
-def program(device):
-    if validation.active():
-        pytest.skip("the same commands as those of other kernels")
-    if find_clang()[0] is None:
-        pytest.skip(find_clang()[1])
-    with device.program(SOURCE) as program:
-        yield program
-
-
-class Block:
-    """What a kernel of SOURCE does to one block, with what is in the buffers of the block."""
-
-    def __init__(self, x, o, index, count, by):
-        self.n, self.x, self.o, self.index, self.by = len(x), x, o, index, by
-        self.left = int(np.clip(count - index * self.n, 0, self.n))
-        self.lanes = np.arange(self.n)
-        self.stay = self.lanes < self.left
-
-    def filled(self, value, values):
-        return np.where(self.stay, values, value)
-
-    def stencil(self, whole, count):
-        padded = np.pad(whole[:count], 1)
-        return (padded[:-2] + 2 * padded[1:-1] + padded[2:])[self.index * self.n :][: self.left]
-
-    def tiles(self):
-        t, weights = self.filled(0, self.x), self.lanes + 1
-        return sum(int((t * (k + 1) * weights).sum()) for k in range(self.by))
-
-    def leave_a_loop(self, count):
-        t, total, here = np.zeros(self.n, "i8"), np.zeros(self.n, "i8"), np.ones(self.n, bool)
-        for k in range(count):
-            goes = here & (self.x % 7 + self.lanes % 5 < k)
-            self.o[goes] = -total[goes]
-            here &= ~goes
-            t[here] = self.x[here] + k
-            total[here] += t[::-1][here] + k
-        self.o[here] = total[here]
-
-    def ballots(self):
-        stay, t = self.stay & (self.x % 3 != 0), np.zeros(self.n, "i8")
-        for start in range(0, self.n, 32):
-            warp = slice(start, start + 32)
-            t[warp] = (stay & (self.x % 2 == 1))[warp].sum() + 100 * stay[warp].sum()
-        t[~stay] = 0
-        self.o[stay] = (t + np.roll(t, -1))[stay]
-
-    def two_barriers(self):
-        v = np.roll(self.filled(1, self.x), -1)
-        ends = self.stay & (v % 4 == 0)
-        goes = self.stay & ~ends
-        self.o[ends] = v[ends]
-        t = np.where(goes, v, self.filled(1, self.x))
-        self.o[goes] = np.roll(t, -2)[goes] + 7
-
-    def while_flag(self):
-        v = self.x[: self.left].copy()
-        for rounds in range(self.by):
-            v = (v + v[0]) // 2
-            if not (v > 10).any():
-                return v + 1000 * rounds
-        return v + 1000 * self.by
-
-    def other_barriers(self):
-        odd = self.x % 2 == 1
-        t = np.where(odd, self.x, self.x * 2)
-        return np.where(odd, np.roll(t, -1) + 1, np.roll(t, -2))
-
-    def uniform(self, count):
-        v = self.x.copy()
-        for _ in range(self.by):
-            v = np.where(self.lanes % 2, v + np.roll(v, -1), v)
-        if self.index < count:
-            self.o[:] = v
-
-
-def expected(name, x, blocks, count, by):
-    """What a kernel of SOURCE leaves in o, where -1 was."""
-    o = np.full(x.shape, -1, "i8")
-    for index in range(blocks):
-        n = len(x) // blocks
-        part = slice(index * n, (index + 1) * n)
-        block = Block(x[part].astype("i8"), o[part], index, count, by)
-        left, stay = block.left, block.stay
-        mine, values = o[part][:left], x[part].astype("i8")
-        if name == "reduction":
-            if left:
-                o[index] = values[:left].sum()
-        elif name == "stencil":
-            mine[:] = block.stencil(x.astype("i8"), count)
-        elif name in ("tiles", "while_flag"):
-            mine[:] = getattr(block, name)() if left else mine
-        elif name == "in_a_function":
-            t = block.filled(5, values)
-            o[part] = np.where(stay, np.roll(t, -1) + 1, values)
-        elif name == "function_after_return":
-            t, u = block.filled(5, values), block.filled(5, values * 3)
-            mine[:] = (np.roll(t, -1) + 1 + (np.roll(u, -1) + 1 if by > 0 else values * 3))[:left]
-        elif name == "votes":
-            present = values[:left]
-            mine[:] = (present % 2).sum() * 100 + (present < 900).all() * 10 + (present > 990).any()
-        elif name == "dynamic":
-            mine[:] = block.filled(3, values)[::-1][:left]
-        elif name == "only_some_wait":
-            mine[:] = np.roll(block.filled(4, values), -1)[:left]
-        elif name == "other_barriers":
-            o[part] = block.other_barriers()
-        elif name in ("leave_a_loop", "uniform"):
-            getattr(block, name)(count)
-        else:
-            getattr(block, name)()
-    return o.astype("i4")
-
-
-KERNELS = [
-    "reduction", "stencil", "tiles", "leave_a_loop", "in_a_function", "function_after_return", "ballots", "votes",
-    "dynamic", "two_barriers", "only_some_wait", "other_barriers", "while_flag", "uniform",
-]  # fmt: skip
 SHAPES = [(64,), (100,), (1,), (37,), (16, 8), (8, 8), (256,)]
+BLOCKS = 3
 
 
-def counts(name, blocks, n, random):
-    """How many threads, blocks or rounds there are."""
-    if name in ("leave_a_loop", "uniform"):
-        return int(random.integers(0, blocks + 4))
-    return int(random.choice([0, 1, n, blocks * n, *random.integers(0, blocks * n + 1, 3)]))
+def launches(name, shape):
+    """Launches of a kernel of SOURCE with few, many and all threads, blocks or rounds."""
+    random, n = np.random.default_rng(zlib.crc32(f"{name}{shape}".encode())), int(np.prod(shape))
+    for edge in range(2):
+        x, o = random.integers(0, 1000, BLOCKS * n).astype("i4"), np.full(BLOCKS * n, -1, "i4")
+        count = int(random.choice([0, 1, n, BLOCKS * n] if edge else random.integers(0, BLOCKS * n + 1, 3)))
+        count = int(random.integers(0, BLOCKS + 4)) if name in ("leave_a_loop", "uniform") else count
+        by = int(random.integers(name == "while_flag", 5))
+        shared = 4 * n if name == "dynamic" else 0
+        yield case(SOURCE, BLOCKS, shape, x, o, count, by, kernel=name, shared=shared)
 
 
-def launched(device, queue, program, name, shape, blocks, count, by, x):
-    o = device.array(np.full(x.shape, -1, "i4"))
-    more = [fb.local(4 * int(np.prod(shape)))] if name == "dynamic" else []
-    queue.launch(program[name], blocks, shape, device.array(x), o, count, by, *more)
-    return o
+KERNELS = re.findall(r"^KERNEL\((\w+)\)", SOURCE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", KERNELS)
-def test_results(device, queue, program, name, shape):
-    random = np.random.default_rng(zlib.crc32(f"{name}{shape}".encode()))
-    n, blocks = int(np.prod(shape)), 3
-    if name == "ballots" and device.info.backend == "sycl" and len(shape) > 1:
-        pytest.skip("warps of blocks of several dimensions run along x")
-    for _ in range(6):
-        x = random.integers(0, 1000, blocks * n).astype("i4")
-        count, by = counts(name, blocks, n, random), int(random.integers(0, 5))
-        by += name == "while_flag"
-        o = launched(device, queue, program, name, shape, blocks, count, by, x)
-        assert o.get(queue=queue).tolist() == expected(name, x, blocks, count, by).tolist(), (count, by)
+@pytest.mark.parametrize(
+    ("options", "shapes"),
+    [((), SHAPES), *(pytest.param(each, [(100,)], marks=pytest.mark.long) for each in
+                     [("-O0",), ("-cl-opt-disable",), ("-O3", "-g")])],
+)  # fmt: skip
+def test_results(device, queue, options, shapes):
+    """Also of code that is not optimized, by clang or by the device's compiler, and of code with lines."""
+    cases = {
+        f"{name} {shape} {number}": each
+        for name in KERNELS
+        for shape in shapes
+        for number, each in enumerate(launches(name, shape))
+    }
+    assert kernel_differences(device, queue, cases, options) == []
 
 
-def test_launched_often(device, queue, program):
+def test_launched_often(device, queue):
     """With graphs, too: nothing is left behind by one launch for the next."""
     n, blocks, count, by = 100, 2, 137, 3
-    x = np.arange(n * blocks, dtype="i4") * 7 % 1000
-    buffer, o = device.array(x), device.array(np.full(x.shape, -1, "i4"))
-    with queue.capture() as graph:
-        queue.launch(program["tiles"], blocks, n, buffer, o, count, by)
-    for _ in range(100):
-        graph.launch(queue)
-    assert o.get(queue=queue).tolist() == expected("tiles", x, blocks, count, by).tolist()
-    o = device.array(np.full(x.shape, -1, "i4"))
-    go = program["two_barriers"].bind(queue, blocks, n, buffer, o, count, by)
-    for _ in range(10_000):
-        go()
-    assert o.get(queue=queue).tolist() == expected("two_barriers", x, blocks, count, by).tolist()
-
-
-@pytest.mark.long
-# Not made smaller when it fails: that compiles for longer than a test may take, and then nobody sees the program.
-@settings(max_examples=10, phases=set(Phase) - {Phase.shrink})
-@given(diverging.programs(), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
-def test_any_program(device, program, made, shape, seed):
-    """As simulated thread by thread."""
-    queue = device.null_queue
-    random, n, blocks = np.random.default_rng(seed), int(np.prod(shape)), 2
-    x, u = random.integers(0, 1000, blocks * n, "u4"), random.integers(0, 100, 8, "u4")
-    p, limit = int(random.integers(0, 12)), blocks * n - int(random.choice([0, 0, random.integers(0, n + 5)]))
-    o = device.array(np.full(blocks * n, 7, "u4"))
-    with device.program(diverging.source_of(made)) as built:
-        queue.launch(built["k"], blocks, shape, device.array(x), device.array(u), o, p, max(limit, 0))
-        found = o.get(queue=queue).tolist()
-    assert found == diverging.simulated(made, x.tolist(), u.tolist(), p, blocks, max(limit, 0))
+    x = device.array(np.arange(n * blocks, dtype="i4") * 7 % 1000)
+    with device.program(SOURCE) as program:
+        for name, times in (("tiles", 100), ("two_barriers", 10_000)):
+            once, often = (device.array(np.full(x.shape, -1, "i4")) for _ in range(2))
+            queue.launch(program[name], blocks, n, x, once, count, by)
+            with queue.capture() as graph:
+                queue.launch(program[name], blocks, n, x, often, count, by)
+            go = program[name].bind(queue, blocks, n, x, often, count, by)
+            for _ in range(times):
+                go() if times > 100 else graph.launch(queue)
+            assert often.get(queue=queue).tolist() == once.get(queue=queue).tolist()
 
 
 UNCHANGED = """
@@ -377,7 +243,6 @@ def compiled_by_clang(source, options=(), **how):
     return compile_hip(clang, source, "program.hip", {}, split_options(options), **how)
 
 
-@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("options", [(), ("-O0",), ("-O3",)], ids=str)
 @pytest.mark.long
 def test_found(options):
@@ -409,17 +274,3 @@ def test_warps_at_different_barriers(device, queue):
         o = device.array(np.full(256, -1, "i4"))
         queue.launch(program["warps"], 2, 128, device.array(x), o, 8)
         assert o.get(queue=queue).tolist() == np.roll(sums, -1, 1).ravel().tolist()
-
-
-@pytest.mark.needs("a compiler of its own")
-@pytest.mark.parametrize("options", [("-O0",), ("-cl-opt-disable",), ("-O3", "-g")], ids=str)
-def test_options(device, queue, options):
-    """Code that is not optimized, by clang or by the device's compiler, and code with lines."""
-    if find_clang()[0] is None:
-        pytest.skip(find_clang()[1])
-    x, blocks, n = np.arange(300, dtype="i4") * 13 % 1000, 3, 100
-    with device.program(SOURCE, options) as made:
-        for name in ("tiles", "leave_a_loop", "votes", "function_after_return", "other_barriers"):
-            count = 3 if name == "leave_a_loop" else 270
-            o = launched(device, queue, made, name, n, blocks, count, 2, x)
-            assert o.get(queue=queue).tolist() == expected(name, x, blocks, count, 2).tolist(), name

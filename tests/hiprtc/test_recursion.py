@@ -1,4 +1,4 @@
-"""Functions that call themselves, in kernels with blocks of many threads."""
+"""Functions that call themselves, also with pointers and beside barriers, in kernels with blocks of many threads."""
 
 import subprocess
 import sys
@@ -6,24 +6,14 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++")]
+from forebay.spirv.recursion import recursive
 
-MASK = 0xFFFFFFFF
+from .results.tables import case, kernel_differences
 
-
-def down(x, n):
-    if x < 2 or n == 0:
-        return x
-    return down(x // 2, n - 1) + down(x // 5, n - 1) + 1 if x & 1 else down(x // 3, n - 1) * 2
-
-
-def odd(x, n):
-    return x if n == 0 else even(x * 3 & MASK, n - 1) + 1
-
-
-def even(x, n):
-    return x if n == 0 else odd(x * 5 & MASK, n - 1) * 2 if x & 1 else even(x + 7 & MASK, n - 1) + 3
-
+pytestmark = [
+    pytest.mark.executes(reads="kernel_differences"),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++"),
+]
 
 FUNCTIONS = """
 __device__ unsigned even(unsigned x, int n);
@@ -34,43 +24,15 @@ __device__ unsigned down(unsigned x, int n) {
     if (x < 2 || n == 0) return x;
     return x & 1 ? down(x / 2, n - 1) + down(x / 5, n - 1) + 1 : down(x / 3, n - 1) * 2; }
 """
-
-
-@pytest.mark.parametrize("options", [(), ("-g", "-O0")])
-@pytest.mark.long
-def test_functions_that_call_themselves_and_each_other(compiled, options):
-    source = (
-        FUNCTIONS
-        + """extern "C" __global__ void k(unsigned* p) {
+NUMBERS = """
+    __global__ void k(unsigned* p) {
         int i = blockIdx.x * blockDim.x + threadIdx.x; p[i] = down(p[i], 14) + even(p[i], 10); }"""
-    )
-    p = np.arange(128, dtype="u4") * 7777
-    expected = [(down(int(x), 14) + even(int(x), 10)) & MASK for x in p]
-    compiled(source, options).run("k", 2, 64, p)
-    assert p.tolist() == expected
-
-
-# NVIDIA's compiler loses both after a recursion in which the work-items of a warp part: CUDA 13.0 on an H100, CuPy too.
-@pytest.mark.needs("SPIR-V")
-@pytest.mark.parametrize("threads", [64, 40])
-@pytest.mark.long
-def test_beside_barriers_and_warps(compiled, threads):
-    source = (
-        FUNCTIONS
-        + """extern "C" __global__ void k(unsigned* p) {
+BESIDE_BARRIERS = """
+    __global__ void k(unsigned* p) {
         __shared__ unsigned s[64]; unsigned i = threadIdx.x, n = blockDim.x;
         s[i] = down(p[i], 9); __syncthreads(); unsigned other = s[n - 1 - i];
         p[i] = other + 1000 * __popcll(__ballot(other & 1)); }"""
-    )
-    p = np.arange(threads, dtype="u4") * 333
-    values = np.array([down(int(x), 9) for x in p])[::-1]
-    votes = np.array([sum(values[i // 32 * 32 : i // 32 * 32 + 32] & 1) for i in range(threads)])
-    compiled(source).run("k", 1, threads, p)
-    assert p.tolist() == (values + 1000 * votes).tolist()
-
-
-def test_structures_memory_and_member_functions(compiled):
-    source = """
+STRUCTURES = """
     struct range { int low, high; };
     __device__ range split(int* x, range r) {
         int pivot = x[(r.low + r.high) / 2];
@@ -90,16 +52,7 @@ def test_structures_memory_and_member_functions(compiled):
     extern "C" __global__ void k(int* x, const int* nodes, int* ends) {
         int i = threadIdx.x; sort(x + 32 * i, {0, 31});
         range r = ((const tree*)nodes)[0].ends((const tree*)nodes, 0); ends[2 * i] = r.low; ends[2 * i + 1] = r.high; }"""
-    x = np.random.default_rng(2).integers(-99, 99, (16, 32)).astype("i4")
-    nodes = np.array([[1, 2], [3, 4], [-1, 17], [-1, 40], [-1, 5]], "i4")
-    ends, expected = np.zeros((16, 2), "i4"), np.sort(x, axis=1)
-    compiled(source).run("k", 1, 16, x, nodes, ends)
-    assert (x == expected).all()
-    assert (ends == [5, 40]).all()
-
-
-def test_virtual_functions_that_call_each_other(compiled):
-    source = """
+VIRTUAL = """
     struct thing { __device__ virtual int hit(int ray, int depth) const = 0; };
     struct ball : thing { int size; __device__ ball(int size) : size(size) { }
         __device__ int hit(int ray, int depth) const override { return ray % size + depth; } };
@@ -107,24 +60,135 @@ def test_virtual_functions_that_call_each_other(compiled):
         __device__ int hit(int ray, int depth) const override {
             int a = of[0]->hit(ray, depth + 1), b = of[1]->hit(ray + 1, depth + 1); return a > b ? a : b; } };
     __device__ thing* world;
-    extern "C" __global__ void make() { world = new list(new list(new ball(5), new ball(7)), new ball(3)); }
-    extern "C" __global__ void k(int* p) { p[threadIdx.x] = world->hit(p[threadIdx.x], 0); }"""
-    program = compiled(source)
-    program.run("make", 1, 1)
-    p = np.arange(64, dtype="i4")
-    expected = [max(max(x % 5, (x + 1) % 7) + 2, (x + 1) % 3 + 1) for x in range(64)]
-    program.run("k", 1, 64, p)
-    assert p.tolist() == expected
-
-
-def test_what_becomes_a_loop_may_be_deep(compiled):
-    source = """
+    __global__ void k(int* p) {
+        if (threadIdx.x == 0) world = new list(new list(new ball(5), new ball(7)), new ball(3));
+        __syncthreads();
+        p[threadIdx.x] = world->hit(p[threadIdx.x], 0); }"""
+DEEP = """
     __device__ unsigned sum(unsigned n, unsigned so_far) { return n == 0 ? so_far : sum(n - 1, so_far + n); }
-    extern "C" __global__ void k(unsigned* p) { p[threadIdx.x] = sum(p[threadIdx.x], 0); }"""
-    p = np.arange(64, dtype="u4") * 100
-    expected = p * (p + 1) // 2
-    compiled(source).run("k", 1, 64, p)
-    assert (p == expected).all()
+    __global__ void k(unsigned* p) { p[threadIdx.x] = sum(p[threadIdx.x], 0); }"""
+SORTS = """
+#include <algorithm>
+__device__ void swap_values(int& a, int& b) { int c = a; a = b; b = c; }
+__device__ void quick(int* first, int* last, bool down) {
+    if (last - first < 2) return;
+    int pivot = first[(last - first) / 2], *a = first, *b = last - 1;
+    while (a <= b) {
+        while (down ? *a > pivot : *a < pivot) ++a;
+        while (down ? *b < pivot : *b > pivot) --b;
+        if (a <= b) swap_values(*a++, *b--);
+    }
+    quick(first, b + 1, down);
+    quick(a, last, down);
+}
+struct Less { bool down; __device__ bool operator()(int a, int b) const { return down ? a > b : a < b; } };
+__global__ void in_memory(int* x, int n) { quick(x, x + n, true); }
+__global__ void in_shared(int* x, int n) {
+    __shared__ int room[64];
+    for (int i = 0; i < n; ++i) room[i] = x[i];
+    quick(room, room + n, false);
+    for (int i = 0; i < n; ++i) x[i] = room[i];
+}
+__global__ void in_thread(int* x, int n) {
+    int room[64];
+    for (int i = 0; i < n; ++i) room[i] = x[i];
+    quick(room, room + n, true);
+    quick(x, x + n, false);
+    for (int i = 0; i < n; ++i) x[i] = x[i] == room[n - 1 - i] ? x[i] : -1;
+}
+__global__ void by_library(int* x, int n) { std::sort(x, x + n); }
+__global__ void by_less(int* x, int n) { std::sort(x, x + n, std::less<int>()); }
+__global__ void by_lambda(int* x, int n) { std::sort(x, x + n, [](int a, int b) { return a > b; }); }
+__global__ void by_object(int* x, int n) { std::sort(x, x + n, Less{true}); }
+"""
+TREES = """
+struct Node { Node* left; Node* right; int value; };
+struct Total { int sum; int depth; };
+__device__ Node* insert(Node* root, Node* node) {
+    if (!root) return node;
+    Node*& side = node->value < root->value ? root->left : root->right;
+    side = insert(side, node);
+    return root;
+}
+__device__ const Node* find(const Node* root, int value) {
+    if (!root || root->value == value) return root;
+    return find(value < root->value ? root->left : root->right, value);
+}
+__device__ void even(const Node* root, Total& total, int depth);
+__device__ void odd(const Node* root, Total& total, int depth) {
+    if (!root) return;
+    total.sum -= root->value;
+    even(root->left, total, depth + 1);
+    even(root->right, total, depth + 1);
+}
+__device__ void even(const Node* root, Total& total, int depth) {
+    total.depth = total.depth > depth ? total.depth : depth;
+    if (!root) return;
+    total.sum += root->value;
+    odd(root->left, total, depth + 1);
+    odd(root->right, total, depth + 1);
+}
+template <class F> __device__ int visit(const Node* root, F& function) {
+    return root ? function(root->value) + visit(root->left, function) + visit(root->right, function) : 0;
+}
+__device__ Node nodes[64];
+__global__ void k(const int* values, int n, int* out) {
+    Node* root = nullptr;
+    for (int i = 0; i < n; ++i) {
+        nodes[i] = {nullptr, nullptr, values[i]};
+        root = insert(root, nodes + i);
+    }
+    Total total{0, 0};
+    even(root, total, 0);
+    int calls = 0;
+    auto count = [&](int value) { ++calls; return value > 30; };
+    out[0] = total.sum;
+    out[1] = total.depth;
+    out[2] = visit(root, count);
+    out[3] = calls;
+    out[4] = find(root, values[7]) - nodes;
+    out[5] = find(root, 1000) == nullptr;
+}
+"""
+N = 60
+VALUES = (np.arange(N) * 37 % 61).astype("i4")
+TREE = np.array([[1, 2], [3, 4], [-1, 17], [-1, 40], [-1, 5]], "i4")
+
+OF_ANY_COMPILER = {
+    "structures and members": case(
+        STRUCTURES, 1, 16, np.random.default_rng(2).integers(-99, 99, 512).astype("i4"), TREE, np.zeros(32, "i4")),
+    "virtual functions": case(VIRTUAL, 1, 64, np.arange(64, dtype="i4")),
+    "what becomes a loop may be deep": case(DEEP, 1, 64, np.arange(64, dtype="u4") * 16),
+}  # fmt: skip
+# NVIDIA's compiler loses barriers and votes after a recursion in which the work-items of a warp part: CUDA 13.0 on an H100.
+WITH_POINTERS = {
+    "trees": case(TREES, 1, 1, VALUES, N, np.zeros(6, "i4")),
+    **{f"sort {name}": case(SORTS, 1, 1, VALUES, N, kernel=name) for name in (
+        "in_memory", "in_shared", "in_thread", "by_library", "by_less", "by_lambda", "by_object")},
+    **{f"barriers, {n} threads": case(FUNCTIONS + BESIDE_BARRIERS, 1, n, np.arange(n, dtype="u4") * 333) for n in (64, 40)},
+}  # fmt: skip
+
+
+def test_the_same_is_left_as_on_the_host(device, queue):
+    assert kernel_differences(device, queue, OF_ANY_COMPILER) == []
+
+
+@pytest.mark.needs("SPIR-V")
+def test_with_pointers_and_beside_barriers(device, queue):
+    assert kernel_differences(device, queue, WITH_POINTERS) == []
+
+
+@pytest.mark.parametrize("options", [(), ("-g", "-O0")])
+@pytest.mark.long
+def test_functions_that_call_themselves_and_each_other(device, queue, options):
+    numbers = case(FUNCTIONS + NUMBERS, 2, 64, np.arange(128, dtype="u4") * 7777)
+    assert kernel_differences(device, queue, {"numbers": numbers}, options) == []
+
+
+def test_which_functions_are_recursive():
+    calls = {1: [2, 3], 2: [2], 3: [4, 6], 4: [5], 5: [3, 7], 6: [7], 7: [], 8: [9], 9: [8]}
+    bodies = {number: [[4 << 16 | 57, 0, 0, other] for other in others] for number, others in calls.items()}
+    assert recursive(bodies) == {2, 3, 4, 5, 8, 9}
 
 
 TOO_DEEP = """

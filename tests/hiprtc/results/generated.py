@@ -4,7 +4,8 @@
 
 runs the kernels of many seeds on the device and on the host, and prints each that differs, made as short as it will be.
 All numbers are unsigned, so that nothing overflows, and all floats small multiples of 1/4, so that nothing is rounded.
-Barriers, and warps' functions, are where all threads of the block come by.
+Barriers, and warps' functions, are where all threads of the block come by; in some kernels threads return or part
+before barriers, which let the others go on as on GPUs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ INPUTS, SLOTS = 256, 8
 BLOCKS = ((64, 1, 1), (32, 1, 1), (8, 8, 1), (4, 4, 4), (16, 2, 2), (96, 1, 1), (32, 3, 1), (1, 32, 2), (128, 1, 1))
 ODD_BLOCKS = ((40, 1, 1), (5, 7, 1), (3, 3, 5), (100, 1, 1), (1, 1, 1), (7, 1, 9))
 GRIDS = ((2, 1, 1), (1, 1, 1), (2, 2, 1), (1, 2, 2))
+TYPES = ("bool", "char", "unsigned char", "short", "unsigned short", "unsigned", "unsigned long long")
+COMMON = ("+", "-", "&", "|", "^", "==", "!=", "<", ">", "<=", ">=")
 OPERATIONS = ("Add", "Max", "Min", "Or", "And", "Xor")
 
 FUNCTIONS = """
@@ -59,8 +62,8 @@ class Node:
 class Writer:
     """Writes the statements of one kernel."""
 
-    def __init__(self, number: random.Random, has_warps: bool, has_barriers: bool) -> None:
-        self.number, self.has_warps, self.has_barriers = number, has_warps, has_barriers
+    def __init__(self, number: random.Random, has_warps: bool, has_barriers: bool, parts: bool) -> None:
+        self.number, self.has_warps, self.has_barriers, self.parts = number, has_warps, has_barriers, parts
         self.loops = 0
 
     def pick(self, *these: str) -> str:
@@ -73,20 +76,8 @@ class Writer:
         """An unsigned number."""
         n = self.number.randrange
         if depth == 0 or n(4) == 0:
-            names = [
-                "a",
-                "b",
-                "c",
-                "d",
-                "tid",
-                "threadIdx.x",
-                "threadIdx.y",
-                "blockIdx.x",
-                "blockDim.x",
-                "n",
-                f"{n(9)}u",
-                "(unsigned)f",
-            ]
+            names = ["a", "b", "c", "d", "tid", "threadIdx.x", "threadIdx.y", "blockIdx.x", "blockDim.x", "n"]
+            names += [f"{n(9)}u", "(unsigned)f", f"{n(1 << 40)}ll", "'a'"]
             names += [f"i{k}" for k in range(self.loops)]
             return self.pick(*names)
         x, y = self.value(depth - 1), self.value(depth - 1)
@@ -97,8 +88,15 @@ class Writer:
             f"mix({x}, {y})", f"min({x}, {y})", f"max({x}, {y})", f"two{{{x}, {y}}}.sum()", f"down({x} & 255, 4)",
             f"(unsigned)(unsigned char){x}", f"(unsigned)(short){x}", f"(unsigned)(((unsigned long long){x} * {y}) >> 32)",
             f"(unsigned)__popc({x})", f"(unsigned)__clz({x})", f"turned<unsigned short>({x}, 3)", f"turned<unsigned>({x}, 7)",
-            f"(unsigned)((int){x} >> 3)", f"least(t, 3 + ({x} & 3))",
+            f"(unsigned)((int){x} >> 3)", f"least(t, 3 + ({x} & 3))", f"(unsigned)({self.typed(x)} {self.pick(*COMMON)} {self.typed(y)})",
+            f"(unsigned)sizeof({self.typed(x)} {self.pick(*COMMON)} {self.typed(y)})", f"(unsigned)(bool){x}",
+            f"(unsigned)((int){x} {self.pick('/', '%')} ((int){y} & 0xff | 1))", f"(unsigned)((long long)(int){x} * (int){y} >> {n(9)})",
+            f"(unsigned)max({self.typed(x)}, {self.typed(y)})", f"({x} && {y} || !{x})",
         )  # fmt: skip
+
+    def typed(self, value: str) -> str:
+        """A number of any type; of no more bits than two of a type can be added in an int or a long long."""
+        return f"({self.pick(*TYPES)}){value}"
 
     def condition(self, depth: int = 1) -> str:
         x = self.value(depth)
@@ -124,6 +122,8 @@ class Writer:
             return self.nested(depth - 1, is_uniform)
         if is_uniform and self.has_warps and n(3) == 0:
             return Node(self.of_warp())
+        if self.parts and n(3) == 0:
+            return self.parting()
         if is_uniform and self.has_barriers and n(3) == 0:
             return self.exchange()
         op = n(len(OPERATIONS))
@@ -175,6 +175,16 @@ class Writer:
             f"s[tid] = {y}; __syncthreads(); for (unsigned h = {size} / 2; h > 0; h /= 2) {{ if (tid < h) s[tid] += s[tid + h]; __syncthreads(); }} {x} = s[0]; __syncthreads();",
             f"s[tid] = {y}; __syncthreads(); for (unsigned h = 1; h < {size}; h *= 2) {{ unsigned v = tid >= h ? s[tid - h] : 0; __syncthreads(); s[tid] += v; __syncthreads(); }} {x} = s[tid]; __syncthreads();",
         ))  # fmt: skip
+
+    def parting(self) -> Node:
+        """Threads may be elsewhere, or have returned: each writes its own place, and all have two barriers in turn."""
+        if self.number.randrange(4) == 0:
+            return Node(f"if ({self.condition()}) {{ {self.pick('out[tid] = a;', '')} return; }}")
+        x, by = self.name(), self.number.randint(1, 70)
+        size = "(blockDim.x * blockDim.y * blockDim.z)"
+        return Node(
+            f"s[tid] = {self.value(1)}; __syncthreads(); {x} = {x} * 5 + s[(tid + {by}) % {size}]; __syncthreads();"
+        )
 
     def of_warp(self) -> str:
         x, y = self.name(), self.value(1)
@@ -235,13 +245,13 @@ class Generated:
 def generated(seed: int) -> Generated:
     """Return the kernel of a seed."""
     number = random.Random(seed)
-    has_warps, has_barriers = number.random() < 0.4, number.random() < 0.7
-    writer = Writer(number, has_warps, has_barriers)
+    has_warps, has_barriers, parts = number.random() < 0.4, number.random() < 0.7, number.random() < 0.4
+    writer = Writer(number, has_warps and not parts, has_barriers and not parts, parts)
     statements = [writer.statement(3, True) for _ in range(number.randint(2, 7))]
     if not has_barriers and not has_warps and number.random() < 0.5:
         statements.insert(number.randrange(len(statements)), Node(f"if ({writer.condition()}) return;"))
     block = number.choice(BLOCKS if has_warps else BLOCKS + ODD_BLOCKS)
-    return Generated(f"k{seed}", statements, number.choice(GRIDS), block, seed, has_barriers)
+    return Generated(f"k{seed}", statements, number.choice(GRIDS), block, seed, has_barriers or parts)
 
 
 def differences(

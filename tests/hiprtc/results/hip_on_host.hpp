@@ -135,17 +135,21 @@ INLINED void __threadfence() {}
 INLINED void __threadfence_block() {}
 INLINED void __threadfence_system() {}
 namespace host {
-inline std::vector<int> predicates;
-INLINED void tell(int predicate) {
+inline std::vector<std::pair<unsigned, int>> predicates;  // by thread: which barrier it was told at, and what
+inline int count(int predicate) {
     barrier_at(HERE);
+    unsigned now_told = barriers;
     predicates.resize(fibers.size());
-    predicates[now - fibers.data()] = predicate;
+    predicates[now - fibers.data()] = {now_told, predicate};
     barrier_at(HERE);
+    int n = 0;
+    for (auto [told, each] : predicates) n += told == now_told && each;
+    return n;
 }
 }  // namespace host
-INLINED int __syncthreads_count(int p) { host::tell(p != 0); int n = 0; for (int each : host::predicates) n += each; return n; }
-INLINED int __syncthreads_or(int p) { return __syncthreads_count(p != 0) != 0; }
-INLINED int __syncthreads_and(int p) { return __syncthreads_count(p == 0) == 0; }
+INLINED int __syncthreads_count(int p) { return host::count(p != 0); }
+INLINED int __syncthreads_or(int p) { return host::count(p != 0) != 0; }
+INLINED int __syncthreads_and(int p) { return host::count(p == 0) == 0; }
 
 inline unsigned __lane_id() { return host::lane(); }
 #define SHUFFLE(name, A, SOURCE)                                                              \
