@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
+from .results.tables import case, kernel_differences
+
+pytestmark = [pytest.mark.executes(reads="kernel_differences"), pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 SOURCE = """
 namespace cg = cooperative_groups;
@@ -74,12 +76,13 @@ extern "C" __global__ void chosen(int* out, int what) {
     }
 }
 
+extern "C" __global__ void plain(int* out) { out[place_of()] = threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z; }
+"""
+ALONE = """
 extern "C" __global__ void alone(int* out) {
     int* o = out + place_of() * 2;
     o[0] = __builtin_spirv_global_invocation_id(0) + 1000 * __builtin_spirv_global_invocation_id(1); o[1] = __any(1);
 }
-
-extern "C" __global__ void plain(int* out) { out[place_of()] = threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z; }
 """
 
 
@@ -99,7 +102,7 @@ grids = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2)).map(l
 def program(device):
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])
-    with device.program(SOURCE) as program:
+    with device.program(SOURCE + ALONE) as program:
         yield program
 
 
@@ -126,51 +129,6 @@ def indices(grid, block):
         out[:, :, 3 + axis] = places[:, None]
     out[:, :, 6:9], out[:, :, 9:12] = whole(block), whole(grid)
     out[:, :, 12] = threads % 32
-    return out
-
-
-def warps(x):
-    """What the kernel of this name writes for values by block and thread."""
-    out = np.empty((*x.shape, 12), "i4")
-    count = x.shape[1]
-    for start in range(0, count, 32):
-        v = x[:, start : start + 32]
-        lanes = np.arange(v.shape[1])
-        o = out[:, start : start + 32]
-        bits = 1 << lanes.astype("u8")
-        o[..., 0] = lanes + 100 * (start + lanes)
-        o[..., 1] = v[:, :1]
-        o[..., 2] = v[:, np.maximum(lanes - 1, 0)]
-        o[..., 3] = v[:, np.where(lanes % 8 >= 3, lanes - 3, lanes)]
-        o[..., 4] = ((v & 1) * bits).sum(1).astype("u4").astype("i4")[:, None]
-        o[..., 5] = ((v > 90).any(1) + 2 * (v > 10).all(1))[:, None]
-        o[..., 6] = v.sum(1)[:, None]
-        for tile in range(0, len(lanes), 8):
-            o[:, tile : tile + 8, 7] = np.cumsum(v[:, tile : tile + 8], 1)
-        o[..., 8] = lanes % 8
-        o[..., 9] = v.max(1)[:, None]
-        same = (v & 3)[:, :, None] == (v & 3)[:, None, :]
-        o[..., 10] = (same * bits).sum(2).astype("u4").astype("i4")
-        o[..., 11] = (start + lanes) // 8
-    return out
-
-
-def winding(x, block, by):
-    out = np.empty_like(x)
-    place = indices((1,), block)[0]
-    for index, values in enumerate(x.tolist()):
-        for i, w in enumerate(reversed(values)):
-            tx, ty, tz = place[i, :3].tolist()
-            for k in range(by):
-                w += ty if w % 3 == k else k
-            if w & 3 == 0:
-                w += 100
-            elif w & 3 == 1:
-                w += 200 + tz
-            elif w & 3 == 3:
-                for k in range(tx):
-                    w ^= k
-            out[index, i] = w + values[-1]
     return out
 
 
@@ -232,38 +190,21 @@ def test_indices(device, program, queues, each_launch):
                 assert np.array_equal(got[: expected.size].reshape(expected.shape), expected)
 
 
-@settings(max_examples=60)
-@given(st.sampled_from(WAYS), grids, shapes(), st.integers(0, 2**32 - 1))
-@example("launch", (2,), (8, 8), 1)
-@example("launch", (2,), (32, 3), 1)
-@example("launch", (1, 2), (31, 33), 2)
-def test_warps(device, program, queues, way, grid, block, seed):
-    x = np.random.default_rng(seed).integers(0, 100, (count_of(grid), count_of(block)), dtype="i4")
-    out = device.empty(max(x.size, 8) * 12, "i4")
-    values = device.array(np.concatenate([x.ravel(), np.zeros(8, "i4")]))
-    getattr(Launches(device, queues[0], program["warps"], values, out), way)(grid, block)
-    expected = warps(x)
-    assert np.array_equal(out.get(queue=queues[0])[: expected.size].reshape(expected.shape), expected)
+SHAPES = ((8, 8), (32, 3), (31, 33), (5, 3, 2), (1,), (7,), (33,), (64, 2), (1, 1, 64), (2, 16, 3), (70, 9), (3, 5, 67), (1, 32, 2))
 
 
-@settings(max_examples=20)
-@given(grids, shapes(), st.integers(0, 6), st.integers(0, 2**32 - 1))
-@example((2,), (5, 3, 2), 3, 1)
-def test_everything_else_of_a_kernel(device, program, queues, grid, block, by, seed):
+def test_warps_and_all_else_of_a_kernel(device, queue):
     """It is the kernel's second body that runs."""
-    x = np.random.default_rng(seed).integers(0, 100, (count_of(grid), count_of(block)), dtype="i4")
-    out = device.empty(x.size, "i4")
-    shared = fb.local(4 * x.shape[1])
-    queues[0].launch(program["winding"], grid, block, device.array(x.ravel()), out, by, shared)
-    assert np.array_equal(out.get(queue=queues[0]).reshape(x.shape), winding(x, block, by))
-
-
-@pytest.mark.parametrize("what", [0, 3, 7, 1])
-def test_a_switch_of_a_parameter(device, program, queues, what):
-    out = device.array(np.zeros(40, "i4"))
-    queues[0].launch(program["chosen"], 1, (8, 5), out, what)
-    v = 1 + np.arange(40) // 8
-    assert np.array_equal(out.get(queue=queues[0]), {0: v, 3: 10 * v, 7: 0 * v + 5}.get(what, -v))
+    random, cases = np.random.default_rng(1), {}
+    for number, block in enumerate(SHAPES):
+        grid = (2,) if number % 2 else (1, 2)
+        x = random.integers(0, 100, 2 * count_of(block), dtype="i4")
+        cases[f"warps {block}"] = case(SOURCE, grid, block, x, np.zeros(12 * x.size, "i4"), kernel="warps")
+        winding = case(SOURCE, grid, block, x, np.zeros_like(x), number % 7, kernel="winding", shared=2 * x.nbytes)
+        cases[f"winding {block}"] = winding
+    for what in (0, 3, 7, 1):
+        cases[f"chosen {what}"] = case(SOURCE, 1, (8, 5), np.zeros(40, "i4"), what, kernel="chosen")
+    assert kernel_differences(device, queue, cases) == []
 
 
 @pytest.mark.parametrize("block", [(8, 5), (40,), (4, 2, 3)])

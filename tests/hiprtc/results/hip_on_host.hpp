@@ -101,9 +101,15 @@ constexpr int warpSize = 32;
 
 #include "threads_on_host.hpp"
 
-// A place of the program, for the threads that are there together. No compiler may make two of it.
-#define HERE ([]() __attribute__((noinline, noduplicate)) { return (const void*)__builtin_return_address(0); }())
-#define INLINED inline __attribute__((always_inline))
+// A place of the program, for the threads that are there together. No compiler may make two of it, or one of two.
+namespace host {
+__attribute__((noinline, nomerge, convergent)) inline const void* here() {
+    asm volatile("" ::: "memory");
+    return __builtin_return_address(0);
+}
+}  // namespace host
+#define HERE host::here()
+#define INLINED inline __attribute__((always_inline, nomerge))
 
 extern "C" {
 inline __attribute__((used, no_sanitize("thread"))) void host_watch(char* first, size_t bytes) { host::watched.push_back({first, first + bytes}); }
@@ -171,14 +177,33 @@ INLINED unsigned long long __ballot(int p) { p = p != 0; return host::votes(host
 INLINED unsigned long long __activemask() { int p = 1; return host::exchange(HERE, &p, 4).active; }
 INLINED int __any(int p) { return __ballot(p) != 0; }
 INLINED int __all(int p) { return __ballot(!p) == 0; }
+template <class T> INLINED unsigned long long __match_any(T value) {
+    const host::Exchange& got = host::exchange(HERE, &value, sizeof(T));
+    unsigned result = 0;
+    for (int i = 0; i < 32; i++) result |= unsigned(got.active >> i & 1 && host::of_lane<T>(got, i) == value) << i;
+    return result;
+}
+template <class T> INLINED unsigned long long __match_all(T value, int* same) {
+    const host::Exchange& got = host::exchange(HERE, &value, sizeof(T));
+    *same = 1;
+    for (int i = 0; i < 32; i++) *same &= !(got.active >> i & 1) || host::of_lane<T>(got, i) == value;
+    return *same ? got.active : 0;
+}
 INLINED unsigned long long __ballot_sync(unsigned long long, int p) { return __ballot(p); }
 INLINED int __any_sync(unsigned long long, int p) { return __any(p); }
 INLINED int __all_sync(unsigned long long, int p) { return __all(p); }
+template <class T> INLINED unsigned long long __match_any_sync(unsigned long long, T value) { return __match_any(value); }
+template <class T> INLINED unsigned long long __match_all_sync(unsigned long long, T value, int* same) { return __match_all(value, same); }
 INLINED void __syncwarp(unsigned long long = ~0ull) { __activemask(); }
+inline unsigned long long __lanemask_lt() { return (1ull << host::lane()) - 1; }
+inline unsigned long long __lanemask_ge() { return 0xffffffffull & ~__lanemask_lt(); }
 
 // -- cooperative groups
 
 namespace cooperative_groups {
+template <class T> struct plus { T operator()(T a, T b) const { return a + b; } };
+template <class T> struct less { T operator()(T a, T b) const { return b < a ? b : a; } };
+template <class T> struct greater { T operator()(T a, T b) const { return a < b ? b : a; } };
 struct thread_block {
     static unsigned thread_rank() { return host::now - host::fibers.data(); }
     static unsigned size() { return host::fibers.size(); }
@@ -188,44 +213,83 @@ struct thread_block {
     static dim3 group_dim() { return blockDim; }
     static INLINED void sync() { __syncthreads(); }
 };
-template <unsigned N, class Parent = void>
-struct thread_block_tile {
-    thread_block_tile() = default;
-    template <class Other>
-    thread_block_tile(const thread_block_tile<N, Other>&) {}
-    static unsigned thread_rank() { return host::lane() % N; }
-    static constexpr unsigned size() { return N; }
-    static constexpr unsigned num_threads() { return N; }
-    static unsigned meta_group_rank() { return thread_block::thread_rank() / N; }
-    static unsigned meta_group_size() { return (thread_block::size() + N - 1) / N; }
-    static INLINED void sync() { __syncwarp(); }
-    template <class T> INLINED T shfl(T value, int rank) const { return __shfl(value, rank, N); }
-    template <class T> INLINED T shfl_down(T value, unsigned by) const { return __shfl_down(value, by, N); }
-    template <class T> INLINED T shfl_up(T value, unsigned by) const { return __shfl_up(value, by, N); }
-    template <class T> INLINED T shfl_xor(T value, int by) const { return __shfl_xor(value, by, N); }
+struct grid_group {
+    static unsigned thread_rank() { return (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)) * thread_block::size() + thread_block::thread_rank(); }
+};
+// The lanes of a warp whose bits are set, by rank.
+struct lanes {
+    unsigned mask, meta_rank = 0, meta_size = 0;
+    static unsigned bits(unsigned x) { return __builtin_popcount(x); }
+    unsigned size() const { return bits(mask); }
+    unsigned num_threads() const { return size(); }
+    unsigned thread_rank() const { return bits(mask & ((1u << host::lane()) - 1)); }
+    unsigned meta_group_rank() const { return meta_rank; }
+    unsigned meta_group_size() const { return meta_size; }
+    unsigned lane_of(unsigned rank) const {
+        for (unsigned i = 0; i < 32; i++) if (mask >> i & 1 && rank-- == 0) return i;
+        return host::lane();
+    }
+    INLINED void sync() const { __syncwarp(); }
+    template <class T> INLINED T of(T value, unsigned rank) const {
+        const host::Exchange& got = host::exchange(HERE, &value, sizeof(T));
+        return host::of_lane<T>(got, lane_of(rank));
+    }
+    template <class T> INLINED T shfl(T value, unsigned rank) const { return of(value, rank % size()); }
+    template <class T> INLINED T shfl_down(T value, unsigned by) const { return of(value, thread_rank() + by); }
+    template <class T> INLINED T shfl_up(T value, unsigned by) const { return of(value, thread_rank() - by); }
+    template <class T> INLINED T shfl_xor(T value, unsigned by) const { return of(value, thread_rank() ^ by); }
     INLINED unsigned long long ballot(int p) const {
-        return __ballot(p) >> (host::lane() / N * N) & (~0ull >> (64 - N));
+        unsigned all = __ballot(p), result = 0;
+        for (unsigned rank = 0; rank < size(); rank++) result |= (all >> lane_of(rank) & 1) << rank;
+        return result;
     }
     INLINED int any(int p) const { return ballot(p) != 0; }
     INLINED int all(int p) const { return ballot(!p) == 0; }
+    template <class T, class F> INLINED T folded(T value, F function, unsigned first, unsigned count) const {
+        const host::Exchange& got = host::exchange(HERE, &value, sizeof(T));
+        T result = count ? host::of_lane<T>(got, lane_of(first)) : T();
+        for (unsigned i = 1; i < count; i++) result = function(result, host::of_lane<T>(got, lane_of(first + i)));
+        return result;
+    }
+};
+using coalesced_group = lanes;
+template <unsigned N, class Parent = void>
+struct thread_block_tile : lanes {
+    thread_block_tile(lanes of) : lanes(of) {}
+    static constexpr unsigned size() { return N; }
+    static constexpr unsigned num_threads() { return N; }
+};
+struct thread_group {
+    unsigned count, rank;
+    template <class G> thread_group(const G& group) : count(group.size()), rank(group.thread_rank()) {}
+    unsigned size() const { return count; }
+    unsigned thread_rank() const { return rank; }
 };
 inline thread_block this_thread_block() { return {}; }
+inline grid_group this_grid() { return {}; }
+INLINED coalesced_group coalesced_threads() { return {(unsigned)__activemask()}; }
 template <unsigned N, class Parent>
-thread_block_tile<N, Parent> tiled_partition(const Parent&) { return {}; }
+thread_block_tile<N, Parent> tiled_partition(const Parent& parent) {
+    return lanes{~0u >> (32 - N) << host::lane() / N * N, parent.thread_rank() / N, (parent.size() + N - 1) / N};
+}
+template <class G, class T> INLINED coalesced_group labeled_partition(const G& group, T label) {
+    return {group.mask & (unsigned)__match_any(label)};
+}
+template <class G> INLINED coalesced_group binary_partition(const G& group, bool side) { return labeled_partition(group, side); }
 template <class Group> INLINED void sync(const Group& group) { group.sync(); }
-template <class T> struct plus { T operator()(T a, T b) const { return a + b; } };
-template <class T> struct less { T operator()(T a, T b) const { return b < a ? b : a; } };
-template <class T> struct greater { T operator()(T a, T b) const { return a < b ? b : a; } };
-template <class Group, class T, class F>
-INLINED T reduce(const Group& group, T value, F function) {
-    const host::Exchange& got = host::exchange(HERE, &value, sizeof(T));
-    unsigned first = host::lane() - group.thread_rank();
-    T result = host::of_lane<T>(got, first);
-    for (unsigned i = 1; i < group.size(); i++)
-        result = function(result, host::of_lane<T>(got, first + i));
-    return result;
+template <class G, class T, class F> INLINED T reduce(const G& group, T value, F function) {
+    return group.folded(value, function, 0, group.size());
+}
+template <class G, class T, class F = plus<T>> INLINED T inclusive_scan(const G& group, T value, F function = {}) {
+    return group.folded(value, function, 0, group.thread_rank() + 1);
+}
+template <class G, class T, class F = plus<T>> INLINED T exclusive_scan(const G& group, T value, F function = {}) {
+    return group.folded(value, function, 0, group.thread_rank());
 }
 }  // namespace cooperative_groups
+template <class T> INLINED T __reduce_add_sync(unsigned long long, T value) {
+    return cooperative_groups::reduce(cooperative_groups::lanes{(unsigned)__activemask()}, value, cooperative_groups::plus<T>());
+}
 
 // -- atomic functions: fibers switch nowhere in them
 
@@ -251,15 +315,17 @@ ATOMIC(atomicExch, value)
 ATOMIC(atomicInc, before >= value ? 0 : before + 1)
 ATOMIC(atomicDec, before == 0 || before > value ? value : before - 1)
 ATOMIC(unsafeAtomicAdd, before + value)
-template <class V, class U, class W, class T = std::remove_volatile_t<V>>
-inline T atomicCAS(V* place, U compare, W value) {
-    host::poll();
-    host::Quiet quiet;
-    T before = *place, wanted = (T)compare;
-    if (memcmp(&before, &wanted, sizeof(T)) == 0)
-        *place = (T)value;
-    return before;
-}
+#define CAS(name)                                                                     \
+    template <class V, class U, class W, class T = std::remove_volatile_t<V>>         \
+    inline T name(V* place, U compare, W value) {                                     \
+        host::poll();                                                                 \
+        host::Quiet quiet;                                                            \
+        T before = *place, wanted = (T)compare;                                       \
+        if (memcmp(&before, &wanted, sizeof(T)) == 0)                                 \
+            *place = (T)value;                                                        \
+        return before;                                                                \
+    }
+CAS(atomicCAS) CAS(atomicCAS_block) CAS(atomicCAS_system)
 
 // -- mathematics that C does not have, and intrinsics
 
