@@ -190,7 +190,21 @@ def test_indices(device, program, queues, each_launch):
                 assert np.array_equal(got[: expected.size].reshape(expected.shape), expected)
 
 
-SHAPES = ((8, 8), (32, 3), (31, 33), (5, 3, 2), (1,), (7,), (33,), (64, 2), (1, 1, 64), (2, 16, 3), (70, 9), (3, 5, 67), (1, 32, 2))
+SHAPES = (
+    (8, 8),
+    (32, 3),
+    (31, 33),
+    (5, 3, 2),
+    (1,),
+    (7,),
+    (33,),
+    (64, 2),
+    (1, 1, 64),
+    (2, 16, 3),
+    (70, 9),
+    (3, 5, 67),
+    (1, 32, 2),
+)
 
 
 def test_warps_and_all_else_of_a_kernel(device, queue):

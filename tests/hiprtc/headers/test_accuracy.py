@@ -5,9 +5,13 @@ rounded exact result.
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+
+from .rounding import MODES, nearest, rounded
+from .test_math import extremes
 
 mp = pytest.importorskip("mpmath").mp.clone()
 
@@ -76,6 +80,12 @@ def scaled_tail(x):
     return INFINITY if x < -40 else mp.exp(x * x) * mp.erfc(x)
 
 
+def whole(function):
+    """A function that leaves infinities."""
+    return lambda x: x if mp.isinf(x) else function(x)
+
+
+HALVES = [k / 2 for k in range(-9, 10)]
 # name -> (exact, bound for float, bound for double, more arguments)
 near = [1 + s * 2.0**-k for k in (3, 6, 9, 12, 20, 23, 30) for s in (1, -1)]
 quarters = [k * math.pi / 4 for k in range(-40, 41)] + [1e5 * math.pi, 1e22, 2.0**100]
@@ -94,25 +104,14 @@ UNARY = {
     "erf": (mp.erf, 2, 2, ()), "erfc": (tail, 4, 5, (9, 10, 26, 27)), "erfcx": (scaled_tail, 4, 4, (9, 10, 26, 27, 1e4)),
     "erfinv": (inverse_erf, 2, 5, near), "erfcinv": (inverse_tail, 4, 6, near),
     "normcdf": (lambda x: tail(-x / mp.sqrt(2)) / 2, 5, 5, (-14, -37, -38.4)), "normcdfinv": (lambda x: -mp.sqrt(2) * inverse_tail(2 * x), 5, 8, near),
+    "floor": (whole(mp.floor), 0, 0, near), "ceil": (whole(mp.ceil), 0, 0, near), "rint": (whole(mp.nint), 0, 0, HALVES),
+    "nearbyint": (whole(mp.nint), 0, 0, HALVES), "fabs": (abs, 0, 0, ()),
+    "trunc": (whole(lambda x: mp.sign(x) * mp.floor(abs(x))), 0, 0, near),
+    "round": (whole(lambda x: mp.sign(x) * mp.floor(abs(x) + 0.5)), 0, 0, HALVES),
     "tgamma": (tgamma, 5, 10, (34, 35, 170, -1.5, -20.5)), "lgamma": (lgamma, 6, 4, near),
 }  # fmt: skip
-ODD = {
-    "sin",
-    "tan",
-    "asin",
-    "atan",
-    "sinh",
-    "tanh",
-    "asinh",
-    "atanh",
-    "sinpi",
-    "expm1",
-    "log1p",
-    "sqrt",
-    "cbrt",
-    "erf",
-    "erfinv",
-}
+ODD = {"sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "sinpi", "expm1", "log1p", "sqrt", "cbrt", "erf",
+       "erfinv"}  # fmt: skip
 POLES = {"rsqrt", "rcbrt", "tgamma"}  # whose infinity has the sign of the zero
 # Intel's runtime for CPUs keeps OpenCL's bounds, which are larger.
 OF_RUNTIME = {("sinpi", 4): 2, ("cospi", 4): 2, ("erf", 4): 4, ("cos", 8): 4}
@@ -139,7 +138,7 @@ def arguments(dtype, more=()):
     return np.concatenate([special, more, bits, sizes.astype(dtype)])
 
 
-def rounded(exact, dtype):
+def as_number(exact, dtype):
     """An exact number as a type has it."""
     if mp.isnan(exact):
         return dtype.type(np.nan)
@@ -170,7 +169,7 @@ def exact_of(name, x, dtype):
     if x == 0 and (name in ODD or name in POLES):
         return x if name in ODD else np.copysign(dtype.type(np.inf), x)
     try:
-        return rounded(mp.re(UNARY[name][0](mp.mpf(float(x)))), dtype)
+        return as_number(mp.re(UNARY[name][0](mp.mpf(float(x)))), dtype)
     except (ValueError, ZeroDivisionError):
         return dtype.type(np.nan)
 
@@ -185,15 +184,19 @@ def check(name, got, expected, bound, *given):
 @pytest.mark.long
 def test_of_one(compiled, device, word, suffix, code):
     dtype = np.dtype(code)
-    rows = "".join(f"out[{row} * n + i] = {name}{suffix}(x[{row} * n + i]);\n" for row, name in enumerate(UNARY))
-    program = compiled(f"""extern "C" __global__ void all(const {word}* x, {word}* out, int n) {{
-        int i = blockIdx.x * blockDim.x + threadIdx.x; {rows} }}""")
+    rows = "".join(
+        f"v = x[{row} * n + i]; out[{row} * n + i] = {name}{suffix}(v); again[{row} * n + i] = {name}(v);\n"
+        for row, name in enumerate(UNARY)
+    )
+    program = compiled(f"""extern "C" __global__ void all(const {word}* x, {word}* out, {word}* again, int n) {{
+        {word} v; int i = blockIdx.x * blockDim.x + threadIdx.x; {rows} }}""")
     x = np.array([arguments(dtype, more) for _, _, _, more in UNARY.values()])
     for name in ("erfcinv", "normcdfinv"):  # 2e-14 off from here on
         row = x[list(UNARY).index(name)]
         row[np.abs(row) < 1e-200] = 0.1
-    out = np.zeros_like(x)
-    program.run("all", COUNT // 64, 64, x, out, np.int32(COUNT))
+    out, again = np.zeros_like(x), np.zeros_like(x)
+    program.run("all", COUNT // 64, 64, x, out, again, np.int32(COUNT))
+    assert np.array_equal(out, again, equal_nan=True)  # of overloads
     for (name, (_, *bounds, _)), given, got in zip(UNARY.items(), x, out, strict=True):
         expected = np.array([exact_of(name, each, dtype) for each in given], dtype)
         bound = OF_RUNTIME.get((name, dtype.itemsize), bounds[dtype.itemsize // 8])
@@ -224,3 +227,44 @@ def test_of_two(compiled, word, suffix, code):
                 same = (x == 0) & (y == 0)
                 expected[same] = got[same]
             check(name, got, expected, bounds[dtype.itemsize // 8], x, y)
+
+
+OPERATIONS = {
+    "add": ("x[i], y[i]", lambda x, y, z: x + y), "sub": ("x[i], y[i]", lambda x, y, z: x - y),
+    "mul": ("x[i], y[i]", lambda x, y, z: x * y), "div": ("x[i], y[i]", lambda x, y, z: x / y),
+    "rcp": ("y[i]", lambda x, y, z: 1 / y), "fma": ("x[i], y[i], z[i]", lambda x, y, z: x * y + z),
+    "sqrt": ("fabs(x[i])", None),
+}  # fmt: skip
+
+
+def root(square, mode, dtype):
+    """The square root of a fraction, rounded."""
+    return rounded(math.sqrt(square), lambda each: max(each, 0) ** 2 - square, mode, dtype)
+
+
+@pytest.mark.parametrize(("word", "dtype"), [("float", np.float32), ("double", np.float64)])
+def test_rounding(compiled, word, dtype):
+    """Each result is the neighbour of the exact one in its direction, also near the ends of what a type holds."""
+    calls = [(operation, mode) for operation in OPERATIONS for mode in MODES]
+    fma = {"float": "fmaf", "double": "fma"}[word]
+    rows = "".join(
+        f"out[{row} * n + i] = __{fma if operation == 'fma' else word[0] + operation}_{mode}({OPERATIONS[operation][0]});\n"
+        for row, (operation, mode) in enumerate(calls)
+    )
+    program = compiled(f"""extern "C" __global__ void all(
+        const {word}* x, const {word}* y, const {word}* z, {word}* out, int n) {{ int i = threadIdx.x; {rows} }}""")
+    x, y, z = (np.roll(extremes(dtype), by) for by in (0, 77, 191))
+    x[20:24], y[20:24] = 1, np.array([2.0**-40, -(2.0**-40), 3, 0.1], dtype)
+    with np.errstate(all="ignore"):
+        y[24:80] = np.nan_to_num(x[24:80] * dtype(1.5), posinf=2, neginf=2)  # sums and quotients of numbers of one size
+        z[100:200] = np.nan_to_num(-(x * y)[100:200] * dtype(1.25), posinf=2, neginf=2)
+    out = np.zeros((len(calls), x.size), dtype)
+    program.run("all", 1, x.size, x, y, z, out, np.int32(x.size))
+    numbers = [[Fraction(float(each)) for each in values] for values in (x, y, z)]
+    for (operation, mode), row in zip(calls, out, strict=True):
+        for a, b, c, got in zip(*numbers, row, strict=True):
+            if operation == "sqrt":
+                expected = root(abs(a), mode, dtype)
+            else:
+                expected = nearest(OPERATIONS[operation][1](a, b, c), mode, dtype)
+            assert got == expected, (operation, mode, float(a), float(b), float(c))

@@ -1,4 +1,4 @@
-"""Intrinsics on integers and conversions, compared with Python's integers."""
+"""Intrinsics on integers, packed integers and bits, and conversions: rows of calls, with Python's integers and NumPy."""
 
 import math
 from fractions import Fraction
@@ -6,10 +6,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+from tests.hiprtc.results.tables import Calls, call_differences
+
+from .rounding import MODES, nearest
+
+pytestmark = [
+    pytest.mark.executes(reads="call_differences"),
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
+]
 
 COUNT = 64
 MASK = 0xFFFFFFFF
+RANDOM = np.random.default_rng(2)
+X, Y, Z = RANDOM.integers(0, 1 << 32, (3, COUNT), dtype="u4")
+X[:8] = 0, MASK, 1 + (1 << 31), 0x80808080, 0x80008000, 0x7FFF7F7F, 0, 1 << 31
+Y[:8] = MASK, 0, 1 << 31, 0x80808080, 0x7FFF7F7F, 3, 0, 5
+Y[10:20] = X[10:20]
+LANE = np.arange(COUNT)
 
 
 def signed(x, bits=32):
@@ -26,12 +39,17 @@ def reverse(x, bits=32):
     return int(f"{x:0{bits}b}"[::-1], 2)
 
 
-def bytes_of(x, sign=False):
-    return [signed(x >> i, 8) if sign else x >> i & 255 for i in (0, 8, 16, 24)]
+def places(x, first=0, last=31):
+    return [place for place in range(first, last + 1) if x >> place & 1]
 
 
-# call on unsigned x, y, z -> the same in Python; results modulo 2**64
-CALLS = {
+def each(function):
+    """A function of Python's integers, modulo 2**64, for arrays."""
+    return lambda *arrays: np.array([function(*map(int, one)) % (1 << 64) for one in zip(*arrays, strict=True)], "u8")
+
+
+# Calls on unsigned x, y, z.
+SCALARS = {
     "__popc(x)": lambda x, y, z: x.bit_count(),
     "__popcll((unsigned long long)x << 32 | y)": lambda x, y, z: x.bit_count() + y.bit_count(),
     "__clz(x)": lambda x, y, z: 32 - x.bit_length(),
@@ -60,99 +78,161 @@ CALLS = {
     "__byte_perm(x, y, z)": byte_perm,
     "__bitextract_u32(x, 5, 7)": lambda x, y, z: x >> 5 & 127,
     "__bitinsert_u32(x, y, 5, 7)": lambda x, y, z: x & ~(127 << 5) | (y & 127) << 5,
-    "__dp4a((int)x, (int)y, (int)z)":
-        lambda x, y, z: signed(z + sum(a * b for a, b in zip(bytes_of(x, True), bytes_of(y, True), strict=True))),
-    "__dp4a(x, y, z)":
-        lambda x, y, z: z + sum(a * b for a, b in zip(bytes_of(x), bytes_of(y), strict=True)) & MASK,
-    "__vadd4(x, y)": lambda x, y, z: int.from_bytes(
-        bytes(a + b & 255 for a, b in zip(bytes_of(x), bytes_of(y), strict=True)), "little"),
-    "__vmaxs4(x, y)": lambda x, y, z: int.from_bytes(
-        bytes(max(a, b) & 255 for a, b in zip(bytes_of(x, True), bytes_of(y, True), strict=True)), "little"),
-    "__vsadu4(x, y)": lambda x, y, z: sum(abs(a - b) for a, b in zip(bytes_of(x), bytes_of(y), strict=True)),
-    "__vcmpgtu2(x, y)":
-        lambda x, y, z: (0xFFFF0000 if x >> 16 > y >> 16 else 0) + (0xFFFF if x & 0xFFFF > y & 0xFFFF else 0),
     "min((int)x, (int)y)": lambda x, y, z: min(signed(x), signed(y)),
     "max(x, y)": lambda x, y, z: max(x, y),
-    "abs((int)x)": lambda x, y, z: abs(signed(x)),
+    "abs((int)(x | 1))": lambda x, y, z: abs(signed(x | 1)),
+    "__fns(x, 0, 3)": lambda x, y, z: (places(x) + 3 * [MASK])[2],
+    "__fns(x, 20, -2)": lambda x, y, z: (places(x, 0, 20)[::-1] + 2 * [MASK])[1],
+    "__lastbit_u32_u32(x)": lambda x, y, z: [*places(x), MASK][0],
+    "__amd_bitalign(x, y, 9)": lambda x, y, z: (x << 32 | y) >> 9 & MASK,
+    "(unsigned)__double2hiint(__hiloint2double(x, y))": lambda x, y, z: x,
+    "(unsigned)__double2loint(__hiloint2double(x & 0x3fffffff, y))": lambda x, y, z: y,
+    "__double_as_longlong(__longlong_as_double((long long)(x & 0x3fffffff) << 32 | y))": lambda x, y, z: (x & 0x3FFFFFFF) << 32 | y,
+    "(unsigned)__float_as_int(__int_as_float(x & 0x3fffffff)) + __float_as_uint(__uint_as_float(0x7f800000u))":
+        lambda x, y, z: (x & 0x3FFFFFFF) + 0x7F800000,
 }  # fmt: skip
 
 
-def test_integers(compiled):
-    rows = "".join(f"out[{row} * {COUNT} + i] = {call};\n" for row, call in enumerate(CALLS))
-    source = f"""extern "C" __global__ void all(
-        const unsigned* xs, const unsigned* ys, const unsigned* zs, unsigned long long* out) {{
-        int i = threadIdx.x; unsigned x = xs[i], y = ys[i], z = zs[i];
-        {rows}
-    }}"""
-    x, y, z = np.random.default_rng(2).integers(0, 1 << 32, (3, COUNT), dtype="u4")
-    x[:3], y[:3] = (0, MASK, 1 + (1 << 31)), (MASK, 0, 1 << 31)
-    out = np.zeros((len(CALLS), COUNT), "u8")
-    compiled(source).run("all", 1, COUNT, x, y, z, out)
-    for (call, function), row in zip(CALLS.items(), out, strict=True):
-        expected = [function(*map(int, each)) % (1 << 64) for each in zip(x, y, z, strict=True)]
-        assert row.tolist() == expected, call
+def parts(words, dtype):
+    return words.view(dtype).astype("i8").reshape(len(words), -1)
+
+
+def packed(values, dtype):
+    return np.ascontiguousarray(values, dtype).reshape(COUNT, -1).view("u4").ravel()
+
+
+def saturated(values, dtype):
+    return np.clip(values, np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+# Functions of two or four parts of a word: their sign, and the same of arrays of parts.
+PACKED = {
+    "__vadd": ("u", lambda x, y, t: x + y), "__vmaxs": ("i", lambda x, y, t: np.maximum(x, y)),
+    "__vcmpgtu": ("u", lambda x, y, t: -(x > y).astype("i8")),
+    "__vaddss": ("i", lambda x, y, t: saturated(x + y, t)), "__vsubss": ("i", lambda x, y, t: saturated(x - y, t)),
+    "__vaddus": ("u", lambda x, y, t: saturated(x + y, t)), "__vsubus": ("u", lambda x, y, t: saturated(x - y, t)),
+    "__vcmpges": ("i", lambda x, y, t: -(x >= y).astype("i8")), "__vcmples": ("i", lambda x, y, t: -(x <= y).astype("i8")),
+    "__vseteq": ("u", lambda x, y, t: x == y), "__vsetgtu": ("u", lambda x, y, t: x > y),
+    "__vsetlts": ("i", lambda x, y, t: x < y), "__vhaddu": ("u", lambda x, y, t: (x + y) >> 1),
+    "__vabs": ("i", lambda x, y, t: abs(x)), "__vabsss": ("i", lambda x, y, t: saturated(abs(x), t)),
+    "__vneg": ("i", lambda x, y, t: -x), "__vnegss": ("i", lambda x, y, t: saturated(-x, t)),
+}  # fmt: skip
+OF_ONE = ("__vabs", "__vabsss", "__vneg", "__vnegss")
+
+
+def packed_row(name, count):
+    kind, function = PACKED[name]
+    dtype = f"{kind}{4 // count}"
+    call = f"{name}{count}({'x' if name in OF_ONE else 'x, y'})"
+    return call, lambda x, y, z: packed(function(parts(x, dtype), parts(y, dtype), dtype), dtype)
+
+
+def absolute_differences(dtype):
+    return lambda x, y, z: abs(parts(x, dtype) - parts(y, dtype)).sum(1)
+
+
+def dot(one, other, of_one=slice(None), of_other=slice(None)):
+    return lambda x, y, z: (parts(x, one)[:, of_one] * parts(y, other)[:, of_other]).sum(1) + z.astype("i8")
+
+
+LOW, HIGH = slice(2), slice(2, 4)
+WORDS = {
+    **dict(packed_row(name, count) for name in PACKED for count in (2, 4)),
+    "__vsadu4(x, y)": absolute_differences("u1"), "__vsads4(x, y)": absolute_differences("i1"),
+    "__vsadu2(x, y)": absolute_differences("u2"), "__vsads2(x, y)": absolute_differences("i2"),
+    "__dp4a((int)x, (int)y, (int)z)": dot("i1", "i1"), "__dp4a(x, y, z)": dot("u1", "u1"),
+    "__dp2a_lo((int)x, (int)y, (int)z)": dot("i2", "i1", of_other=LOW),
+    "__dp2a_hi((int)x, (int)y, (int)z)": dot("i2", "i1", of_other=HIGH),
+    "(unsigned)__lanemask_lt()": lambda x, y, z: (1 << LANE % 32) - 1,
+    "(unsigned)__lanemask_ge()": lambda x, y, z: MASK & ~((1 << LANE % 32) - 1),
+}  # fmt: skip
+
+
+def away(total):
+    return (total + (total >= 0)) >> 1
+
+
+def bytes_of_both(x, y):
+    return np.concatenate([parts(y, "u1"), parts(x, "u1")], 1)
+
+
+VECTORS = "make_short2(x, x >> 16), make_char4(y, y >> 8, y >> 16, y >> 24), z"
+# Names that only clang's headers have; results are words.
+CUDA_NAMES = {
+    "__vavgs2(x, y)": lambda x, y, z: packed(away(parts(x, "i2") + parts(y, "i2")), "i2"),
+    "__vavgs4(x, y)": lambda x, y, z: packed(away(parts(x, "i1") + parts(y, "i1")), "i1"),
+    "__vimax3_s32_relu(x, y, -5)": lambda x, y, z: np.maximum(np.maximum(x.view("i4"), y.view("i4")), 0),
+    "__vimin_s32_relu(x, y)": lambda x, y, z: np.maximum(np.minimum(x.view("i4"), y.view("i4")), 0),
+    "__viaddmax_s16x2(x, y, 77)": lambda x, y, z: packed(
+        np.maximum((parts(x, "i2") + parts(y, "i2") + 2**15) % 2**16 - 2**15, [77, 0]), "i2"),
+    "__vimin3_u16x2(x, y, x)": lambda x, y, z: packed(np.minimum(parts(x, "u2"), parts(y, "u2")), "u2"),
+    "bool p, q; r = __vibmax_s16x2(x, y, &p, &q)": lambda x, y, z: packed(np.maximum(parts(x, "i2"), parts(y, "i2")), "i2"),
+    "bool p, q; __vibmax_s16x2(x, y, &p, &q); r = p + 2 * q":
+        lambda x, y, z: (parts(x, "i2") >= parts(y, "i2")) @ [2, 1],
+    "bool p; r = __vibmin_s32(x, y, &p); r ^= p": lambda x, y, z:
+        np.minimum(x.view("i4"), y.view("i4")) ^ (x.view("i4") <= y.view("i4")),
+    f"__dp2a_lo({VECTORS})": dot("i2", "i1", of_other=LOW), f"__dp2a_hi({VECTORS})": dot("i2", "i1", of_other=HIGH),
+    "__builtin_amdgcn_sbfe(x, 5, 9)": lambda x, y, z: ((x >> 5 & 511).astype("i8") ^ 256) - 256,
+    "__builtin_amdgcn_ubfe(x, 5, 9)": lambda x, y, z: x >> 5 & 511,
+    "__builtin_amdgcn_perm(x, y, 0x0c060100 | 0x07 << 16)":
+        lambda x, y, z: packed(bytes_of_both(x, y)[:, [0, 1, 7, 0]] * [1, 1, 1, 0], "u1"),
+    "__builtin_amdgcn_alignbyte(x, y, 3)": lambda x, y, z: packed(bytes_of_both(x, y)[:, 3:7], "u1"),
+    "__builtin_amdgcn_ds_swizzle(x, 0x041f)": lambda x, y, z: x[LANE ^ 1],
+    "__builtin_amdgcn_ds_swizzle(x, 0x80b1)": lambda x, y, z: x[LANE & ~3 | np.array([1, 0, 3, 2])[LANE & 3]],
+}  # fmt: skip
+GIVEN = {"x": X, "y": Y, "z": Z}
+
+
+def test_integers(device, queue):
+    scalars = Calls({call: each(function) for call, function in SCALARS.items()}, "u8", GIVEN)
+    assert call_differences(device, queue, [scalars, Calls(WORDS, "u4", GIVEN)]) == []
+
+
+@pytest.mark.needs("SPIR-V")
+def test_names_of_cuda_and_of_clang_for_amds_gpus(device, queue):
+    assert call_differences(device, queue, [Calls(CUDA_NAMES, "u4", GIVEN)]) == []
 
 
 INTEGERS = {"int": ("int", -(2**31), 2**31 - 1), "uint": ("unsigned", 0, 2**32 - 1),
             "ll": ("long long", -(2**63), 2**63 - 1), "ull": ("unsigned long long", 0, 2**64 - 1)}  # fmt: skip
-MODES = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}
+WHOLE = dict(zip(MODES, (round, math.trunc, math.ceil, math.floor), strict=True))
+FLOATS = RANDOM.uniform(-99, 99, COUNT).astype("f4")
+FLOATS[:11] = 0.5, 1.5, -2.5, 1e30, -1e30, 2.0**31, 2.0**32, 2.0**63, 2.0**64, -(2.0**31), -0.25
+LONG = RANDOM.integers(0, 1 << 64, COUNT, dtype="u8")
+LONG[:10] = [number % 2**64 for number in (
+    0, 1, -1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**62 + 2**8 + 1, -(2**62) - 2**8 - 1)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("float", "f4"), ("double", "f8")])
-def test_to_integers(compiled, device, name, dtype):
-    calls = [(to, mode) for to in INTEGERS for mode in MODES]
-    rows = "".join(f"out[{row} * {COUNT} + i] = (unsigned long long)__{name}2{to}_{mode}(x[i]);\n"
-                   for row, (to, mode) in enumerate(calls))  # fmt: skip
-    source = f"""extern "C" __global__ void all(const {name}* x, unsigned long long* out) {{
-        int i = threadIdx.x; {rows} }}"""
-    x = np.random.default_rng(4).uniform(-99, 99, COUNT).astype(dtype)
-    x[:12] = 0.5, 1.5, -2.5, 1e30, -1e30, 2.0**31, 2.0**32, 2.0**63, 2.0**64, -(2.0**31), -0.25, np.nan
-    out = np.zeros((len(calls), COUNT), "u8")
-    compiled(source).run("all", 1, COUNT, x, out)
-    for (to, mode), row in zip(calls, out, strict=True):
-        _, low, high = INTEGERS[to]
-        expected = [0 if each != each else min(max(MODES[mode](float(each)), low), high) % 2**64 for each in x]
-        if device.info.backend == "cuda":  # where a NaN becomes the least number as often as 0
-            row[11] = expected[11]
-        assert row.tolist() == expected, (to, mode)
+def to_integer(low, high, mode):
+    return lambda x: np.array([min(max(WHOLE[mode](value), low), high) % 2**64 for value in x.tolist()], "u8")
 
 
-@pytest.mark.executes(reads="exact other")
-def test_from_integers(compiled):
-    """Conversions to float are the neighbour of the exact number on the right side."""
-    calls = [(of, mode) for of in INTEGERS for mode in MODES]
-    rows = "".join(f"out[{row} * {COUNT} + i] = __{of}2float_{mode}(({INTEGERS[of][0]})x[i]);\n"
-                   for row, (of, mode) in enumerate(calls))  # fmt: skip
-    source = f"""extern "C" __global__ void all(const unsigned long long* x, float* out) {{
-        int i = threadIdx.x; {rows} }}"""
-    x = np.random.default_rng(4).integers(0, 1 << 64, COUNT, dtype="u8")
-    out = np.zeros((len(calls), COUNT), "f4")
-    compiled(source).run("all", 1, COUNT, x, out)
-    assert np.isfinite(out).all()
-    for (of, mode), row in zip(calls, out, strict=True):
-        bits = 32 if "int" in of else 64
-        for number, got in zip(x.tolist(), row, strict=True):
-            true = signed(number, bits) if INTEGERS[of][1] else number % (1 << bits)
-            exact = Fraction(float(got))
-            if exact != true:
-                towards = np.float32(np.inf if exact < true else -np.inf)
-                assert (exact < true) == {"rn": exact < true, "rz": (exact < true) == (true > 0), "ru": False,
-                                          "rd": True}[mode] or mode == "rz", (of, mode, true)  # fmt: skip
-                if mode == "rz":
-                    assert abs(exact) < abs(true)
-                other = Fraction(float(np.nextafter(got, towards)))
-                assert abs(other - exact) >= abs(true - exact), (of, mode, true)
+def from_integer(low, high, mode, dtype):
+    bits = (high - low).bit_length()
+
+    def converted(x):
+        numbers = (signed(number, bits) if low else number % (1 << bits) for number in x.tolist())
+        return np.array([nearest(Fraction(number), mode, dtype) for number in numbers])
+
+    return converted
 
 
-def test_bits(compiled):
-    source = """extern "C" __global__ void all(double* d, float* f, int* out) {
-        out[0] = __float_as_int(f[0]) == (int)__float_as_uint(f[0]) && __int_as_float(__float_as_int(f[0])) == f[0];
-        out[1] = __double2hiint(d[0]); out[2] = __double2loint(d[0]);
-        d[1] = __hiloint2double(out[1], out[2]); d[2] = __longlong_as_double(__double_as_longlong(d[0]) + 1);
-        f[1] = __uint_as_float(0x7f800000u);
-    }"""
-    d, f, out = np.array([np.pi, 0, 0]), np.array([2.5, 0], "f4"), np.zeros(3, "i4")
-    compiled(source).run("all", 1, 1, d, f, out)
-    assert out.tolist() == [1, *np.array([np.pi]).view("i4")[::-1]]
-    assert d.tolist() == [np.pi, np.pi, np.nextafter(np.pi, 4)]
-    assert f[1] == np.inf
+def test_conversions_in_every_direction(device, queue):
+    tables = []
+    for name, dtype in (("float", "f4"), ("double", "f8")):
+        to = {f"(unsigned long long)__{name}2{kind}_{mode}(x)": to_integer(low, high, mode)
+              for kind, (_, low, high) in INTEGERS.items() for mode in MODES}  # fmt: skip
+        tables.append(Calls(to, "u8", {"x": FLOATS.astype(dtype)}))
+        of = {f"__{kind}2{name}_{mode}(({word})x)": from_integer(low, high, mode, np.dtype(dtype).type)
+              for kind, (word, low, high) in INTEGERS.items() for mode in MODES
+              if name == "float" or "ll" in kind}  # fmt: skip
+        tables.append(Calls(of, dtype, {"x": LONG}))
+    assert call_differences(device, queue, tables) == []
+
+
+def test_no_number_becomes_0(device, queue):
+    if device.info.backend == "cuda":
+        pytest.skip("there it becomes the least number as often as 0")
+    calls = {f"(unsigned long long)__{name}2{kind}_rn(({name})x)": lambda x: 0 * LANE
+             for name in ("float", "double") for kind in INTEGERS}  # fmt: skip
+    assert call_differences(device, queue, [Calls(calls, "u8", {"x": np.full(COUNT, np.nan)})]) == []

@@ -92,15 +92,15 @@ def left_on_host(program: HostProgram, index: int, case: Case, info: KernelInfo)
 
 
 def joined(cases: Mapping[str, Case]) -> tuple[str, tuple[str, ...]]:
-    """Return one source with a namespace for each source of the cases, and expressions for their kernels."""
+    """Return one source, with a namespace for each source if there are several, and expressions for the cases' kernels."""
     spaces: dict[str, str] = {}
     for each in cases.values():
         spaces.setdefault(each.source, f"case_{len(spaces)}")
+    if len(spaces) == 1:
+        return next(iter(spaces)), tuple(each.kernel for each in cases.values())
     headers = dict.fromkeys(line.strip() for source in spaces for line in INCLUDE.findall(source))
-    text = "\n".join(
-        [*headers, *(f"namespace {name} {{ {INCLUDE.sub('', source)}\n}}" for source, name in spaces.items())]
-    )
-    return text, tuple(f"{spaces[each.source]}::{each.kernel}" for each in cases.values())
+    parts = (f"namespace {name} {{ {INCLUDE.sub('', source)}\n}}" for source, name in spaces.items())
+    return "\n".join([*headers, *parts]), tuple(f"{spaces[each.source]}::{each.kernel}" for each in cases.values())
 
 
 def first_difference(name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> list[str]:
