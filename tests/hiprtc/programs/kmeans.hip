@@ -2,7 +2,7 @@
 #include <hip/hip_runtime.h>
 
 constexpr int CLUSTERS = 5;
-__constant__ float2 centres[CLUSTERS];
+__constant__ float2 centres[CLUSTERS] = {{0.1f, 0.2f}, {0.9f, 0.3f}, {0.5f, 0.6f}, {0.2f, 0.8f}, {0.7f, 0.9f}};
 
 // The nearest centre of each point, and for each centre the sum and the number of its points.
 extern "C" __global__ void kmeans(const float2* points, int* nearest, float* sums, int* counts, int n) {

@@ -348,6 +348,7 @@ inline float sinpif(float x) { return (float)sin(M_PI * fmod((double)x, 2.0)); }
 inline float cospif(float x) { return (float)cos(M_PI * fmod((double)x, 2.0)); }
 inline double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }
 inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
+inline void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
 inline float normcdff(float x) { return (float)(0.5 * erfc(-(double)x * M_SQRT1_2)); }
 inline double normcdf(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
 #define ROUNDED(name, T, A, EXPRESSION) inline T name A { _Pragma("clang fp contract(off)") return EXPRESSION; }
@@ -412,6 +413,14 @@ inline int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
 inline unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
 inline unsigned __sad(int x, int y, unsigned z) { return z + (unsigned)llabs((long long)x - y); }
 inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (unsigned)llabs((long long)x - y); }
+
+// -- complex numbers
+
+using hipFloatComplex = float2;
+inline float2 make_hipFloatComplex(float x, float y) { return {x, y}; }
+inline float2 hipCaddf(float2 a, float2 b) { return {a.x + b.x, a.y + b.y}; }
+inline float2 hipCsubf(float2 a, float2 b) { return {a.x - b.x, a.y - b.y}; }
+inline float2 hipCmulf(float2 a, float2 b) { return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}; }
 
 // -- halves
 

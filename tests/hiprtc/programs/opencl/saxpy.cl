@@ -1,5 +1,0 @@
-kernel void saxpy(float a, global const float *restrict x, global float *restrict y, int n) {
-    size_t i = get_global_id(0);
-    if (i < n)
-        y[i] = a * x[i] + y[i];
-}
