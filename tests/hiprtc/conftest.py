@@ -1,5 +1,8 @@
 import pytest
 
+from forebay.hip.devices import current_device
+from forebay.hiprtc import current
+
 from .running import Built
 
 
@@ -7,3 +10,11 @@ from .running import Built
 def compiled(device, queue):
     """``compiled(source)``: see `Built`."""
     return lambda source, options=(), names=(): Built(device, queue, source, options, names)
+
+
+@pytest.fixture
+def compiling(device):
+    """Let `forebay.hiprtc` compile for the test's device."""
+    current.compile_for(lambda: device)
+    yield
+    current.compile_for(current_device)

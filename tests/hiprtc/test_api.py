@@ -1,14 +1,16 @@
 """forebay.hiprtc as programs written for hip-python call it."""
 
+import os
 import re
 import threading
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import forebay as fb
 from forebay import hiprtc
-from forebay.hiprtc import hiprtcResult
+from forebay.hiprtc import current, hiprtcResult
 from forebay.hiprtc.code import MAGIC, is_code, pack_code, unpack_code
 from tests.helpers.refusals import refused
 
@@ -31,9 +33,7 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused1, int 
 OPENCL = b"/* no __global__ here */ kernel void twice(global float* x) { x[get_global_id(0)] *= N; }"
 
 
-@pytest.fixture(autouse=True)
-def _current_device(device, monkeypatch):
-    monkeypatch.setattr(hiprtc.api, "_current_device", lambda: device)
+pytestmark = pytest.mark.usefixtures("compiling")
 
 
 def checked(call_result):
@@ -82,44 +82,31 @@ def test_a_kernel_from_source_to_launch(device, queue):
 @pytest.mark.executes
 def test_opencl_c_is_taken_as_it_is(device, queue):
     prog = create(OPENCL)
-    checked(
-        hiprtc.hiprtcCompileProgram(prog, 3, [b"-DN=2", b"-cl-mad-enable", b"--offload-arch=gfx90a", b"not counted"])
-    )
+    options = [b"-DN=2", b"-cl-mad-enable", b"--offload-arch=gfx90a", b"not counted"]
+    checked(hiprtc.hiprtcCompileProgram(prog, 3, options))
     code = unpack_code(code_of(prog))
-    assert (code.language, code.text, code.options, code.kernels) == (
-        "OpenCL C",
-        OPENCL.decode(),
-        ("-DN=2", "-cl-mad-enable"),
-        (),
-    )
+    expected = "OpenCL C", OPENCL.decode(), ("-DN=2", "-cl-mad-enable"), ()
+    assert (code.language, code.text, code.options, code.kernels) == expected
     x = device.array(np.arange(8, dtype="f4"))
     queue.launch(device.program(code.text, code.options)["twice"], 1, 8, x)
     assert x.get(queue=queue).tolist() == [2.0 * i for i in range(8)]
 
 
 @pytest.mark.needs("a compiler of HIP C++")
-def test_what_is_refused_is_in_the_log():
-    prog = create(b"\n__global__ void k(int* p) {\n  p[0] = nothing;\n}")
-    assert hiprtc.hiprtcCompileProgram(prog, 0, None) == (COMPILATION,)
-    assert "some.hip:3" in log_of(prog) or "some.hip(3)" in log_of(prog)
-    assert "p[0] = nothing;" in log_of(prog)
-    assert hiprtc.hiprtcGetCodeSize(prog)[0] == PROGRAM
-    assert hiprtc.hiprtcGetCode(prog, bytearray(100)) == (PROGRAM,)
-
-
-@pytest.mark.needs("a compiler of HIP C++")
 @pytest.mark.parametrize(
     ("source", "told"),
     [
+        (b"\n__global__ void k(int* p) {\n  p[0] = nothing;\n}", r"some\.hip[:(]3(.|\n)*p\[0\] = nothing;"),
         (b"kernel void k(global int* p) { p[0] = no_such_name; }", "no_such_name"),
         (b"__global__ void k(const int* p) {\n p[0] = 1; }", "read-only|must be a modifiable lvalue"),
     ],
 )
-def test_what_the_compiler_says_is_in_the_log(source, told):
+def test_what_is_refused_is_in_the_log(source, told):
     prog = create(source)
-    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
-    assert "error" in log_of(prog)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, None) == (COMPILATION,)
     assert re.search(told, log_of(prog))
+    assert hiprtc.hiprtcGetCodeSize(prog)[0] == PROGRAM
+    assert hiprtc.hiprtcGetCode(prog, bytearray(100)) == (PROGRAM,)
 
 
 @pytest.mark.needs("a compiler of HIP C++")
@@ -143,20 +130,19 @@ def test_headers(device, queue):
 @pytest.mark.needs("a compiler of HIP C++")
 def test_templates_by_name_expression(device):
     prog = create(
-        b"template <typename T> __global__ void add(T* x, T y) { x[threadIdx.x] += y; }\n__global__ void plain(int* p) { }"
+        b"template <typename T> __global__ void add(T* x, T y) { x[threadIdx.x] += y; }\n"
+        b"__constant__ int factor; __global__ void plain(int* p) { p[0] = factor; }"
     )
-    assert (
-        hiprtc.hiprtcGetLoweredName(prog, b"add<float>")[0]
-        == hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION
-    )
-    for expression in (b"add<float>", b"&add<long long>", b"plain"):
+    early = hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION
+    assert hiprtc.hiprtcGetLoweredName(prog, b"add<float>")[0] == early
+    names = b"add<float>", b"&add<long long>", b"plain", b"&factor"
+    for expression in names:
         checked(hiprtc.hiprtcAddNameExpression(prog, expression))
     checked(hiprtc.hiprtcCompileProgram(prog, 0, []))
-    lowered = [
-        checked(hiprtc.hiprtcGetLoweredName(prog, name)) for name in (b"add<float>", b"&add<long long>", b"plain")
-    ]
+    *lowered, factor = (checked(hiprtc.hiprtcGetLoweredName(prog, name)) for name in names)
     code = unpack_code(code_of(prog))
     program = device.program(code.text, code.options)
+    assert code.find_variable(factor.decode()).name == "factor"
     assert {code.find(name.decode()).symbol for name in lowered} == set(program)
     assert [code.find(name.decode()).parameters[-1].type_name for name in lowered[:2]] == ["float", "long"]
     assert hiprtc.hiprtcGetLoweredName(prog, b"add<int>") == (hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None)
@@ -164,30 +150,13 @@ def test_templates_by_name_expression(device):
     assert hiprtc.hiprtcAddNameExpression(prog, b"add<int>") == (late,)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [b"nothing", b"add", b"add<", b"add<float", b"add<1>", b"helper<int>", b"add<int> x", b"1 + 1", b"plain<int>"],
-)
+@pytest.mark.parametrize("expression", [b"nothing", b"add<1>"])
 def test_name_expressions_that_name_nothing(expression):
-    prog = create(
-        b"template <typename T> __device__ T helper(T a) { return a; } template <typename T> __global__ void add(T* x) { }"
-        b"__global__ void plain(int* p) { }"
-    )
+    prog = create(b"template <typename T> __global__ void add(T* x) { } __global__ void plain(int* p) { }")
     checked(hiprtc.hiprtcAddNameExpression(prog, expression))
     result = hiprtc.hiprtcCompileProgram(prog, 0, [])[0]
     assert result in (hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, COMPILATION)
     assert log_of(prog)
-
-
-@pytest.mark.needs("a compiler of HIP C++")
-@pytest.mark.parametrize("options", [
-    [b"-O3", b"-std=c++17", b"-ffast-math", b"-Wall", b"-g"], [b"-O0"], [b"-ffp-contract=off"], [b"-D", b"X=2", b"-DY"], [],
-    [b"--gpu-architecture=gfx942", b"-fno-gpu-rdc"], ["-DX"],
-])  # fmt: skip
-@pytest.mark.long
-def test_options_of_clang(options):
-    prog = create(b"__global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; }")
-    assert hiprtc.hiprtcCompileProgram(prog, len(options), options) == (OK,), log_of(prog)
 
 
 @pytest.mark.parametrize("options", [[b"--frobnicate"], [b"-Wl,-lm"], [b"-D"], [b"-include"]])
@@ -199,13 +168,12 @@ def test_options_that_nobody_knows_are_named(options):
 
 def test_wrong_arguments():
     prog = create(OPENCL)
-    assert hiprtc.hiprtcCreateProgram(None, b"x", 0, None, None) == (INPUT, None)
-    assert hiprtc.hiprtcCreateProgram(b"", b"x", 1, None, None) == (INPUT, None)
-    assert hiprtc.hiprtcCreateProgram(b"", b"x", 1, [b""], []) == (INPUT, None)
-    assert hiprtc.hiprtcCompileProgram(prog, 2, [b"-DN=1"]) == (INPUT,)
-    assert hiprtc.hiprtcCompileProgram(prog, 1, [3]) == (INPUT,)
-    assert hiprtc.hiprtcAddNameExpression(prog, b"") == (INPUT,)
-    assert hiprtc.hiprtcGetLoweredName(prog, b"") == (INPUT, None)
+    for source, count, headers, names in ((None, 0, None, None), (b"", 1, None, None), (b"", 1, [b""], [])):
+        assert hiprtc.hiprtcCreateProgram(source, b"x", count, headers, names) == (INPUT, None)
+    for count, options in ((2, [b"-DN=1"]), (1, [3])):
+        assert hiprtc.hiprtcCompileProgram(prog, count, options) == (INPUT,)
+    for name in (b"", 5, object(), [b"k"]):
+        assert hiprtc.hiprtcAddNameExpression(prog, name) == (INPUT,)
     assert hiprtc.hiprtcDestroyProgram(None) == (INPUT,)
     checked(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=1"]))
     size = checked(hiprtc.hiprtcGetCodeSize(prog))
@@ -214,23 +182,8 @@ def test_wrong_arguments():
     for target in (np.zeros(size + 3, "u1"), memoryview(bytearray(size)), np.zeros(size, "f4")):
         checked(hiprtc.hiprtcGetCode(prog, target))
     assert hiprtc.hiprtcGetProgramLog(prog, bytearray()) == (INPUT,)
-
-
-@pytest.mark.needs("a compiler of HIP C++")
-@pytest.mark.parametrize("name", [5, object(), [b"k"]])
-def test_name_expressions_that_are_no_text(name):
-    prog = create(SCALE)
-    assert hiprtc.hiprtcAddNameExpression(prog, name) == (INPUT,)
-    assert hiprtc.hiprtcCompileProgram(prog, 0, [])[0] == OK
-    assert hiprtc.hiprtcGetLoweredName(prog, name) == (INPUT, None)
-
-
-@pytest.mark.needs("SPIR-V")
-@pytest.mark.parametrize("source", [b"", b"int v;", b"template <class T> __global__ void k(T* x) {}"])
-def test_a_program_without_a_kernel_says_so(source):
-    prog = create(source)
-    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
-    assert "some.hip: error: the program has no kernel" in log_of(prog)
+    for name in (b"", 5):
+        assert hiprtc.hiprtcGetLoweredName(prog, name) == (INPUT, None)
 
 
 @pytest.mark.needs("a compiler of HIP C++")
@@ -281,11 +234,11 @@ def test_results_have_hips_names():
         hiprtc.hiprtcGetErrorString(6)
 
 
-def test_without_a_device_the_log_says_so(monkeypatch):
+def test_without_a_device_the_log_says_so():
     def no_device():
         raise fb.DeviceNotFoundError("no device at all")
 
-    monkeypatch.setattr(hiprtc.api, "_current_device", no_device)
+    current.compile_for(no_device)
     prog = create(OPENCL)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
     assert log_of(prog) == "no device at all"
@@ -302,10 +255,10 @@ def test_code_objects():
             unpack_code(broken)
 
 
-def test_without_a_compiler_only_hip_cpp_is_refused(monkeypatch, device):
-    monkeypatch.setenv("FOREBAY_CLANG", "none")
+def test_without_a_compiler_only_hip_cpp_is_refused(device):
     program = create(b"__global__ void k(float* x) { x[0] = 1.0f; }")
-    if "SPIR-V" in device.languages:
-        with pytest.raises(ImportError, match="turns clang off"):
-            hiprtc.hiprtcCompileProgram(program, 0, [])
-    assert hiprtc.hiprtcCompileProgram(create(b"kernel void k() {}"), 0, []) == (OK,)
+    with mock.patch.dict(os.environ, FOREBAY_CLANG="none"):
+        if "SPIR-V" in device.languages:
+            with pytest.raises(ImportError, match="turns clang off"):
+                hiprtc.hiprtcCompileProgram(program, 0, [])
+        assert hiprtc.hiprtcCompileProgram(create(b"kernel void k() {}"), 0, []) == (OK,)

@@ -1,8 +1,10 @@
 """HIP C++ that clang compiles: parameters, shared memory, names, messages, options."""
 
 import cProfile
+import os
 import pstats
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import NotNamedError, compile_hip
 from forebay.hiprtc.options import split_options
 from forebay.spirv import declarations
+
+from .results.tables import case, kernel_differences
 
 clang, reason = find_clang()
 if clang is None:
@@ -32,7 +36,7 @@ def refused(source, options=(), names=(), headers=None):
 
 
 @pytest.mark.long
-def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square(monkeypatch):
+def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square():
     calls = []
     finish = compiler.finish_module
 
@@ -42,11 +46,10 @@ def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square(monke
         calls.append(pstats.Stats(profile).total_calls)
         return result
 
-    monkeypatch.setenv("FOREBAY_NO_CACHE", "1")
-    monkeypatch.setattr(compiler, "finish_module", counted)
-    for count in (20, 80):
-        kernels = (f'extern "C" __global__ void k{i}(int* x, bool b) {{ x[0] = b; }}' for i in range(count))
-        assert len(compiled("\n".join(kernels)).kernels) == count
+    with mock.patch.dict(os.environ, FOREBAY_NO_CACHE="1"), mock.patch.object(compiler, "finish_module", counted):
+        for count in (20, 80):
+            kernels = (f'extern "C" __global__ void k{i}(int* x, bool b) {{ x[0] = b; }}' for i in range(count))
+            assert len(compiled("\n".join(kernels)).kernels) == count
     assert calls[1] < 6 * calls[0]
 
 
@@ -96,22 +99,6 @@ def test_a_kernel_without_pointers_in_memory_follows_none():
     assert compiled(with_variable).kernels[0].follows
 
 
-@pytest.mark.executes
-def test_structures_and_bools_arrive_as_they_were_passed(device, queue):
-    source = """
-    struct Part { char tag; double weight; short n[3]; };
-    __global__ void k(double* out, Part part, bool yes, bool no, float4 v) {
-        out[0] = part.tag; out[1] = part.weight; out[2] = part.n[2]; out[3] = yes; out[4] = no; out[5] = v.w;
-    }"""
-    kind = np.dtype([("tag", "i1"), ("weight", "f8"), ("n", "i2", 3)], align=True)
-    part = np.array([(7, 2.5, (1, 2, 3))], kind)[0]
-    program = device.program(source)
-    for yes in (True, False):
-        out = device.zeros(6, "f8")
-        queue.launch(program["k"], 1, 1, out, part, yes, not yes, np.arange(4, dtype="f4"))
-        assert out.get(queue=queue).tolist() == [7, 2.5, 3, yes, not yes, 3]
-
-
 # -- extern __shared__
 
 SHARED = """
@@ -154,22 +141,19 @@ def test_kernels_that_use_it_have_one_more_parameter():
         assert symbol == "none" or kinds[-1] == "local"
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="kernel_differences")
+@pytest.mark.needs("a compiler of its own")
 def test_it_works_in_kernels_and_in_functions(device, queue):
-    program = device.program(SHARED)
     start = np.arange(8, dtype="f4")
-
-    def run(name, array, *more):
-        buffer = device.array(array)
-        queue.launch(program[name], 1, len(array), buffer, *more)
-        return buffer.get(queue=queue).tolist()
-
-    assert run("none", start) == (start + 1).tolist()
-    assert run("direct", start, True, fb.local(32)) == (start[::-1] * 2).tolist()
-    assert run("direct", start, False, fb.local(32)) == start[::-1].tolist()
-    assert run("by_functions", start, fb.local(32)) == (np.roll(start, -1) + 1).tolist()
-    assert run("bits", np.zeros(8, "i4"), fb.local(32)) == [0x3F800000] * 8
-    assert run("typed<double>", np.arange(3, 11, dtype="f8"), fb.local(64)) == [3.0] * 8
+    cases = {f"direct {twice}": case(SHARED, 1, 8, start, twice, kernel="direct", shared=32) for twice in (True, False)}
+    for name, x in (
+        ("none", start),
+        ("by_functions", start),
+        ("bits", np.zeros(8, "i4")),
+        ("typed<double>", np.arange(3.0, 11)),
+    ):
+        cases[name] = case(SHARED, 1, 8, x, kernel=name, shared=64)
+    assert kernel_differences(device, queue, cases) == []
 
 
 @pytest.mark.needs("a compiler of its own")
@@ -227,14 +211,6 @@ def test_expressions_that_name_nothing(name):
 
 
 @pytest.mark.needs("a compiler of its own")
-def test_errors_have_the_line_and_a_caret():
-    lines = refused("\n__global__ void k(float* x) {\n  x[0] = nothing;\n}").splitlines()
-    assert lines[0].startswith("some.hip:3:10: error: use of undeclared identifier 'nothing'")
-    assert lines[1].endswith("x[0] = nothing;")
-    assert lines[2].index("^") == lines[1].index("nothing")
-
-
-@pytest.mark.needs("a compiler of its own")
 def test_warnings_of_what_succeeds_are_told():
     made = compiled('#warning "think of it"\n__global__ void k(int* x) { int unused; x[0] = 1; }', ["-Wall"])
     assert "some.hip:1:2: warning:" in made.log
@@ -263,25 +239,15 @@ def test_what_devices_do_not_have_is_refused_with_its_line(source, line, told):
 
 
 @pytest.mark.needs("a compiler of its own")
-def test_messages_name_headers_as_the_program_does():
+def test_headers_have_relative_names_which_messages_use():
+    for name in ("../outside.h", "/tmp/outside.h"):
+        assert "relative path" in refused("", headers={name: ""})
     log = refused('#include "sub/a.h"\n', headers={"sub/a.h": "\n__device__ int x = nothing;"})
     assert "sub/a.h:2:20: error:" in log
     assert "/tmp" not in log
 
 
 # -- options
-
-
-@pytest.mark.needs("a compiler of its own")
-def test_headers_as_strings():
-    source = '#include "sub/ops.h"\n#include <sub/ops.h>\n__global__ void k(int* p) { p[0] = op(LEVEL); }'
-    headers = {
-        "sub/ops.h": '#pragma once\n#include "level.h"\n__device__ int op(int a) { return a + 1; }',
-        "sub/level.h": "#define LEVEL 3",
-    }
-    assert [kernel.name for kernel in compiled(source, headers=headers).kernels] == ["k"]
-    for name in ("../outside.h", "/tmp/outside.h"):
-        assert "relative path" in refused(source, headers={name: ""})
 
 
 @pytest.mark.needs("a compiler of its own")
@@ -314,10 +280,10 @@ def test_macros_do_not_reach_the_header_that_comes_first():
 
 @pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("options", [
-    ["-O0"], ["-O3"], ["-ffast-math"], ["--use_fast_math"], ["-ffp-contract=off"], ["-g"], ["-std=gnu++20"], ["-fno-exceptions"],
-    ["-ferror-limit=3"], ["-fgpu-rdc"], ["--gpu-architecture=gfx90a", "--offload-arch=gfx942"], ["-Wall", "-Wextra"],
-    ["-ffinite-math-only", "-fno-signed-zeros"], ["-fno-fast-math"], ["-munsafe-fp-atomics"], ["-funsafe-math-optimizations"],
-    ["-fno-strict-aliasing"], ["-ftemplate-depth=50"],
+    ["-O0", "-g", "-fgpu-rdc", "--gpu-architecture=gfx90a", "--offload-arch=gfx942", "-fno-fast-math"],
+    ["-O3", "-ffast-math", "-std=gnu++20", "-Wall", "-Wextra", "-ferror-limit=3", "-ftemplate-depth=50", "-fno-strict-aliasing"],
+    ["--use_fast_math", "-fno-exceptions", "-munsafe-fp-atomics"],
+    ["-ffp-contract=off", "-ffinite-math-only", "-fno-signed-zeros", "-funsafe-math-optimizations"],
 ])  # fmt: skip
 @pytest.mark.long
 def test_options_of_clang(device, options):

@@ -1,5 +1,7 @@
 """hiprtc's linker: programs of several modules."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -38,9 +40,7 @@ define spir_func void @_Z4bumpPf(ptr addrspace(4) %0) {
 """
 
 
-@pytest.fixture(autouse=True)
-def _current_device(device, monkeypatch):
-    monkeypatch.setattr(hiprtc.api, "_current_device", lambda: device)
+pytestmark = pytest.mark.usefixtures("compiling")
 
 
 def bitcode(source):
@@ -127,9 +127,9 @@ def test_wrong_arguments():
 
 
 @pytest.mark.needs("no SPIR-V")
-def test_code_in_spirv_is_refused_where_it_cannot_be_loaded(device, monkeypatch):
+def test_code_in_spirv_is_refused_where_it_cannot_be_loaded(device):
     code = pack_code("k", Language.HIP_CPP, b"\x03\x02\x23\x07 compiled elsewhere")
-    monkeypatch.setattr("forebay.hip.modules.current_device", lambda: device)
-    result, module = hip.hipModuleLoadData(code)
+    with mock.patch("forebay.hip.modules.current_device", return_value=device):
+        result, module = hip.hipModuleLoadData(code)
     assert (result, module) == (hip.hipError_t.hipErrorNoBinaryForGpu, None)
     assert "takes no SPIR-V" in str(hip.last_exception())

@@ -3,11 +3,6 @@
 import numpy as np
 import pytest
 
-from forebay import hiprtc
-from forebay.hiprtc.code import unpack_code
-
-from .test_api import OK, code_of, create, log_of
-
 pytestmark = pytest.mark.executes
 
 
@@ -74,17 +69,11 @@ def test_the_host_sets_constants(compiled):
     assert x.tolist() == [65, 3, 1, 2]
 
 
-@pytest.mark.needs("a compiler of HIP C++")
-def test_name_expressions_of_variables(device, monkeypatch):
-    monkeypatch.setattr(hiprtc.api, "_current_device", lambda: device)
-    prog = create(b"__constant__ int a[2] = {1, 2}; __global__ void k(int* n) { n[0] = a[1]; }")
-    for name in (b"&a", b"k"):
-        assert hiprtc.hiprtcAddNameExpression(prog, name) == (OK,)
-    assert hiprtc.hiprtcCompileProgram(prog, 0, None) == (OK,), log_of(prog)
-    result, lowered = hiprtc.hiprtcGetLoweredName(prog, b"&a")
-    code = unpack_code(code_of(prog))
-    assert result == OK
-    assert code.find_variable(lowered.decode()).name == "a"
-    result, lowered = hiprtc.hiprtcGetLoweredName(prog, b"k")
-    assert result == OK
-    assert code.find(lowered.decode()).name == "k"
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_a_program_of_variables_alone(compiled):
+    program = compiled("__device__ int v = 5; __device__ float w[3]; __constant__ double c = 2.5;")
+    assert program.variable("v", "i4").get().tolist() == [5]
+    assert program.variable("c", "f8").get().tolist() == [2.5]
+    numbers = program.variable("w", "f4")
+    numbers.set(np.arange(3, dtype="f4"))
+    assert numbers.get().tolist() == [0, 1, 2]
