@@ -176,9 +176,10 @@ class Calls:
         result = self.types.get("r", C_TYPES.get(self.result, ""))
         parameters = ", ".join([*(f"const {kind}* {name}_" for name, kind in kinds.items()), f"{result}* out_"])
         loads = "".join(f"{kind} {name} = {name}_[i]; " for name, kind in kinds.items())
+        between = "__syncthreads(); " if "__shared__" in self.begin else ""
         rows = "\n".join(
             f"{{ {result} r; {call if re.search(r'(?:^|[ {;&(,*])r(?: =|[.,)[])', call) else f'r = ({result})({call})'}; "
-            f"out_[{number} * n + i] = r; }}"
+            f"out_[{number} * n + i] = r; {between}}}"
             for number, call in enumerate(self.rows)
         )
         return f"""{self.head}
