@@ -41,16 +41,6 @@ KERNEL(stencil)
     __syncthreads();
     o[i] = t[l] + 2 * t[l + 1] + t[l + 2];
 }
-KERNEL(tiles)
-    __shared__ int t[256]; int sum = 0; t[l] = 0; __syncthreads();
-    if (i >= count) return;
-    for (int k = 0; k < by; k++) {
-        t[l] = x[i] * (k + 1); __syncthreads();
-        for (int j = 0; j < n; j++) sum += t[j] * (j + 1);
-        __syncthreads();
-    }
-    o[i] = sum;
-}
 KERNEL(leave_a_loop)
     __shared__ int t[256]; int sum = 0; t[l] = 0; __syncthreads();
     for (int k = 0; k < count; k++) {
@@ -97,26 +87,6 @@ KERNEL(dynamic)
     cg::this_thread_block().sync();
     o[i] = room[n - 1 - l];
 }
-KERNEL(two_barriers)
-    __shared__ int t[256]; t[l] = 1; __syncthreads();
-    if (i >= count) return;
-    t[l] = x[i]; __syncthreads();
-    int v = t[(l + 1) % n];
-    if (v % 4 == 0) { o[i] = v; return; }
-    __syncthreads();
-    t[l] = v; __syncthreads();
-    o[i] = t[(l + 2) % n] + 7;
-}
-KERNEL(only_some_wait)
-    __shared__ int t[256]; t[l] = 4; __syncthreads();
-    if (i < count) { t[l] = x[i]; __syncthreads(); o[i] = t[(l + 1) % n]; }
-}
-KERNEL(other_barriers)
-    __shared__ int t[256]; int v = x[i];
-    if (v & 1) { t[l] = v; __syncthreads(); v = t[(l + 1) % n] + 1; __syncthreads(); }
-    else { t[l] = v * 2; __syncthreads(); v = t[(l + 2) % n]; __syncthreads(); }
-    o[i] = v;
-}
 KERNEL(while_flag)
     __shared__ int t[256], left; int v = x[i], rounds = 0;
     if (i >= count) return;
@@ -128,12 +98,6 @@ KERNEL(while_flag)
         if (!some) break;
     } while (++rounds < by);
     o[i] = v + 1000 * rounds;
-}
-KERNEL(uniform)
-    __shared__ int t[256]; int v = x[i];
-    if (blockIdx.x >= count) return;
-    for (int k = 0; k < by; k++) { t[l] = v; __syncthreads(); if (l & 1) v += t[(l + 1) % n]; __syncthreads(); }
-    o[i] = v;
 }
 """.replace("BEGIN", BEGIN.strip())
 
@@ -148,7 +112,7 @@ def launches(name, shape):
     for edge in range(2):
         x, o = random.integers(0, 1000, BLOCKS * n).astype("i4"), np.full(BLOCKS * n, -1, "i4")
         count = int(random.choice([0, 1, n, BLOCKS * n] if edge else random.integers(0, BLOCKS * n + 1, 3)))
-        count = int(random.integers(0, BLOCKS + 4)) if name in ("leave_a_loop", "uniform") else count
+        count = int(random.integers(0, BLOCKS + 4)) if name == "leave_a_loop" else count
         by = int(random.integers(name == "while_flag", 5))
         shared = 4 * n if name == "dynamic" else 0
         yield case(SOURCE, BLOCKS, shape, x, o, count, by, kernel=name, shared=shared)
@@ -178,7 +142,7 @@ def test_launched_often(device, queue):
     n, blocks, count, by = 100, 2, 137, 3
     x = device.array(np.arange(n * blocks, dtype="i4") * 7 % 1000)
     with device.program(SOURCE) as program:
-        for name, times in (("tiles", 100), ("two_barriers", 10_000)):
+        for name, times in (("reduction", 100), ("votes", 10_000)):
             once, often = (device.array(np.full(x.shape, -1, "i4")) for _ in range(2))
             queue.launch(program[name], blocks, n, x, once, count, by)
             with queue.capture() as graph:

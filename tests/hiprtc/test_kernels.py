@@ -11,22 +11,6 @@ pytestmark = [
 ]
 
 RNG = np.random.default_rng(8)
-REDUCTION = """
-    #define BLOCK 64
-    __device__ __forceinline__ void fold(volatile float* of, int by, int at) { if (at < by) of[at] += of[at + by]; }
-    __global__ void __launch_bounds__(BLOCK) k(const float *in, float *out, int n) {
-        __shared__ float part[BLOCK];
-        unsigned int at = threadIdx.x, i = blockIdx.x * (blockDim.x * 2) + at;
-        float mine = (i < n) ? in[i] : 0.0f;
-        if (i + blockDim.x < n) mine += in[i + blockDim.x];
-        part[at] = mine;
-        __syncthreads();
-        for (unsigned int s = blockDim.x / 2; s > 0; s >>= 1) {
-            fold(part, s, at);
-            __syncthreads();
-        }
-        if (at == 0) out[blockIdx.x] = part[0];
-    }"""
 TEMPLATES = """
     template <typename T> __device__ T square(T x) { return x * x; }
     template <typename T, int N> __device__ T sum(const T* of) { T s = 0; for (int i = 0; i < N; i++) s += of[i]; return s; }
@@ -56,11 +40,6 @@ KERNELS = {
             int z = threadIdx.z + blockIdx.z * blockDim.z;
             out[x + gridDim.x * blockDim.x * (y + gridDim.y * blockDim.y * z)] = x + 100 * y + 10000 * z;
         }""", (2, 3, 4), (4, 2, 1), zeros(192)),
-    "a grid's stride": case("""
-        __global__ void k(int* out, int n) {
-            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) out[i] += i;
-        }""", 3, 7, zeros(1000), 1000),
-    "a reduction": case(REDUCTION, 8, 64, floats(1000), zeros(8, "f4"), 1000),
     "a reduction in dynamic shared memory": case("""
         extern __shared__ double everywhere[];
         __device__ void put(int at, float value) { everywhere[at] = value; }
@@ -97,21 +76,6 @@ KERNELS = {
             y = blockIdx.x * TILE + threadIdx.y;
             out[y * height + x] = tile[threadIdx.x][threadIdx.y];
         }""", (3, 2), (8, 8), zeros(24 * 16, "f4"), floats(24 * 16), 24, 16),
-    "a stencil with constants": case("""
-        __constant__ float weights[3] = {0.25f, 0.5f, 0.25f};
-        static const float SCALE = 2.0f;
-        const float TWICE = SCALE * 2;
-        __global__ void k(const float* in, float* out, int n) {
-            int i = blockIdx.x * blockDim.x + threadIdx.x;
-            if (i >= n) return;
-            float sum = 0;
-            #pragma unroll
-            for (int k = -1; k <= 1; k++) {
-                int j = min(max(i + k, 0), n - 1);
-                sum += weights[k + 1] * in[j];
-            }
-            out[i] = sum * TWICE;
-        }""", 2, 64, floats(100), zeros(100, "f4"), 100),
     "vectors": case("""
         __device__ float dot(const float4& a, const float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
         __global__ void k(const float4* in, float4* out, float* dots, int2* pairs) {
@@ -348,20 +312,6 @@ KERNELS = {
             int x = 5;
             out[0] = x -NEGATIVE; out[1] = x-MINUS(-1); out[2] = +EMPTY+ x; out[3] = JOIN(1, 2) + JOIN(x, ); out[4] = x;
         }""", 1, 1, zeros(5)),
-    "parts of hip-python's Jacobi example": case("""
-        __global__
-        //__launch_bounds__(DEFAULT_BLOCK_SIZE, 3)
-        void k(float* x, float* A, float* b, int n) {
-            int row = blockIdx.x * blockDim.x + threadIdx.x;
-            float sigma = 0.0;
-            const int step = 8;
-            for (int i = 0; i < n; i += step) {
-                float tmp[step];
-                for (int j = 0; j < step; j++) tmp[j] = A[row * n + i + j];
-                for (int j = 0; j < step; j++) { if (row != i + j) sigma += tmp[j]; }
-            }
-            x[row] = (b[row] - sigma) / A[row * n + row];
-        }""", 2, 8, zeros(16, "f4"), 1 + floats(256), floats(16), 16),
     "constants keep their types": case("""
         template <unsigned N, bool B> __device__ int below(int a) { int size[B + 1]; return (a < N) + sizeof(size); }
         const unsigned ALL = -1;

@@ -225,3 +225,15 @@ def test_a_log_that_says_nothing_known_mends_nothing():
     assert not mending.mend("other.h:1:1: error: bad")
     assert mending.mend("p.hip:1:14: error: bad") == {"p.hip"}
     assert mending.texts == {"p.hip": "int main() { ::__forebay_left_out<0>(); }"}
+
+
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+@pytest.mark.parametrize(
+    "source", ["", "int main() { return unknown(); }", "template <class T> __global__ void k(T* x) { }"]
+)
+def test_a_program_of_nothing_is_refused(compiled, source):
+    with pytest.raises(fb.BuildError) as caught:
+        compiled(source)
+    assert "no kernel" in caught.value.log
+    told = "program.hip:1:21: warning: a statement of the host is left out: use of undeclared"
+    assert ("unknown" in source) == (told in caught.value.log)

@@ -86,6 +86,7 @@ NAMES = {
     "int4 in = {1, 20, 300, 4000}; if (i < 1) __pipeline_memcpy_async(room, &in, 16), __pipeline_memcpy_async(room + 1, &in, 16, 8); "
     "__pipeline_commit(); __pipeline_wait_prior(0); __syncthreads(); r = room[0].w + room[1].y + room[1].z + room[1].w":
         lambda x, y: 4020,
+    "float4(7).w": lambda x, y: 7,
     # What nvcc takes: own names beside those of `std`, `register`, narrowing, `unary_function`.
     "complex z = complex{1, 2} * complex{3, 4}; r = z.r + 100 * z.i": lambda x, y: 995,
     "register int three = 3; int zeros[3] = {0.0, 1.0, 2.0}; r = twice()(three) + zeros[2] + cuComplex(0.5f).r": lambda x, y: 8.5,

@@ -2,7 +2,7 @@
 
     python -m tests.hiprtc.results.generated --seeds 0 200
 
-runs the kernels of many seeds on the device and on the host, and prints each that differs, made as short as it will be.
+runs the kernels of many seeds on the device and on the host, and prints each that differs.
 All numbers are unsigned, so that nothing overflows, and all floats small multiples of 1/4, so that nothing is rounded.
 Barriers, and warps' functions, are where all threads of the block come by; in some kernels threads return or part
 before barriers, which let the others go on as on GPUs.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import click
 import numpy as np
@@ -44,19 +44,9 @@ template <class T> __device__ T turned(T x, int by) { return T(x << by | x >> (s
 """
 
 
-@dataclasses.dataclass
-class Node:
-    """A statement: its text, or what is before the statements in it."""
-
-    text: str
-    inside: list[Node] | None = None
-
-    def lines(self, indent: int = 1) -> list[str]:
-        """The source."""
-        pad = "    " * indent
-        if self.inside is None:
-            return [pad + self.text]
-        return [f"{pad}{self.text} {{", *(line for each in self.inside for line in each.lines(indent + 1)), f"{pad}}}"]
+def block(head: str, inside: list[str]) -> str:
+    """A statement with others in it."""
+    return "\n".join([f"{head} {{", *inside, "}"])
 
 
 class Writer:
@@ -113,21 +103,21 @@ class Writer:
             f"n > {self.number.randrange(12)}", "blockIdx.x == 0", "(blockIdx.x ^ n) & 1", "in[blockIdx.y] & 1"
         )
 
-    def body(self, depth: int, is_uniform: bool, most: int = 4) -> list[Node]:
+    def body(self, depth: int, is_uniform: bool, most: int = 4) -> list[str]:
         return [self.statement(depth, is_uniform) for _ in range(self.number.randint(1, most))]
 
-    def statement(self, depth: int, is_uniform: bool) -> Node:
+    def statement(self, depth: int, is_uniform: bool) -> str:
         n = self.number.randrange
         if depth and n(3) == 0:
             return self.nested(depth - 1, is_uniform)
         if is_uniform and self.has_warps and n(3) == 0:
-            return Node(self.of_warp())
+            return self.of_warp()
         if self.parts and n(3) == 0:
             return self.parting()
         if is_uniform and self.has_barriers and n(3) == 0:
             return self.exchange()
         op = n(len(OPERATIONS))
-        return Node(self.pick(
+        return self.pick(
             f"{self.name()} = {self.value()};", f"{self.name()} {self.pick('+', '^', '*', '-', '|')}= {self.value()};",
             f"t[{self.value(1)} & 7] = {self.value()};", f"t[{self.value(1)} & 7] += {self.value(1)};",
             f"atomic{OPERATIONS[op]}(&g[{op * SLOTS} + ({self.value(1)} & {SLOTS - 1})], {self.value()});",
@@ -135,21 +125,21 @@ class Writer:
             f"both({self.pick('a', 'b')}, {self.pick('c', 'd')});", f"if ({self.condition()}) {self.name()} = {self.value()};",
             f"atomicAdd(&g[{n(SLOTS)}], 1u);", f"if ({self.condition()}) atomicAdd(&g[{n(SLOTS)}], {self.value(1)});",
             f"out[tid + blockDim.x * blockDim.y * blockDim.z * block] += {self.value()};",
-        ))  # fmt: skip
+        )  # fmt: skip
 
-    def nested(self, depth: int, is_uniform: bool) -> Node:
+    def nested(self, depth: int, is_uniform: bool) -> str:
         n = self.number.randrange
         kind = n(6)
         if is_uniform and n(2):
             if kind < 3:
-                return Node(f"if ({self.uniform()})", self.body(depth, True))
+                return block(f"if ({self.uniform()})", self.body(depth, True))
             head = f"for (unsigned i{self.loops} = 0; i{self.loops} < {self.pick('2', '3', 'n % 4', 'gridDim.x')}; i{self.loops}++)"
         else:
             if kind < 2:
-                return Node(f"if ({self.condition()})", self.body(depth, False))
+                return block(f"if ({self.condition()})", self.body(depth, False))
             if kind == 2:
-                return Node(f"switch ({self.value(1)} & 3)", [
-                    Node(f"case {case}:", [*self.body(depth, False, 2), Node(self.pick("break;", ";"))])
+                return block(f"switch ({self.value(1)} & 3)", [
+                    block(f"case {case}:", [*self.body(depth, False, 2), self.pick("break;", ";")])
                     for case in range(self.number.randint(1, 4))
                 ])  # fmt: skip
             most = self.pick(f"({self.value(1)} & 3)", f"({self.value(1)} & 7)", "(tid & 3)", "tid % 5")
@@ -158,15 +148,15 @@ class Writer:
         self.loops += 1
         inside = self.body(depth, is_uniform)
         if not is_uniform and n(2):
-            inside.insert(n(len(inside) + 1), Node(f"if ({self.condition()}) {self.pick('break', 'continue')};"))
+            inside.insert(n(len(inside) + 1), f"if ({self.condition()}) {self.pick('break', 'continue')};")
         self.loops -= 1
-        return Node(head, inside)
+        return block(head, inside)
 
-    def exchange(self) -> Node:
+    def exchange(self) -> str:
         """Threads give each other numbers through shared memory."""
         x, y = self.name(), self.name()
         size = "(blockDim.x * blockDim.y * blockDim.z)"
-        return Node(self.pick(
+        return self.pick(
             f"s[tid] = {self.value()}; __syncthreads(); {x} += s[({self.value(1)}) % {size}]; __syncthreads();",
             f"__syncthreads(); if ({self.condition()}) s[tid] = {self.value()}; __syncthreads(); {x} = s[{size} - 1 - tid]; __syncthreads();",
             f"if (tid == 0) s[0] = {self.value()}; __syncthreads(); {x} ^= s[0]; __syncthreads();",
@@ -174,17 +164,15 @@ class Writer:
             f"{x} += __syncthreads_{self.pick('count', 'or', 'and')}({self.condition()});",
             f"s[tid] = {y}; __syncthreads(); for (unsigned h = {size} / 2; h > 0; h /= 2) {{ if (tid < h) s[tid] += s[tid + h]; __syncthreads(); }} {x} = s[0]; __syncthreads();",
             f"s[tid] = {y}; __syncthreads(); for (unsigned h = 1; h < {size}; h *= 2) {{ unsigned v = tid >= h ? s[tid - h] : 0; __syncthreads(); s[tid] += v; __syncthreads(); }} {x} = s[tid]; __syncthreads();",
-        ))  # fmt: skip
+        )  # fmt: skip
 
-    def parting(self) -> Node:
+    def parting(self) -> str:
         """Threads may be elsewhere, or have returned: each writes its own place, and all have two barriers in turn."""
         if self.number.randrange(4) == 0:
-            return Node(f"if ({self.condition()}) {{ {self.pick('out[tid] = a;', '')} return; }}")
+            return f"if ({self.condition()}) {{ {self.pick('out[tid] = a;', '')} return; }}"
         x, by = self.name(), self.number.randint(1, 70)
         size = "(blockDim.x * blockDim.y * blockDim.z)"
-        return Node(
-            f"s[tid] = {self.value(1)}; __syncthreads(); {x} = {x} * 5 + s[(tid + {by}) % {size}]; __syncthreads();"
-        )
+        return f"s[tid] = {self.value(1)}; __syncthreads(); {x} = {x} * 5 + s[(tid + {by}) % {size}]; __syncthreads();"
 
     def of_warp(self) -> str:
         x, y = self.name(), self.value(1)
@@ -203,7 +191,7 @@ class Generated:
     """A kernel and how to launch it."""
 
     name: str
-    statements: list[Node]
+    statements: list[str]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     seed: int
@@ -222,7 +210,7 @@ class Generated:
             "    unsigned tid = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
             "    unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
             "    unsigned a = in[tid], b = tid * 7, c = in[block], d = 1, t[8] = {1, 2, 3, 4, 5, 6, 7, 8}; float f = (float)(a & 15);\n"
-            + shared + "\n".join(line for each in self.statements for line in each.lines())
+            + shared + "\n".join(self.statements)
             + "\n    out[tid + blockDim.x * blockDim.y * blockDim.z * block] += a + 3 * b + 5 * c + 7 * d + 11 * t[0] + 13 * t[a & 7] + (unsigned)f;\n}\n"
         )  # fmt: skip
 
@@ -249,7 +237,7 @@ def generated(seed: int) -> Generated:
     writer = Writer(number, has_warps and not parts, has_barriers and not parts, parts)
     statements = [writer.statement(3, True) for _ in range(number.randint(2, 7))]
     if not has_barriers and not has_warps and number.random() < 0.5:
-        statements.insert(number.randrange(len(statements)), Node(f"if ({writer.condition()}) return;"))
+        statements.insert(number.randrange(len(statements)), f"if ({writer.condition()}) return;")
     block = number.choice(BLOCKS if has_warps else BLOCKS + ODD_BLOCKS)
     return Generated(f"k{seed}", statements, number.choice(GRIDS), block, seed, has_barriers or parts)
 
@@ -288,47 +276,11 @@ def differences(
     return result
 
 
-def shortened(kernel: Generated, is_wrong: Callable[[Generated], bool]) -> Generated:
-    """Return a kernel with as few statements as it is still wrong with."""
-
-    def without(nodes: list[Node], path: tuple[int, ...], is_flat: bool) -> list[Node]:
-        first, *rest = path
-        if not rest:
-            return nodes[:first] + ((nodes[first].inside or []) if is_flat else []) + nodes[first + 1 :]
-        inner = without(nodes[first].inside or [], tuple(rest), is_flat)
-        return [*nodes[:first], dataclasses.replace(nodes[first], inside=inner), *nodes[first + 1 :]]
-
-    def paths(nodes: list[Node], before: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-        found = []
-        for i, node in enumerate(nodes):
-            found.append((*before, i))
-            found += paths(node.inside or [], (*before, i))
-        return found
-
-    changed = True
-    while changed:
-        changed = False
-        for path in paths(kernel.statements):
-            for is_flat in (False, True):
-                less = dataclasses.replace(kernel, statements=without(kernel.statements, path, is_flat))
-                try:
-                    changed = is_wrong(less)
-                except Exception:
-                    continue
-                if changed:
-                    kernel = less
-                    break
-            if changed:
-                break
-    return kernel
-
-
 @click.command()
 @click.option("--seeds", nargs=2, type=int, default=(0, 100), show_default=True)
 @click.option("--together", default=20, show_default=True, help="Kernels in a program.")
-@click.option("--shorten", default=6, show_default=True, help="How many are shortened.")
 @click.option("--option", multiple=True, help="Of the compiler.")
-def main(seeds: tuple[int, int], together: int, shorten: int, option: tuple[str, ...]) -> None:
+def main(seeds: tuple[int, int], together: int, option: tuple[str, ...]) -> None:
     """Run the kernels of these seeds, and print those that differ."""
     wrong = 0
     with fb.Device(private=True) as device:
@@ -350,8 +302,7 @@ def main(seeds: tuple[int, int], together: int, shorten: int, option: tuple[str,
             for kernel, what in found:
                 wrong += 1
                 print(f"// {kernel.name}, grid {kernel.grid}, block {kernel.block}: {what}", flush=True)
-                if wrong <= shorten:
-                    print(shortened(kernel, lambda each: bool(how(each))).source(), flush=True)
+                print(kernel.source(), flush=True)
             print(f"{first}: {len(found)} differ", flush=True)
     sys.exit(1 if wrong else 0)
 
