@@ -14,7 +14,10 @@ from forebay.hiprtc.clang import find_clang
 
 from .results.tables import case, kernel_differences
 
-pytestmark = [pytest.mark.executes(reads="kernel_differences"), pytest.mark.needs("a compiler of its own", "SPIR-V")]
+pytestmark = [
+    pytest.mark.executes(reads="kernel_differences is_written"),
+    pytest.mark.needs("a compiler of its own", "SPIR-V"),
+]
 
 SOURCE = """
 namespace cg = cooperative_groups;
@@ -185,65 +188,40 @@ def test_indices(device, program, queues, each_launch):
         if number % 2 or number == len(each_launch) - 1:
             for back in range(number % 2 + 1):
                 _, grid, block = each_launch[number - back]
-                got = memory[(number - back) % 2].get(queue=queues[(number - back) % 2])
-                expected = indices(grid, block)
-                assert np.array_equal(got[: expected.size].reshape(expected.shape), expected)
+                which = (number - back) % 2
+                assert is_written(queues[which], memory[which], grid, block)
 
 
-SHAPES = (
-    (8, 8),
-    (32, 3),
-    (31, 33),
-    (5, 3, 2),
-    (1,),
-    (7,),
-    (33,),
-    (64, 2),
-    (1, 1, 64),
-    (2, 16, 3),
-    (70, 9),
-    (3, 5, 67),
-    (1, 32, 2),
-)
+SHAPES = ((8, 8), (32, 3), (31, 33), (5, 3, 2), (1,), (7,), (33,), (64, 2), (1, 1, 64), (2, 16, 3), (70, 9), (3, 5, 67),
+          (1, 32, 2))  # fmt: skip
+LONG = [pytest.param(options, marks=pytest.mark.long) for options in (("-O0",), ("-O1", "-g"), ("-O3",))]
 
 
-def test_warps_and_all_else_of_a_kernel(device, queue):
-    """It is the kernel's second body that runs."""
+@pytest.mark.parametrize("options", [(), *LONG])
+def test_warps_and_all_else_of_a_kernel(device, queue, options):
+    """It is the kernel's second body that runs; one without warps is left as it is."""
     random, cases = np.random.default_rng(1), {}
     for number, block in enumerate(SHAPES):
         grid = (2,) if number % 2 else (1, 2)
         x = random.integers(0, 100, 2 * count_of(block), dtype="i4")
+        for name, width in (("indices", 13), ("plain", 1)):
+            cases[f"{name} {block}"] = case(SOURCE, grid, block, np.zeros(width * x.size, "i4"), kernel=name)
         cases[f"warps {block}"] = case(SOURCE, grid, block, x, np.zeros(12 * x.size, "i4"), kernel="warps")
         winding = case(SOURCE, grid, block, x, np.zeros_like(x), number % 7, kernel="winding", shared=2 * x.nbytes)
         cases[f"winding {block}"] = winding
     for what in (0, 3, 7, 1):
         cases[f"chosen {what}"] = case(SOURCE, 1, (8, 5), np.zeros(40, "i4"), what, kernel="chosen")
-    assert kernel_differences(device, queue, cases) == []
+    assert kernel_differences(device, queue, cases, options) == []
 
 
 @pytest.mark.parametrize("block", [(8, 5), (40,), (4, 2, 3)])
-def test_kernels_that_are_left_as_they_are(device, program, queues, block):
-    """One without warps, and one that asks for an index that a row would change."""
+def test_an_index_that_a_row_would_change(device, program, queues, block):
     count = count_of(block)
     expected = indices((3, 2), block).reshape(-1, 13)
-    x, y, z = expected[:, :3].T
     out = device.empty((6 * count, 2), "i4")
-    queues[0].launch(program["plain"], (3, 2), block, out)
-    assert np.array_equal(out.get(queue=queues[0]).ravel()[: 6 * count], x + 100 * y + 10000 * z)
     queues[0].launch(program["alone"], (3, 2), block, out)
     first, second = (expected[:, 3 + axis] * expected[:, 6 + axis] + expected[:, axis] for axis in range(2))
     assert np.array_equal(out.get(queue=queues[0]), np.stack([first + 1000 * second, np.ones(6 * count)], 1))
-
-
-@pytest.mark.parametrize("options", [("-O0",), ("-O1", "-g"), ("-O3",)], ids=" ".join)
-@pytest.mark.long
-def test_options(device, queues, options):
-    if find_clang()[0] is None:
-        pytest.skip(find_clang()[1])
-    with device.program(SOURCE, options) as program:
-        out = device.empty((3 * 35, 13), "i4")
-        queues[0].launch(program["indices"], (3,), (5, 7), out)
-        assert np.array_equal(out.get(queue=queues[0]), indices((3,), (5, 7)).reshape(-1, 13))
 
 
 def test_graphs_tell_the_shape_that_was_given(device, program):
@@ -264,10 +242,10 @@ def test_blocks_that_are_too_large(device, program, queues, block):
     assert out.get(queue=queues[0]).tolist() == [0] * 6 + [1] * 6 + [0]
 
 
-def written(queue, out, grid, block):
-    """What `indices` wrote, and what it should have written."""
+def is_written(queue, out, grid, block):
+    """Whether `indices` wrote what it should."""
     expected = indices(grid, block)
-    return out.get(queue=queue)[: expected.size].reshape(expected.shape), expected
+    return np.array_equal(out.get(queue=queue)[: expected.size].reshape(expected.shape), expected)
 
 
 def many_shapes():
@@ -293,8 +271,7 @@ def test_many_shapes_leave_nothing_behind(device, program, queues):
         assert tracemalloc.get_traced_memory()[0] - before < 100_000
     finally:
         tracemalloc.stop()
-    got, expected = written(queue, out, (1,), shapes[-1])
-    assert np.array_equal(got, expected)
+    assert is_written(queue, out, (1,), shapes[-1])
 
 
 def test_bound_launches_of_many_shapes(device, program):
@@ -307,8 +284,7 @@ def test_bound_launches_of_many_shapes(device, program):
     for go in reversed(bound):
         go()
     for shape, out in zip(shapes, outs, strict=True):
-        got, expected = written(queue, out, (1,), shape)
-        assert np.array_equal(got, expected)
+        assert is_written(queue, out, (1,), shape)
 
 
 def test_branches_of_a_graph_with_shapes_of_their_own(device, program):
@@ -327,8 +303,7 @@ def test_branches_of_a_graph_with_shapes_of_their_own(device, program):
                 queue.fill(out, -1)
             executable.launch(queue)
             for shape, out in zip(shapes, outs, strict=True):
-                got, expected = written(queue, out, (1,), shape)
-                assert np.array_equal(got, expected)
+                assert is_written(queue, out, (1,), shape)
 
 
 def test_a_node_that_becomes_flat_and_plain_again(device, program):
@@ -340,15 +315,13 @@ def test_a_node_that_becomes_flat_and_plain_again(device, program):
         for shape in [(64, 2), (5, 7), (32,), (7, 5), (35, 1), (5, 7), (1, 35), (64, 2)] * 2:
             executable.set_kernel(node, kernel, 1, shape, out)
             executable.launch(queue)
-            got, expected = written(queue, out, (1,), shape)
-            assert np.array_equal(got, expected)
+            assert is_written(queue, out, (1,), shape)
             swapped = shape[::-1]
             another = device.graph()
             another.add_kernel(kernel, 2, swapped, out)
             executable.update(another)
             executable.launch(queue)
-            got, expected = written(queue, out, (2,), swapped)
-            assert np.array_equal(got, expected)
+            assert is_written(queue, out, (2,), swapped)
 
 
 @pytest.mark.parametrize("turn", range(3))

@@ -2,18 +2,14 @@
 
 import pytest
 
-from forebay.hiprtc.clang import find_clang
-
-from .results import generated
+from .results.generated import cases_of
+from .results.tables import kernel_differences
 
 SEEDS = range(2, 22)  # of the first one Intel's compiler for CPUs makes no vectors
 
 
-@pytest.mark.executes(reads="differences how")
+@pytest.mark.executes(reads="kernel_differences")
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.long
-def test_the_same_as_on_the_host(queue):
-    if find_clang()[0] is None:
-        pytest.skip("no clang")
-    kernels = [generated.generated(seed) for seed in SEEDS]
-    assert [how for _, how in generated.differences(kernels, queue)] == []
+def test_the_same_as_on_the_host(device, queue):
+    assert kernel_differences(device, queue, cases_of(SEEDS)) == []

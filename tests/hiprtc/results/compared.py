@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import sys
@@ -15,8 +16,8 @@ from forebay.hiprtc.options import split_options
 from forebay.queues.kernels.signatures import CppProgram, KernelInfo
 
 from ...helpers.hip_sources import items
-from .arguments import disturbed, launches
-from .host import ENDLESS, HostError, HostProgram, Launch, run
+from .arguments import SCALARS, disturbed, launches
+from .host import ENDLESS, HostError, HostProgram, Launch, address_of, run
 
 LAUNCHES = 2
 """How many launches of a kernel are compared, if that many can be."""
@@ -160,10 +161,6 @@ class Compared:
 
 def initial(program: HostProgram, index: int, data: np.ndarray) -> np.ndarray:
     """Return the bytes that a variable begins with."""
-    import ctypes
-
-    from .host import address_of
-
     ctypes.memmove(data.ctypes.data, address_of(program, index), data.nbytes)
     return data
 
@@ -179,11 +176,8 @@ def on_device(
     for parameter, argument in zip(kernel.parameters, launch.arguments, strict=True):
         if isinstance(argument, bytes):
             scalar = re.fullmatch(r"u?(?:char|short|int|long)|float|double", parameter.type_name)
-            code = {"long": "i8", "ulong": "u8", "int": "i4", "uint": "u4", "short": "i2", "ushort": "u2", "char": "i1",
-                    "uchar": "u1", "float": "f4", "double": "f8"}  # fmt: skip
-            arguments.append(
-                np.frombuffer(argument, code[parameter.type_name])[0] if scalar else argument[: parameter.nbytes]
-            )
+            value = np.frombuffer(argument, SCALARS[parameter.type_name])[0] if scalar else argument[: parameter.nbytes]
+            arguments.append(value)
         else:
             arguments.append(device.array(argument.view("u1").ravel()))
     local = [fb.local(launch.shared)] if kernel.dynamic_shared else []

@@ -19,12 +19,9 @@ import click
 import numpy as np
 
 import forebay as fb
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import compile_hip
-from forebay.hiprtc.options import split_options
 
-from .compared import on_device
-from .host import HostError, HostProgram, Launch, run
+from .host import HostError
+from .tables import Case, kernel_differences
 
 INPUTS, SLOTS = 256, 8
 BLOCKS = ((64, 1, 1), (32, 1, 1), (8, 8, 1), (4, 4, 4), (16, 2, 2), (96, 1, 1), (32, 3, 1), (1, 32, 2), (128, 1, 1))
@@ -214,20 +211,14 @@ class Generated:
             + "\n    out[tid + blockDim.x * blockDim.y * blockDim.z * block] += a + 3 * b + 5 * c + 7 * d + 11 * t[0] + 13 * t[a & 7] + (unsigned)f;\n}\n"
         )  # fmt: skip
 
-    def launch(self) -> Launch:
-        """Its arguments."""
+    def case(self, source: str) -> Case:
+        """Its launch, in a source with others."""
         random = np.random.default_rng(self.seed)
         threads = int(np.prod(self.block) * np.prod(self.grid))
         numbers = random.integers(0, 40, INPUTS).astype("u4")
         numbers[::5] = random.integers(0, 1 << 32, numbers[::5].size)
-        given: list[np.ndarray | bytes] = [
-            numbers,
-            np.zeros(-(-threads // 1024) * 1024, "u4"),
-            np.full(1024, 100, "u4"),
-            (self.seed % 17).to_bytes(4, "little"),
-        ]
-        given[0] = np.resize(numbers, 1024)
-        return Launch(self.grid, self.block, given, {}, 0)
+        given = np.resize(numbers, 1024), np.zeros(threads, "u4"), np.full(1024, 100, "u4"), self.seed % 17
+        return Case(source, self.grid, self.block, given, self.name)
 
 
 def generated(seed: int) -> Generated:
@@ -242,38 +233,11 @@ def generated(seed: int) -> Generated:
     return Generated(f"k{seed}", statements, number.choice(GRIDS), block, seed, has_barriers or parts)
 
 
-def differences(
-    kernels: Sequence[Generated], queue: fb.Queue, options: Sequence[str] = ()
-) -> list[tuple[Generated, str]]:
-    """Return the kernels that leave something else on the device than on the host, and what.
-
-    Raises
-    ------
-    HostError
-        When the host cannot run one of them.
-    """
-    clang, why = find_clang()
-    assert clang is not None, why
+def cases_of(seeds: Sequence[int]) -> dict[str, Case]:
+    """Return the kernels of these seeds, in one source."""
+    kernels = [generated(seed) for seed in seeds]
     source = FUNCTIONS + "\n".join(each.source() for each in kernels)
-    host = HostProgram(clang, source, [each.name for each in kernels])
-    made = compile_hip(clang, source, "k.hip", {}, split_options(list(options)), [])
-    by_name = {each.name: each for each in made.kernels}
-    program = queue.device.program(made.code)
-    result = []
-    for i, kernel in enumerate(kernels):
-        launch = kernel.launch()
-        expected, _, _ = run(host, i, launch, 0)
-        again, _, _ = run(host, i, launch, 1)
-        if any((a != b).any() for a, b in zip(expected, again, strict=True)):
-            raise HostError(f"{kernel.name} depends on the order of its threads")
-        left = on_device(queue, program, by_name[kernel.name], launch, [])
-        for which, a, b in zip(("in", "out", "g"), expected, left, strict=True):
-            x, y = a.view("u4"), b.view("u4")
-            if (x != y).any():
-                at = np.flatnonzero(x != y)
-                result.append((kernel, f"{which}[{at[0]}] and {at.size - 1} more: {y[at[0]]}, on the host {x[at[0]]}"))
-                break
-    return result
+    return {each.name: each.case(source) for each in kernels}
 
 
 @click.command()
@@ -286,23 +250,18 @@ def main(seeds: tuple[int, int], together: int, option: tuple[str, ...]) -> None
     with fb.Device(private=True) as device:
         queue = device.queue()
 
-        def how(*kernels: Generated) -> list[tuple[Generated, str]]:
+        def differing(seeds: Sequence[int]) -> list[str]:
             try:
-                return differences(kernels, queue, option)
-            except HostError as error:
-                print(f"from {kernels[0].name}: {error}", flush=True)
-                return []
-            except fb.Error as error:
-                if len(kernels) > 1:
-                    return [each for kernel in kernels for each in how(kernel)]
-                return [(kernels[0], str(error)[:2000])]
+                return kernel_differences(device, queue, cases_of(seeds), option)
+            except (fb.Error, HostError) as error:
+                found = [line for seed in seeds for line in differing([seed])] if len(seeds) > 1 else []
+                return found or [f"k{seeds[0]} and after: {str(error)[:2000]}"]
 
         for first in range(*seeds, together):
-            found = how(*(generated(seed) for seed in range(first, min(first + together, seeds[1]))))
-            for kernel, what in found:
-                wrong += 1
-                print(f"// {kernel.name}, grid {kernel.grid}, block {kernel.block}: {what}", flush=True)
-                print(kernel.source(), flush=True)
+            found = differing(range(first, min(first + together, seeds[1])))
+            for how in found:
+                print(f"// {how}\n{generated(int(how.split()[0].strip('k,'))).source()}", flush=True)
+            wrong += len(found)
             print(f"{first}: {len(found)} differ", flush=True)
     sys.exit(1 if wrong else 0)
 
