@@ -150,6 +150,7 @@ WARPS = {
     "Scan(scan[i / 16]).Scan(v, a, b, 1000, cub::Sum()); r = a + 10000 * b": lambda v, w: (1000 + SUMS + 10000 * (1000 + SUMS - SIXTEENS)).ravel(),
     "Scan(scan[i / 16]).ExclusiveSum(v, a, b); r = a + 10000 * b": lambda v, w: (SUMS - SIXTEENS + 10000 * SUMS[:, -1:]).ravel(),
     "Scan(scan[i / 16]).InclusiveSum(v, a); r = a": lambda v, w: SUMS.ravel(),
+    "Scan(scan[i / 16]).ExclusiveSum(v, a); r = a": lambda v, w: (SUMS - SIXTEENS).ravel(),
     "Scan(scan[i / 16]).Broadcast(v, 9)": lambda v, w: SIXTEENS[:, 9].repeat(16),
     "int keys[2] = {v % 10, -v % 10}; Sort(sort[i / 32]).Sort(keys, two, Less()); r = keys[0] + 10000 * keys[1]":
         lambda v, w: sorted_pairs("keys"),
