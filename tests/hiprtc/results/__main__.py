@@ -37,9 +37,7 @@ def programs_of(found: list[Outcome], folder: Path) -> list[dict]:
         if outcome.state != "loads":
             continue
         key = outcome.source, outcome.expressions
-        program = programs.setdefault(
-            key, {"source": outcome.source, "expressions": outcome.expressions, "kernels": []}
-        )
+        program = programs.setdefault(key, {"source": key[0], "expressions": key[1], "kernels": []})
         program["kernels"].append((outcome.kernel, str(outcome.file.relative_to(folder))))
     return list(programs.values())
 
@@ -49,15 +47,8 @@ def results_of(program: dict, device: str | None) -> list[dict]:
     environment = dict(os.environ, **({"FOREBAY_DEVICE": device} if device else {}))
     command = [sys.executable, "-m", "tests.hiprtc.results.compared"]
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(program),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            env=environment,
-            check=False,
-        )
+        given = {"input": json.dumps(program), "timeout": SECONDS, "env": environment}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **given)
         lines = done.stdout.splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
         why = f"ended by {done.returncode}: {done.stderr[-300:]}" if done.returncode else ""
@@ -98,10 +89,8 @@ def main(folder: Path, device: str | None, only: str, report: Path | None) -> No
             table.add_row(result["file"], result["kernel"], result["state"], result["why"][:200])
     shown.print(table)
     states = collections.Counter(result["state"] for result in results)
-    print(
-        f"{len(found)} kernels, of which {len(results)} load:",
-        ", ".join(f"{n} {state}" for state, n in states.most_common()),
-    )
+    counts = ", ".join(f"{n} {state}" for state, n in states.most_common())
+    print(f"{len(found)} kernels, of which {len(results)} load: {counts}")
     sys.exit(1 if states["differs"] or states["process"] else 0)
 
 

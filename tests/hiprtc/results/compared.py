@@ -51,23 +51,18 @@ class Reference:
         before = [each for each in launch.arguments if not isinstance(each, bytes)]
         self.dtypes = [*dtypes, *(launch.variables[i].dtype for i in launch.variables)]
         self.left = [*buffers, *variables.values()]
-        if all(
-            (a == b.view("u1").ravel()).all()
-            for a, b in zip(self.left, [*before, *launch.variables.values()], strict=True)
-        ):
+        pairs = zip(self.left, [*before, *launch.variables.values()], strict=True)
+        if all((a == b.view("u1").ravel()).all() for a, b in pairs):
             raise HostError("changes nothing")
-        self.spread = [
-            np.zeros(len(data) // dtype.itemsize) for data, dtype in zip(self.left, self.dtypes, strict=True)
-        ]
+        self.spread = [np.zeros(len(a) // dtype.itemsize) for a, dtype in zip(self.left, self.dtypes, strict=True)]
         for schedule in (BACKWARDS, AT_RANDOM):
             self._widen(run(program, index, launch, schedule)[:2], is_order=True)
         for seed in (1, 2):
             self._widen(run(program, index, disturbed(launch, seed), FORWARDS)[:2], is_order=False)
 
     def _widen(self, left: Left, is_order: bool) -> None:
-        for spread, mine, other, dtype in zip(
-            self.spread, self.left, [*left[0], *left[1].values()], self.dtypes, strict=True
-        ):
+        others = [*left[0], *left[1].values()]
+        for spread, mine, other, dtype in zip(self.spread, self.left, others, self.dtypes, strict=True):
             differ = mine.view(dtype) != other.view(dtype)
             if not differ.any():
                 continue
@@ -85,9 +80,8 @@ class Reference:
         """Return "exact", "rounding" or "differs", and how."""
         result = "exact", ""
         worst = 0.0
-        for number, (mine, other, dtype, spread) in enumerate(
-            zip(self.left, there, self.dtypes, self.spread, strict=True)
-        ):
+        arrays = zip(self.left, there, self.dtypes, self.spread, strict=True)
+        for number, (mine, other, dtype, spread) in enumerate(arrays):
             x, y = mine.view(dtype), other.view(dtype)
             different = (x != y) & ~((x != x) & (y != y))
             if not different.any():
@@ -95,22 +89,16 @@ class Reference:
             a, b = x[different].astype("f8"), y[different].astype("f8")
             if dtype.kind == "f":
                 with np.errstate(all="ignore"):
-                    allowed = (
-                        16 * spread[different]
-                        + 32 * float(np.finfo(dtype).eps) * np.abs(a)
-                        + float(np.finfo(dtype).tiny)
-                    )
+                    of_a = 32 * float(np.finfo(dtype).eps) * np.abs(a) + float(np.finfo(dtype).tiny)
+                    allowed = 16 * spread[different] + of_a
                     outside = ~(np.abs(a - b) <= allowed)
                     worst = max(worst, float(np.nanmax(np.abs(a - b) / np.abs(a), initial=0)))
             else:
                 outside = spread[different] == 0
             if outside.any():
-                where = np.flatnonzero(different)[outside]
-                i = where[0]
-                return (
-                    "differs",
-                    f"{outside.sum()} of {len(x)} in array {number} ({dtype}), [{i}]: host {x[i]}, device {y[i]}",
-                )
+                i = np.flatnonzero(different)[outside][0]
+                where = f"{outside.sum()} of {len(x)} in array {number} ({dtype}), [{i}]"
+                return "differs", f"{where}: host {x[i]}, device {y[i]}"
             result = "rounding", f"{worst:.1e}"
         return result
 

@@ -66,12 +66,6 @@ def on_host(source: str) -> str:
     return EXTERN_SHARED.sub(declared, source)
 
 
-def error_line(line: str) -> int:
-    """Return the line that a line of the compiler's log is an error of, or 0."""
-    found = ERROR_LINE.match(line)
-    return int(found[1]) if found else 0
-
-
 class HostProgram:
     """A program compiled for the host.
 
@@ -96,9 +90,8 @@ class HostProgram:
         self._folder = tempfile.TemporaryDirectory(prefix="forebay-results-")
         folder = Path(self._folder.name)
         for path in INCLUDE.rglob("*"):
-            if (
-                path.is_file() and path.name not in KEPT_HEADERS
-            ):  # hip_on_host.hpp has it, or the kernel does not compile
+            # hip_on_host.hpp has what is in it, or the kernel does not compile.
+            if path.is_file() and path.name not in KEPT_HEADERS:
                 for root in (INCLUDE, INCLUDE / "cuda"):
                     if path.is_relative_to(root):
                         stub = folder / path.relative_to(root)
@@ -117,7 +110,8 @@ class HostProgram:
                 break
             lines = text.count("\n") + 1
             wrong = {int(line) - lines - 1 for line in ERROR_LINE.findall(log) if int(line) > lines}
-            of_text = "\n".join(line for line in log.splitlines() if error_line(line) <= lines)
+            places = ((line, ERROR_LINE.match(line)) for line in log.splitlines())
+            of_text = "\n".join(line for line, found in places if not found or int(found[1]) <= lines)
             mended = without_failing_host(text, of_text)
             if mended is None and not wrong:
                 raise HostError(next((line for line in log.splitlines() if "error:" in line), log[-200:]))
@@ -128,9 +122,8 @@ class HostProgram:
         self.has = {*range(len(table))} - {i for i, line in enumerate(table) if not line}
         self.has_variables = all(len(kernels) + i in self.has for i in range(len(variables)))
         linked = folder / "k.so"
-        subprocess.run(
-            ("g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"), check=True, capture_output=True
-        )
+        link = "g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"
+        subprocess.run(link, check=True, capture_output=True)
         try:
             self.library = ctypes.CDLL(str(linked), mode=os.RTLD_LAZY)
         except OSError as error:  # of classes of the host
@@ -143,15 +136,11 @@ class HostProgram:
         is_zig = Path(clang.path).stem == "zig"
         own = ("-isystem", str(Path(clang.path).parent / "lib" / "include")) if is_zig else ()
         done = subprocess.run(
-            (clang.path, *(("clang",) if is_zig else ()), *FLAGS, *EXTRA, "-I", str(folder), *own,
+            (clang.path, *(("clang",) if is_zig else ()), *FLAGS, "-I", str(folder), *own,
              "-include", str(HERE / "hip_on_host.hpp"), "-c", NAME, "-o", "k.o"),
             cwd=folder, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return (done.stderr or "failed") if done.returncode else ""
-
-
-EXTRA: list[str] = []
-"""More flags of the host's compiler."""
 
 
 @dataclass(frozen=True)
@@ -241,11 +230,8 @@ def run(
                          signal.SIGILL: "undefined behaviour", signal.SIGALRM: ENDLESS}.get(number, f"signal {number}"))  # fmt: skip
     if os.WEXITSTATUS(status):
         raise HostError(f"exits with {os.WEXITSTATUS(status)}")
-    return (
-        [data.copy() for data in buffers],
-        {i: after[i][: launch.variables[i].nbytes].copy() for i in after},
-        int(flags[0]),
-    )
+    variables = {i: after[i][: launch.variables[i].nbytes].copy() for i in after}
+    return [data.copy() for data in buffers], variables, int(flags[0])
 
 
 def address_of(program: HostProgram, variable: int) -> int:
