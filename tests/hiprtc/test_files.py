@@ -1,6 +1,7 @@
 """What a program includes and what is loaded are regular files, and clang's time and memory have limits."""
 
 import os
+from unittest import mock
 
 import pytest
 
@@ -87,19 +88,17 @@ DOUBLES = "template <int N, int M = 0> struct A { enum { n = A<N - 1, 2 * M>::n 
 DOUBLES += "template <int M> struct A<0, M> { enum { n = 1 }; };\n"
 
 
-def test_a_program_that_clang_does_not_finish_is_an_error(compiles, monkeypatch):
-    monkeypatch.setenv("FOREBAY_BUILD_SECONDS", "1")
-    with pytest.raises(fb.BuildError) as caught:
+def test_a_program_that_clang_does_not_finish_is_an_error(compiles):
+    with mock.patch.dict(os.environ, FOREBAY_BUILD_SECONDS="1"), pytest.raises(fb.BuildError) as caught:
         compiles(DOUBLES + KERNEL.replace("= 1", "= A<30>::n"))
     assert "had not finished after 1 seconds of processor time (FOREBAY_BUILD_SECONDS" in caught.value.log
-    monkeypatch.delenv("FOREBAY_BUILD_SECONDS")
     assert compiles(DOUBLES + KERNEL.replace("= 1", "= A<5>::n")).kernels
 
 
-def test_memory_that_clang_takes_has_a_limit(compiles, monkeypatch):
-    monkeypatch.setattr(clang_process, "most_memory", lambda: 1 << 29)
+def test_memory_that_clang_takes_has_a_limit(compiles):
     doubled = "".join(f"#define A{i + 1} A{i}, A{i}\n" for i in range(40))
-    with pytest.raises(fb.BuildError) as caught:
+    little = mock.patch.object(clang_process, "most_memory", return_value=1 << 29)
+    with little, pytest.raises(fb.BuildError) as caught:
         compiles(f"#define A0 1\n{doubled}__device__ const int all[] = {{A40}};" + KERNEL.replace("= 1", "= all[x[0]]"))
     assert "it may have 0.5 GiB of memory" in caught.value.log
     assert compiles(KERNEL.replace("= 1", "= 2")).kernels
