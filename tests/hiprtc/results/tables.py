@@ -1,15 +1,15 @@
-"""Tables of kernels and of calls, many compiled as one program; what the host finds for each is what the device must.
+"""Tables of kernels and calls, each compiled as one program, whose results on the device must be those of the host.
 
-`kernel_differences` runs kernels on the host, too, compiled with `hip_on_host.hpp`. `call_differences` compares calls of
-device functions with functions of NumPy's arrays.
+`kernel_differences` compiles the kernels for the host, too, with `hip_on_host.hpp`, and compares all that they leave in
+memory. `call_differences` compares calls of device functions with functions of NumPy's arrays.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,16 @@ from .arguments import SCALARS
 from .host import HostError, HostProgram, Launch, run
 
 BACKWARDS = 1
+MOST_BARRIERS = 8
 INCLUDE = re.compile(r"^\s*#include .*$", re.MULTILINE)
+ASSIGNS = re.compile(r"(?:^|[ {;&(,*])r(?: =|[.,)[])")  # to r itself, or passes it to what does
 C_TYPES = {"i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short", "i4": "int", "u4": "unsigned",
            "i8": "long long", "u8": "unsigned long long", "f2": "__half", "f4": "float", "f8": "double"}  # fmt: skip
 
 
-@dataclass
+@dataclasses.dataclass
 class Case:
-    """A launch of a kernel; each case has a namespace of its own.
+    """A launch of a kernel.
 
     Attributes
     ----------
@@ -44,8 +46,8 @@ class Case:
         Its name, or an instance.
     shared
         Bytes of dynamic shared memory.
-    rtol
-        How far floats may be from those of the host; by default the last bits of what is contracted or summed.
+    rtol, atol
+        How far floats may be from those of the host. By default, as far as contraction and another order of sums move them.
     """
 
     source: str
@@ -138,7 +140,7 @@ def kernel_differences(
     return found
 
 
-@dataclass
+@dataclasses.dataclass
 class Calls:
     """Calls of device functions, each on the same arrays.
 
@@ -155,6 +157,8 @@ class Calls:
         C++ before the kernel.
     begin
         Statements before all rows.
+    block
+        Threads of a block; by default at most 64.
     rtol, atol
         As for `numpy.isclose`; integers must be the same.
     """
@@ -165,22 +169,25 @@ class Calls:
     head: str = ""
     begin: str = ""
     block: Any = 0
-    grid: int = 1
     rtol: float = 0
     atol: float = 0
-    types: Mapping[str, str] = field(default_factory=dict)
+
+    def parts(self) -> list[Calls]:
+        """Return tables of fewer rows each if there are barriers, over many of which Intel's compiler for CPUs crashes."""
+        rows = list(self.rows.items())
+        most = MOST_BARRIERS if "__shared__" in self.begin else len(rows)
+        return [dataclasses.replace(self, rows=dict(rows[at : at + most])) for at in range(0, len(rows), most)]
 
     def kernel(self) -> str:
         """Return the kernel ``k``."""
-        kinds = {name: self.types.get(name, C_TYPES.get(array.dtype.str[1:], "")) for name, array in self.given.items()}
-        result = self.types.get("r", C_TYPES.get(self.result, ""))
+        kinds = {name: C_TYPES[array.dtype.str[1:]] for name, array in self.given.items()}
+        result = C_TYPES[self.result]
         parameters = ", ".join([*(f"const {kind}* {name}_" for name, kind in kinds.items()), f"{result}* out_"])
         loads = "".join(f"{kind} {name} = {name}_[i]; " for name, kind in kinds.items())
         between = "__syncthreads(); " if "__shared__" in self.begin else ""
+        calls = (call if ASSIGNS.search(call) else f"r = ({result})({call})" for call in self.rows)
         rows = "\n".join(
-            f"{{ {result} r; {call if re.search(r'(?:^|[ {;&(,*])r(?: =|[.,)[])', call) else f'r = ({result})({call})'}; "
-            f"out_[{number} * n + i] = r; {between}}}"
-            for number, call in enumerate(self.rows)
+            f"{{ {result} r; {call}; out_[{number} * n + i] = r; {between}}}" for number, call in enumerate(calls)
         )
         return f"""{self.head}
             __global__ void k({parameters}) {{
@@ -210,6 +217,7 @@ def call_differences(
     device: fb.Device, queue: fb.Queue, tables: Sequence[Calls], options: Sequence[str] = ()
 ) -> list[str]:
     """Return which calls find something else on the device than on the host, and what."""
+    tables = [part for each in tables for part in each.parts()]
     source, kernels = joined({str(number): case(each.kernel(), 1, 1) for number, each in enumerate(tables)})
     built = Built(device, queue, source, options, kernels)
     return [line for each, kernel in zip(tables, kernels, strict=True) for line in each.differences(built, kernel)]
