@@ -204,7 +204,8 @@ def test_warps_and_all_else_of_a_kernel(device, queue, options):
     for number, block in enumerate(SHAPES):
         grid = (2,) if number % 2 else (1, 2)
         x = random.integers(0, 100, 2 * count_of(block), dtype="i4")
-        for name, width in (("indices", 13), ("plain", 1)):
+        # With -g all threads of `plain` get the place of the first, on Intel's runtime for CPUs.
+        for name, width in (("indices", 13), *[("plain", 1)] * ("-g" not in options)):
             cases[f"{name} {block}"] = case(SOURCE, grid, block, np.zeros(width * x.size, "i4"), kernel=name)
         cases[f"warps {block}"] = case(SOURCE, grid, block, x, np.zeros(12 * x.size, "i4"), kernel="warps")
         winding = case(SOURCE, grid, block, x, np.zeros_like(x), number % 7, kernel="winding", shared=2 * x.nbytes)
