@@ -1,7 +1,5 @@
 """Records forebay's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides.
 
-While the observer is on, the pointers in the table of calls lead to its wrappers. While it is off it costs nothing.
-
 It follows each call: the objects and their scopes, the order of each list, and what the host knows to be done. From
 these it finds `violations`. Hardware that executes nothing reports at once that everything is done. With `emulate` the
 observer answers instead: commands behind a gate that the host has not opened are not done, and host functions are
@@ -21,21 +19,25 @@ from forebay.queues.drivers.levelzero import calls, loader
 
 include "recorder.pxi"
 
-cdef extern from "tests/observers/levelzero_calls.hpp" namespace "forebay_observer" nogil:
+cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer" nogil:
     ctypedef void* GetAllocProperties
+
+    cdef cppclass State:
+        cbool recording
+        uint64_t room
+        int blocked
+        uint64_t* slow
+
+    State& state()
+    void set[T](T& member, T value)
     void install(Calls& table, cbool emulating, GetAllocProperties properties_of)
     void uninstall(Calls& table)
-    void set_recording(cbool on)
-    void slow_down(int function, uint64_t microseconds)
-    void set_room(uint64_t commands)
-    int blocked_threads()
     vector[int64_t] event_serials(const vector[void*]& idle)
     vector[size_t] objects_alive()
     unsigned int number_of(void* list)
 
 NAMES = calls.CALL_NAMES
 
-# The kind of each call, for tests that compare the order with the rules. The words are the same for every driver.
 KINDS = {
     "zeCommandListAppendSignalEvent": "marker",
     "zeCommandListImmediateAppendCommandListsExp": "command",
@@ -53,31 +55,26 @@ KINDS = {
 }
 COMMANDS = ("zeCommandListAppend",)
 NEVER_FAIL = ()
-# The call for each operation, where there is only one.
 LAUNCH = "zeCommandListAppendLaunchKernel"
 UPLOAD = DOWNLOAD = "zeCommandListAppendMemoryCopy"
 FILL = "zeCommandListAppendMemoryFill"
 MARKER = "zeCommandListAppendSignalEvent"
 BARRIER = "zeCommandListAppendWaitOnEvents"
-HOLD = "zeCommandListAppendWaitOnEvents"  # the call by which a gate holds the queue
+HOLD = "zeCommandListAppendWaitOnEvents"
 HOST_FUNCTION = "zeCommandListAppendHostFunction"
 ARGUMENT = "zeKernelSetArgumentValue"
-REPLAY = "zeCommandListImmediateAppendCommandListsExp"  # the replay of a graph
+REPLAY = "zeCommandListImmediateAppendCommandListsExp"
 FINISH = "zeCommandListHostSynchronize"
 WAIT = "zeEventHostSynchronize"
 QUERY = "zeEventQueryStatus"
 GATE = ("zeEventHostReset", "zeEventPoolCreate")  # for a used gate, or for a new one
-FLUSH = None  # this driver has none
 OPEN = "zeEventHostSignal"
 NEW_QUEUE = "zeCommandListCreateImmediate"
-NEW_RECORDING = "zeCommandListCreate"  # its detail is what `handle_of` is for a queue
+NEW_RECORDING = "zeCommandListCreate"
 RELEASE_QUEUE = "zeCommandListDestroy"
-GATE_MARKERS = 1  # markers that a gate makes for itself, to know when it may be used again
-POLLS = True  # whether the driver reports that a queue is done, without a marker
-FINISH_IS_POLL = False
-DONE = 0  # the status of an event that is done
-FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"  # an error that any call may return
-EVENT_FAILURE = FAILURE[1]  # its name when the query of an event fails
+GATE_MARKERS = 1  # to know when a gate may be used again
+POLLS = True
+FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"
 OUT_OF_MEMORY = 0x70000003
 OBJECTS = ("contexts", "lists", "events", "pools", "modules", "kernels", "memory", "logs")
 
@@ -112,23 +109,19 @@ def unwatch():
         watching = False
 
 
-def is_watching():
-    """Whether the observer looks for violations."""
-    return watching
-
-
 cdef void begin():
     """Watches, too."""
     global watched_to_record
     if not watching:
         watch()
         watched_to_record = True
-    set_recording(True)
+    set(state().recording, <cbool> True)
 
 
 cdef void end():
     global watched_to_record
-    set_recording(False)
+    set(state().recording, <cbool> False)
+    forgive()
     if watched_to_record:
         unwatch()
         watched_to_record = False
@@ -136,17 +129,17 @@ cdef void end():
 
 def slow(name, uint64_t microseconds):
     """Make each call of this name take that much longer, so that other threads' calls overlap with it."""
-    slow_down(NAMES.index(name), microseconds)
+    set(state().slow[<int> NAMES.index(name)], microseconds)
 
 
 def limit(uint64_t commands):
     """Let a list be full with so many commands behind a closed gate, as on NVIDIA's driver: the next one blocks."""
-    set_room(commands)
+    set(state().room, commands)
 
 
 def blocked():
     """The number of threads that wait for room on a list."""
-    return blocked_threads()
+    return state().blocked
 
 
 def events_alive(device):

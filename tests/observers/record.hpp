@@ -37,6 +37,8 @@ struct Record {
     std::vector<Failure> failures;
     std::vector<std::string> violations;
     int64_t newest_serial = 0;
+    std::unordered_map<uintptr_t, int64_t> serials;   // of the newest event with this handle
+    std::unordered_map<int64_t, int64_t> references;  // forebay's, by serial, of events made while observed
     std::condition_variable moved;
     // Of the functions that may fail at random one call in so many does (0: none), with one of these codes.
     std::vector<bool> at_random;
@@ -99,7 +101,52 @@ struct Record {
         if (violations.size() < 100) violations.push_back(text);
     }
 
+    int64_t serial_of(uintptr_t event) {
+        if (!event) return 0;
+        auto found = serials.find(event);
+        if (found != serials.end()) return found->second;
+        return serials[event] = ++newest_serial;  // made before: its references are not known
+    }
+
+    int64_t make(uintptr_t event) {
+        references[++newest_serial] = 1;
+        return serials[event] = newest_serial;
+    }
+
+    void count(int64_t serial, int more) {
+        auto found = references.find(serial);
+        if (found != references.end()) found->second += more;
+    }
+
+    void release(uintptr_t event) {
+        auto found = references.find(serial_of(event));
+        if (found == references.end() || --found->second <= 0) serials.erase(event);  // the handle may come again
+    }
+
+    virtual void clear() {
+        log.clear();
+        read = 0;
+        failures.clear();
+        violations.clear();
+        serials.clear();
+        references.clear();
+        one_in = drop_one_in = 0;
+    }
+
     // -- for the tests
+
+    void begin() {
+        std::lock_guard<std::mutex> guard(lock);
+        clear();
+    }
+
+    std::vector<int64_t> alive() {
+        std::lock_guard<std::mutex> guard(lock);
+        std::vector<int64_t> found;
+        for (auto& entry : references)
+            if (entry.second > 0) found.push_back(entry.first);
+        return found;
+    }
 
     size_t size() {
         std::lock_guard<std::mutex> guard(lock);
@@ -174,45 +221,6 @@ struct Record {
         to_pause = -1;
         paused = false;
         moved.notify_all();
-    }
-};
-
-// Where each command that makes an event makes a new one, and forebay counts the references to it.
-struct EventRecord : Record {
-    typedef std::unordered_map<uintptr_t, int64_t> Serials;
-
-    Serials serials;  // of the newest event with this handle
-    std::unordered_map<int64_t, int64_t> references;  // by serial, of events made while observed
-
-    int64_t serial_of(Serials& known, uintptr_t event) {
-        if (!event) return 0;
-        auto found = known.find(event);
-        if (found != known.end()) return found->second;
-        return known[event] = ++newest_serial;  // made before: its references are not known
-    }
-
-    int64_t serial_of(uintptr_t event) { return serial_of(serials, event); }
-
-    void count(int64_t serial, int more) {
-        auto found = references.find(serial);
-        if (found != references.end()) found->second += more;
-    }
-
-    std::vector<int64_t> alive() {
-        std::lock_guard<std::mutex> guard(lock);
-        std::vector<int64_t> found;
-        for (auto& entry : references)
-            if (entry.second > 0) found.push_back(entry.first);
-        return found;
-    }
-
-    void begin() {
-        log.clear();
-        read = 0;
-        failures.clear();
-        violations.clear();
-        serials.clear();
-        references.clear();
     }
 };
 

@@ -1,5 +1,6 @@
-# The functions that all observers offer to the tests. Each observer defines `begin` and `end`, which install and remove
-# its wrappers; the NAMES of the driver's functions; and which of these are COMMANDS, are of other KINDS, or NEVER_FAIL.
+# What all observers offer to the tests. An observer includes its own header before, and defines `begin` and `end`, which
+# install and remove its wrappers; the NAMES of the driver's functions; which of these are COMMANDS, are of other KINDS,
+# or NEVER_FAIL; and the names below, by which tests know the call for each operation where there is only one.
 
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
@@ -33,10 +34,22 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         void pause_at(int function)
         void wait_until_paused()
         void go_on()
+        void begin()
+        vector[int64_t] alive()
 
     Record& record()
 
 cdef cbool recording = False
+
+REPLAY = None  # the replay of a graph; None: by a loop over its commands
+NEW_RECORDING = None  # its detail is what `handle_of` is for a queue
+FLUSH = None
+GATE_MARKERS = 0  # markers that a gate makes for itself
+POLLS = False  # whether the driver reports that a queue is done, without a marker
+FINISH_IS_POLL = False  # there is no other finish
+# LAUNCH, UPLOAD, DOWNLOAD, FILL (with elements of four bytes), MARKER, BARRIER, ARGUMENT, WAIT, QUERY, NEW_QUEUE,
+# RELEASE_QUEUE, OPEN, and HOLD, by which a gate holds the queue; HOST_FUNCTION, and FINISH (perhaps for a marker);
+# GATE, of which any one makes a gate; FAILURE, an error that any call may return; and the code OUT_OF_MEMORY.
 
 RELEASING = ("Release", "Free", "Destroy", "Delete", "free")  # parts of the names of functions that do
 
@@ -46,13 +59,26 @@ def kind_of(name):
     return KINDS.get(name, "command" if name.startswith(COMMANDS) else "other")
 
 
+def watch(emulate=False):
+    """Follow all objects that the driver makes from here on, before `start`. Most observers need not."""
+
+
+def unwatch():
+    """End what `watch` began."""
+
+
+def events_alive(device):
+    """The serials of events made while observed to which forebay still holds references."""
+    return sorted(record().alive())
+
+
 def start():
     """Begin to record, with an empty log and no failures planned."""
     global recording
     if recording:
         raise RuntimeError("the driver's calls are being observed already")
+    record().begin()
     begin()
-    record().forgive()
     recording = True
 
 

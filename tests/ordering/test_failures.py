@@ -212,7 +212,7 @@ def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
     launch(queue, kernels, buffer)
     event = queue.record()
     calls.fail((calls.driver.QUERY, calls.driver.FINISH), calls.driver.FAILURE[0])  # whichever the driver asks by
-    with pytest.raises(fb.Error, match=calls.driver.EVENT_FAILURE):
+    with pytest.raises(fb.Error, match=calls.driver.FAILURE[1]):
         {"query": queue.query, "event": event.query, "timeout": lambda: queue.finish(timeout=1)}[ask]()
     calls.forgive()
     assert not queue.empty

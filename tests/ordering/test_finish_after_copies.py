@@ -158,7 +158,7 @@ def test_a_wait_that_fails_leaves_a_finish_that_works(device, calls, buffer, end
     gate = hold(queue)
     queue.copy(*ends("up"))
     calls.fail(calls.driver.WAIT, calls.driver.FAILURE[0])
-    with pytest.raises(fb.DriverError, match=calls.driver.EVENT_FAILURE):
+    with pytest.raises(fb.DriverError, match=calls.driver.FAILURE[1]):
         queue.finish()
     calls.forgive()
     assert not queue.query()

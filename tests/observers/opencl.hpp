@@ -12,11 +12,9 @@ namespace forebay_observer {
 
 using namespace forebay_cl;
 
-enum { FAILED_COMMAND = N_CALLS };  // no call: an event says that its command has failed
-
-// And the memory that kernels follow pointers to: a list of a launch must not name memory that was freed. And user
-// events: one that is released and was never set lets NVIDIA's driver hang when the context is released.
-struct MemoryRecord : EventRecord {
+// Launches are checked for lists of memory that was freed, which kernels follow pointers to. User events are checked, too:
+// one that is released and was never set lets NVIDIA's driver hang when the context is released.
+struct State : Record {
     std::unordered_set<int64_t> not_set;
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
     std::unordered_map<uintptr_t, std::vector<int64_t>> lists;  // by kernel object
@@ -33,16 +31,16 @@ struct MemoryRecord : EventRecord {
         if (not_set.count(event) && references[event] == 0) violate("a user event was released that was never set");
     }
 
-    void begin() {
-        EventRecord::begin();
+    void clear() override {
+        Record::clear();
         not_set.clear();
         freed.clear();
         lists.clear();
     }
 };
 
-static MemoryRecord& state() {
-    static MemoryRecord& only = *new MemoryRecord();  // never destroyed: threads may still call while the process ends
+static State& state() {
+    static State& only = *new State();  // never destroyed: threads may still call while the process ends
     return only;
 }
 
@@ -59,13 +57,8 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool is_of_event = begins(name, "GetEvent") || begins(name, "SetEvent")
         || begins(name, "SetUserEvent") || function == CALL_RetainEvent || function == CALL_ReleaseEvent;
 
-    static int64_t made(EventRecord& s, uintptr_t event) {
-        s.references[++s.newest_serial] = 1;
-        return s.serials[event] = s.newest_serial;
-    }
-
     static R call(A... args) {
-        MemoryRecord& s = state();
+        State& s = state();
         auto all = std::make_tuple(args...);
         Call seen = {};
         int64_t code = 0;
@@ -91,11 +84,6 @@ template <int function, class R, class... A> struct Wrapper {
         }
         R result = R();
         if (!seen.injected) result = std::apply(original, all);
-        if constexpr (function == CALL_GetEventInfo) {
-            std::lock_guard<std::mutex> guard(s.lock);
-            if (result == 0 && !seen.injected && s.fails(FAILED_COMMAND, code))
-                *(int32_t *) std::get<3>(all) = (int32_t) code;
-        }
         if constexpr (makes_object) {
             if (seen.injected) *std::get<n - 1>(all) = (int32_t) code;
             code = *std::get<n - 1>(all);
@@ -121,8 +109,8 @@ template <int function, class R, class... A> struct Wrapper {
             }
             if constexpr (function == CALL_ReleaseKernel) s.lists.erase(seen.object);
             if constexpr (is_command)
-                if (std::get<n - 1>(all)) seen.event = made(s, word(*std::get<n - 1>(all)));
-            if constexpr (function == CALL_CreateUserEvent) s.not_set.insert(seen.event = made(s, word(result)));
+                if (std::get<n - 1>(all)) seen.event = s.make(word(*std::get<n - 1>(all)));
+            if constexpr (function == CALL_CreateUserEvent) s.not_set.insert(seen.event = s.make(word(result)));
             if constexpr (function == CALL_SetUserEventStatus) s.not_set.erase(seen.event);
             // The status that was found; of clSetUserEventStatus it is the one that was set, and of others an index.
             if constexpr (function == CALL_GetEventInfo) seen.detail = *(int32_t *) std::get<3>(all);
@@ -152,11 +140,7 @@ template <int function, class... A> struct Wrapper<function, void, A...> {
     }
 };
 
-static void begin_calls(Calls& table) {
-    state().begin();
-    FOREBAY_CL(FOREBAY_WRAP)
-}
-
-static void end_calls(Calls& table) { FOREBAY_CL(FOREBAY_UNWRAP) }
+static void wrap_calls(Calls& table) { FOREBAY_CL(FOREBAY_WRAP) }
+static void unwrap_calls(Calls& table) { FOREBAY_CL(FOREBAY_UNWRAP) }
 
 }
