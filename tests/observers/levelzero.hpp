@@ -86,15 +86,7 @@ struct Kernel { Clock used; MemoryUsed memory; Inside inside; };
 struct Memory { size_t nbytes; Clock used; };
 struct HostCall { Point after; void (*function)(void *); void *data; };
 
-// The record identifies a list by its number. A serial identifies one signal of an event. The detail of a signal tells
-// whether it is for the host; for other calls it is the status or an index.
-struct State : Record {
-    std::condition_variable opened;
-    bool recording = false, emulating = false;
-    uint64_t room = UINT64_MAX;  // so many commands behind a closed gate fill a list; the next blocks
-    int blocked = 0;             // threads that wait for room
-    GetAllocProperties properties_of = nullptr;
-    std::array<uint64_t, N_CALLS> slow{};  // by function: how many microseconds its calls take more
+struct Objects {
     std::unordered_map<void *, Object> objects;
     std::unordered_map<void *, List> lists;
     std::unordered_map<void *, Event> events;
@@ -102,12 +94,23 @@ struct State : Record {
     std::unordered_map<void *, Kernel> kernels;
     std::map<uintptr_t, Memory> memory;
     std::unordered_map<uint32_t, void *> numbers;
+    uint32_t newest_list = 0;
     std::set<void *> ended;    // handles of what is gone, until they come again
     Clock done;                // what the host was told
     std::set<int64_t> closed;  // gates
     std::vector<HostCall> host_calls;
-    uint32_t newest_list = 0;
-    int64_t first_serial = 0;  // when recording began
+};
+
+// The record identifies a list by its number. A serial identifies one signal of an event. The detail of a signal tells
+// whether it is for the host; for other calls it is the status or an index.
+struct State : Record, Objects {
+    std::condition_variable opened;
+    bool recording = false, emulating = false;
+    uint64_t room = UINT64_MAX;  // so many commands behind a closed gate fill a list; the next blocks
+    int blocked = 0;             // threads that wait for room
+    GetAllocProperties properties_of = nullptr;
+    std::array<uint64_t, N_CALLS> slow{};  // by function: how many microseconds its calls take more
+    int64_t first_serial = 0;              // when recording began
 
     void clear() override {  // what was violated before stays
         log.clear();
@@ -791,30 +794,17 @@ template <int function, class R, class... A> struct Wrapper {
 };
 
 template <class T> static void set(T& member, T value) {
-    std::lock_guard<std::mutex> guard(state().lock);
-    member = value;
+    state().locked([&] { member = value; });
 }
 
 static void install(Calls& table, bool emulating, GetAllocProperties properties_of) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
+    static_cast<Objects&>(s) = Objects();
+    s.clear();
+    s.violations.clear();
     s.properties_of = properties_of;
     s.emulating = emulating;
-    s.newest_list = 0;
-    s.objects.clear();
-    s.lists.clear();
-    s.events.clear();
-    s.pools.clear();
-    s.kernels.clear();
-    s.memory.clear();
-    s.numbers.clear();
-    s.ended.clear();
-    s.done.clear();
-    s.closed.clear();
-    s.host_calls.clear();
-    s.violations.clear();
-    s.slow.fill(0);
-    s.failures.clear();
     s.room = UINT64_MAX;
     FOREBAY_ZE(FOREBAY_WRAP)
 }
@@ -840,8 +830,7 @@ static std::vector<size_t> objects_alive() {
 }
 
 static uint32_t number_of(void *list) {
-    std::lock_guard<std::mutex> guard(state().lock);
-    return list_of(list).number;
+    return state().locked([&] { return list_of(list).number; });
 }
 
 }

@@ -12,8 +12,8 @@ namespace forebay_observer {
 
 using namespace forebay_cl;
 
-// Launches are checked for lists of memory that was freed, which kernels follow pointers to. User events are checked, too:
-// one that is released and was never set lets NVIDIA's driver hang when the context is released.
+// Launches are checked for lists of memory that was freed, which kernels follow pointers to. User events are checked,
+// too: one that is released and was never set lets NVIDIA's driver hang when the context is released.
 struct State : Record {
     std::unordered_set<int64_t> not_set;
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it

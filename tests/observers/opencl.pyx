@@ -1,7 +1,7 @@
 """Records the driver calls forebay makes, and makes chosen ones fail.
 
-It does not see calls inside the driver, nor calls that pyopencl makes itself. It looks for launches that follow pointers
-to memory that was freed. Other mistakes the driver refuses, or the results show them.
+It does not see calls inside the driver, nor calls that pyopencl makes itself. It looks for launches that follow
+pointers to memory that was freed. Other mistakes the driver refuses, or the results show them.
 """
 
 from forebay.queues.drivers.opencl.calls cimport Calls, cl

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -135,9 +136,13 @@ struct Record {
 
     // -- for the tests
 
-    void begin() {
+    template <class Act> auto locked(Act act) {
         std::lock_guard<std::mutex> guard(lock);
-        clear();
+        return act();
+    }
+
+    void begin() {
+        locked([&] { clear(); });
     }
 
     std::vector<int64_t> alive() {
@@ -149,20 +154,27 @@ struct Record {
     }
 
     size_t size() {
-        std::lock_guard<std::mutex> guard(lock);
-        return read = log.size();
+        return locked([&] { return read = log.size(); });
     }
 
     std::vector<Call> tail(size_t first) {
         std::lock_guard<std::mutex> guard(lock);
         read = log.size();
-        if (first > log.size()) first = log.size();
-        return std::vector<Call>(log.begin() + first, log.end());
+        return std::vector<Call>(log.begin() + std::min(first, read), log.end());
+    }
+
+    std::vector<Call> take() {
+        std::lock_guard<std::mutex> guard(lock);
+        read = 0;
+        return std::exchange(log, {});
+    }
+
+    std::vector<std::string> take_violations() {
+        return locked([&] { return std::exchange(violations, {}); });
     }
 
     void fail(int function, int64_t code, uint64_t after) {
-        std::lock_guard<std::mutex> guard(lock);
-        failures.push_back({function, code, after});
+        locked([&] { failures.push_back({function, code, after}); });
     }
 
     void fail_at_random(
@@ -184,31 +196,17 @@ struct Record {
     }
 
     uint64_t waits_dropped() {
-        std::lock_guard<std::mutex> guard(lock);
-        return dropped;
+        return locked([&] { return dropped; });
     }
 
     void forgive() {
         std::lock_guard<std::mutex> guard(lock);
         failures.clear();
-        one_in = 0;
-        drop_one_in = 0;
-    }
-
-    std::vector<Call> take() {
-        std::lock_guard<std::mutex> guard(lock);
-        read = 0;
-        return std::exchange(log, {});
-    }
-
-    std::vector<std::string> take_violations() {
-        std::lock_guard<std::mutex> guard(lock);
-        return std::exchange(violations, {});
+        one_in = drop_one_in = 0;
     }
 
     void pause(int function) {
-        std::lock_guard<std::mutex> guard(lock);
-        to_pause = function;
+        locked([&] { to_pause = function; });
     }
 
     void wait_until_paused() {

@@ -1,6 +1,6 @@
-# What all observers offer to the tests. An observer includes its own header before, and defines `begin` and `end`, which
-# install and remove its wrappers; the NAMES of the driver's functions; which of these are COMMANDS, are of other KINDS,
-# or NEVER_FAIL; and the names below, by which tests know the call for each operation where there is only one.
+# What all observers offer to the tests. An observer defines `begin` and `end`, which install and remove its wrappers;
+# the NAMES of the driver's functions; which of these are COMMANDS, are of other KINDS, or NEVER_FAIL; and the names
+# below, by which tests know the call for each operation where there is only one.
 
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
@@ -31,7 +31,6 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         void forgive()
         vector[string] take_violations()
         void pause(int function)
-        void pause_at(int function)
         void wait_until_paused()
         void go_on()
         void begin()
@@ -168,7 +167,7 @@ def violations():
 
 
 def pause(name):
-    """Let the next call of this name not return to its caller before `go_on`. OpenCL's do, and finishes of SYCL."""
+    """Let the next call of this name not return to its caller before `go_on`. OpenCL's do."""
     record().pause(NAMES.index(name))
 
 

@@ -1,8 +1,8 @@
 """Records what forebay asks of SYCL by dpctl's C interface, and makes chosen calls fail.
 
 Forebay keeps back commands behind a gate. They are recorded at once, so the record shows SYCL's order, and its readers
-need not know. A marker, a barrier, a copy and a fill have one name each, whichever call of dpctl it is. Arguments, which
-SYCL takes with the launch, are recorded when they are set.
+need not know. A marker, a barrier, a copy and a fill have one name each, whichever call of dpctl it is. Arguments,
+which SYCL takes with the launch, are recorded when they are set.
 
 A call that fails returns nothing: dpctl has no error codes, and those given to `fail` are only recorded.
 """
