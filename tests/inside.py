@@ -1,7 +1,6 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
-import contextlib
-from unittest import mock
+import forebay
 
 
 def clock_of(queue):
@@ -55,64 +54,12 @@ def forget_races(device):
     device._forget_races()
 
 
-def over_host_memory(device, address, nbytes):
-    """Return a buffer over memory of the program, which the driver registers; None if it cannot."""
-    return device._over_host_memory(address, nbytes)
+class ClosingDevice(forebay.Device):
+    """A Device that calls ``meanwhile`` when `close` has waited, and is not closed yet."""
 
+    meanwhile = None
 
-def prefetch(queue, buffer, to_host):
-    """Move shared memory to the host or to the device, in the order of the queue."""
-    queue._prefetch(buffer, to_host)
-
-
-@contextlib.contextmanager
-def without_compiler(library):
-    """Let OpenCL C on Level Zero be compiled with this library, which is not there, until the block ends."""
-    from forebay.queues.drivers.levelzero import ocloc
-
-    with mock.patch.multiple(ocloc, LIBRARY=library, _library=None):
-        yield
-
-
-def in_cpp(kind, *given):
-    """Make an expression of this kind, `elementwise` or `reduction`, whose text is C++."""
-    return kind._in_cpp(*given)
-
-
-def source_in_cpp(made, device, decided, typed):
-    """Return the source of an expression for these types, and for parameters of these types."""
-    from forebay.expressions.sources import Given
-
-    count = len(made.in_params)
-    parts = tuple(typed[:count]), tuple(typed[count:])
-    return made._source(device, Given(made.name, made.name, made._dialect, "", decided, *parts))
-
-
-def declared_by(library, source, names):
-    """Build OpenCL C by this library's table of functions; return (parameters by kernel, or None; the log)."""
-    from forebay.queues.drivers.cuda.compilers import opencl_compiler
-
-    opencl = opencl_compiler._load(library)
-    devices = (opencl_compiler.c_void_p * 1)()
-    opencl.call("clGetDeviceIDs", opencl._platform, opencl_compiler.c_ulong(0xFFFFFFFF), 1, devices, None)
-    context = opencl.call("clCreateContext", None, 1, devices, None, None)
-    build = opencl_compiler._Build(opencl, context, opencl_compiler.c_void_p(devices[0]))
-    program = build._program(source)
-    failed = build._build(program, ["-cl-kernel-arg-info"])
-    found = None if failed else build._declared(program, names), build._log(program, source)
-    opencl.call("clReleaseProgram", program)
-    return found
-
-
-def compiler_context(library, pci):
-    """Return (context, device) of the OpenCL compiler of CUDA for a place of the PCI bus."""
-    from forebay.queues.drivers.cuda.compilers import opencl_compiler
-
-    return opencl_compiler._context(library, pci)
-
-
-def makes_context():
-    """Return whether a thread makes such a context."""
-    from forebay.queues.drivers.cuda.compilers import opencl_compiler
-
-    return opencl_compiler._making.locked()
+    def _finish(self, *arguments, **named):
+        super()._finish(*arguments, **named)
+        if self.meanwhile is not None and not self.closed:
+            self.meanwhile()

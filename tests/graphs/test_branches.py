@@ -10,11 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
 
-from .conftest import SIZE, made, steps
+from .conftest import SIZE, steps
 
 NODES = 12
 # No node may begin a launch before all nodes have ended the launch before, nor before what it depends on has ended this
@@ -434,44 +433,3 @@ def test_updated_while_it_runs(device, make_queue, visiting, hold):
     gate.open()
     other.finish()
     visits.check(range(7), 10, other)
-
-
-@pytest.mark.parametrize("how", ["close", "drop"])
-def test_ended_while_it_runs(device, make_queue, visiting, hold, how):
-    visits, filled = Visits(device, visiting), made(device)
-    queue = make_queue(blocking=False)
-    graph = wide(device, visits)
-    executable = graph.instantiate()
-    gate = hold(queue)
-    for _ in range(3):
-        executable.launch(queue)
-    if how == "close":
-        executable.close()
-        graph.close()
-    del executable, graph
-    gc.collect()
-    more = [device.queue(blocking=False) for _ in range(8)]  # which may get handles that are free
-    for each in more:
-        each.fill(filled, 1)
-        each.finish()
-    gate.open()
-    queue.finish()
-    visits.check(range(7), 3, queue)
-    for each in more:
-        each.close()
-
-
-def test_the_device_is_closed_while_it_runs(visiting, device):
-    with fb.Device(device.name, private=True) as own:
-        program = own.program(SOURCE)
-        visits = Visits(own, program)
-        queue = own.queue(blocking=False)
-        errors = fb.host_empty(NODES + 1, "u4")
-        executable = wide(own, visits, spin=20000).instantiate()
-        for _ in range(10):
-            executable.launch(queue)
-        queue.copy(errors, visits.errors)
-    if EXECUTES:
-        assert (errors == 0).all()
-    with pytest.raises(fb.ClosedError):
-        executable.launch(queue)

@@ -239,41 +239,6 @@ def test_bytes_by_value_are_uploaded_each_time(device, calls, kernels, queue, x)
     assert uploads == [1, 1, 1]
 
 
-@pytest.mark.parametrize("after", [0, 4])
-def test_a_launch_that_fails(calls, graph, queue, works, after):
-    """At its first call nothing has happened; later, what was submitted is known to be."""
-    executable = graph.instantiate()
-    before = queue.epoch, queue.stats
-    code, name = calls.driver.FAILURE
-    if REPLAYED_BY_ONE_CALL:
-        after = 0
-    calls.fail(calls.driver.REPLAY or calls.driver.LAUNCH, code, after)
-    with pytest.raises(fb.DriverError, match=name) as caught:
-        executable.launch(queue)
-    assert repr(queue) in str(caught.value)
-    assert queue.epoch == before[0] + after
-    assert queue.stats.graph_launches == 0
-    if after == 0:
-        assert (queue.epoch, queue.stats) == before
-    calls.forgive()
-    executable.launch(queue)
-    works(queue)
-
-
-def test_waits_of_a_launch_that_failed_come_with_the_next(calls, graph, make_queue, hold):
-    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
-    executable = graph.instantiate()
-    gate = hold(producer)
-    queue.wait(producer)
-    calls.fail(calls.driver.REPLAY or calls.driver.LAUNCH, calls.driver.FAILURE[0])
-    with pytest.raises(fb.DriverError):
-        executable.launch(queue)
-    first = len(calls)
-    executable.launch(queue)
-    assert len(commands(calls, first, queue)[0].waits) == 1
-    gate.open()
-
-
 @pytest.mark.threads
 def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernels, queue, x, works):
     ran = []

@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-from contextlib import ExitStack
 from unittest import mock
 
 import numpy as np
@@ -264,26 +263,3 @@ def test_it_is_closed_while_a_launch_prepares(device, queue, staged, x, y, value
     with pytest.raises(fb.ClosedError):
         executable.launch(queue)
     assert (value_of(x), value_of(y)) == (steps(2), steps(1))
-
-
-@pytest.mark.threads
-@pytest.mark.parametrize("what", ["the executable", "a buffer", "the queue", "the graph"])
-def test_it_is_closed_while_others_launch(device, kernels, works, what):
-    for _ in range(10):
-        with ExitStack() as stack:
-            queues = [device.queue(blocking=False) for _ in range(2)]
-            buffer, graph, last = made(device), device.graph(), ()
-            for k in range(4):
-                last = graph.add_kernel(kernels["advance"], 4, 16, buffer, k, after=last)
-            executable = stack.enter_context(graph.instantiate())
-            ending = {"the executable": executable, "a buffer": buffer, "the queue": queues[1], "the graph": graph}
-
-            def launch(queue, executable=executable, graph=graph):
-                for i in range(60):
-                    executable.launch(queue) if i % 2 else graph.launch(queue)
-
-            launches = [lambda queue=queue: launch(queue) for queue in queues]
-            raised = at_once(*launches, ending[what].close)
-            assert all(type(error) is fb.ClosedError for error in raised)
-            device.finish()
-    works(device.null_queue)

@@ -1,4 +1,4 @@
-"""A driver call that fails after waits were gathered: nothing has happened, and others go on."""
+"""Driver calls that fail beside commands: waits, queries, arguments and gates. `tests.themes` has those of commands."""
 
 import contextlib
 import gc
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from tests.helpers.observer import EXECUTES
 
 from .program import holds
 
@@ -17,163 +16,8 @@ def buffer(device):
     return device.empty(64, "u4")
 
 
-@pytest.fixture
-def busy(device, calls, kernels, buffer, hold):
-    """Three blocking queues with a command behind a gate each."""
-    queues = [device.queue() for _ in range(3)]
-    gates = [hold(queue) for queue in queues]
-    for queue in queues:
-        launch(queue, kernels, buffer)
-    yield queues
-    for gate in gates:
-        gate.open()
-
-
 def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
-
-
-def state_of(queue):
-    """All that must not change; markers already made are kept and counted."""
-    changing = ("markers_made", "markers_shared", "events_made", "arg_bytes_set", "arg_bytes_skipped")
-    stats = {name: value for name, value in vars(queue.stats).items() if name not in changing}
-    return queue.epoch, queue.completed, queue.empty, stats
-
-
-def counts_once_more(queue, before):
-    """A marker, a gate and a host function can be several commands to the driver. When one of these fails, the earlier
-    ones may be work of the queue, so that it counts as a command; the waits are the next command's.
-    """
-    epoch, completed, _, _ = before
-    return (queue.epoch, queue.completed, queue.empty) == (epoch + 1, completed, False)
-
-
-def waits_of_next_null_launch(device, kernels, buffer, calls):
-    first = len(calls)
-    launch(device.null_queue, kernels, buffer)
-    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
-    return call.waits
-
-
-def null_commands(device, kernels, buffer):
-    null = device.null_queue
-    small = bytes(buffer.nbytes)
-    return {
-        "LAUNCH": lambda: launch(null, kernels, buffer),
-        "ARGUMENT": lambda: launch(null, kernels, buffer, 77),
-        "UPLOAD": lambda: null.copy(buffer, small),
-        "DOWNLOAD": lambda: null.copy(bytearray(buffer.nbytes), buffer),
-        "FILL": lambda: null.fill(buffer, 3),
-        "MARKER": null.record,
-        "BARRIER": null.finish,
-    }
-
-
-ARGUMENT = pytest.param("ARGUMENT", marks=pytest.mark.needs("arguments set by calls"))
-
-
-@pytest.mark.parametrize("what", ["LAUNCH", ARGUMENT, "UPLOAD", "DOWNLOAD", "FILL", "MARKER", "BARRIER"])
-def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer, calls, busy, what):
-    name = calls.name_of(what)
-    launch(device.null_queue, kernels, buffer)  # its plan and its waits
-    for queue in busy:
-        launch(queue, kernels, buffer, 2)
-    before, alive = state_of(device.null_queue), len(calls.events_alive())
-    # Those of the queues that it waits for come first, and where scopes matter one of the point before the waits.
-    after = (3 + (device.info.backend == "level_zero")) if what == "MARKER" else 0
-    first = len(calls)
-    calls.fail(name, calls.driver.FAILURE[0], after)
-    with pytest.raises(fb.Error, match=f"{name}.*{calls.driver.FAILURE[1]}"):
-        null_commands(device, kernels, buffer)[what]()
-    assert [call.name for call in calls.log if call.injected] == [name]
-    if what == "MARKER":
-        assert counts_once_more(device.null_queue, before)
-    else:
-        assert state_of(device.null_queue) == before
-    # the markers of the three are kept, and that of the null queue's point before what may be held up
-    assert len(calls.events_alive()) <= alive + 4
-    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
-    made = [call for call in calls.markers_of(busy, first) if not call.injected]
-    assert len(made) == 3  # once for the failed command, then shared
-    assert waits_of_next_null_launch(device, kernels, buffer, calls) == ()
-
-
-@pytest.mark.parametrize("failing", [0, 1, 2])
-def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, kernels, buffer, calls, busy, failing):
-    launch(device.null_queue, kernels, buffer, 5)
-    for queue in busy:
-        launch(queue, kernels, buffer, 2)
-    before = state_of(device.null_queue)
-    calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0], failing)
-    with pytest.raises(fb.Error, match=calls.driver.MARKER):
-        launch(device.null_queue, kernels, buffer)
-    assert state_of(device.null_queue) == before
-    launch(busy[1], kernels, buffer, 3)  # one of them goes on meanwhile
-    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
-    for queue in busy:  # and they enter the list again
-        launch(queue, kernels, buffer, 2)
-    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
-
-
-@pytest.mark.needs("OpenCL")  # others submit at once
-def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer, calls, busy):
-    alive = calls.events_alive()
-    calls.fail(calls.driver.FLUSH, calls.driver.FAILURE[0])
-    with pytest.raises(fb.Error, match=calls.driver.FLUSH):
-        busy[0].record()
-    assert calls.events_alive() == alive
-    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
-
-
-@pytest.mark.parametrize("what", ["LAUNCH", ARGUMENT, "UPLOAD", "MARKER"])
-def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, what, hold):
-    name = calls.name_of(what)
-    null, queue = device.null_queue, device.queue()
-    launch(queue, kernels, buffer)
-    queue.finish()
-    gate = hold(null)
-    launch(null, kernels, buffer)
-    before = state_of(queue)
-    calls.fail(name, calls.driver.FAILURE[0])
-    with pytest.raises(fb.Error, match=name):
-        queue.copy(buffer, bytes(256)) if what == "UPLOAD" else launch(queue, kernels, buffer, 9)
-    assert state_of(queue) == before
-    first = len(calls)
-    launch(queue, kernels, buffer, 9)
-    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
-    assert len(call.waits) == 1
-    assert queue.stats.waits_made == 1
-    gate.open()
-
-
-def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, buffer, calls, busy):
-    upload, queue = calls.name_of("UPLOAD"), device.queue(blocking=False)
-    for other in busy:
-        queue.wait(other)
-    launch_fails = (calls.driver.LAUNCH, lambda: launch(queue, kernels, buffer))
-    copy_fails = (upload, lambda: queue.copy(buffer, bytes(256)))
-    marker_fails = (calls.driver.MARKER, queue.record)
-    query_fails = ((calls.driver.MARKER, calls.driver.BARRIER), queue.query)  # whichever the driver takes
-    barrier_fails = (calls.driver.BARRIER, queue.finish)
-    hold_fails = (calls.driver.HOLD, queue.gate)
-    gate_fails = (calls.driver.GATE, queue.gate)
-    for name, command in (
-        launch_fails, copy_fails, marker_fails, query_fails, barrier_fails, hold_fails, gate_fails
-    ):  # fmt: skip
-        before, alive = state_of(queue), calls.events_alive()
-        calls.fail(name, calls.driver.FAILURE[0])
-        with pytest.raises(fb.Error, match=name if isinstance(name, str) else "|".join(name)):
-            command()
-        calls.forgive()
-        if command == queue.gate:
-            assert counts_once_more(queue, before)
-        else:
-            assert state_of(queue) == before
-        assert calls.events_alive() == alive
-    first = len(calls)
-    launch(queue, kernels, buffer)
-    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
-    assert len(call.waits) == 3
 
 
 def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
@@ -298,119 +142,22 @@ def test_arguments_set_before_a_failed_launch_stay_known(device, kernels, buffer
     assert calls.names(first) == [calls.driver.LAUNCH]
 
 
-def test_a_bound_launch_that_fails(device, kernels, buffer, calls, busy):
-    null = device.null_queue
-    bound = kernels["advance"].bind(null, 4, 16, buffer, 1)
-    before = state_of(null)
-    calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
-    with pytest.raises(fb.Error, match=calls.driver.LAUNCH):
-        bound()
-    assert state_of(null) == before
-    first = len(calls)
-    bound()
-    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
-    assert len(call.waits) == 3
-
-
 @pytest.mark.parametrize("what", ["GATE", "MARKER", "HOLD", "HOST_FUNCTION"])
 def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kernels, buffer, calls, what):
     name = calls.name_of(what)
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
-    before, alive = state_of(queue), calls.events_alive()
-    ran = []
+    alive, ran = calls.events_alive(), []
     calls.fail(name, calls.driver.FAILURE[0])
     with pytest.raises(fb.Error, match=name if isinstance(name, str) else "|".join(name)):
         queue.host(lambda: ran.append(1))
     calls.forgive()
-    if what == "MARKER":  # that of the point before it
-        assert state_of(queue) == before
-    else:
-        assert counts_once_more(queue, before)
     # The marker of the point before it; and a gate that the queue may not be past is not used again.
     assert len(calls.events_alive()) - len(alive) <= 1 + (what == "MARKER") * calls.driver.GATE_MARKERS
     launch(queue, kernels, buffer)
     queue.host(lambda: ran.append(2))
     queue.finish()
     assert ran == [2]
-
-
-GIVEN = {"marker", "barrier", "command"}
-NEVER_MADE = {
-    "record": {"BARRIER", "HOST_FUNCTION"}, "timed record": {"HOST_FUNCTION"}, "gate": {"HOST_FUNCTION"}
-}  # fmt: skip
-
-
-@pytest.mark.threads  # the host thread's
-@pytest.mark.parametrize("command", ["record", "timed record", "gate", "host function", "graph"])
-@pytest.mark.parametrize("what", ["MARKER", "BARRIER", "HOST_FUNCTION", "FLUSH"])
-def test_what_a_failed_call_left_in_a_queue_keeps_it(device, kernels, buffer, calls, hold, command, what):
-    """A queue is handed on, or ended, after all that its driver was given, also by a call that then failed."""
-    name = calls.name_of(what)
-    if name is None:
-        pytest.skip("this driver submits at once")
-    gate = hold(device.null_queue)
-    launch(device.null_queue, kernels, buffer)
-    graph = device.graph()
-    graph.add_host(int, after=[graph.add_host(int), graph.add_kernel(kernels["advance"], 4, 16, buffer, 1)])
-    executable = graph.instantiate()
-    failed = 0
-    timing = command == "timed record"
-    for after in range(8):
-        queue = device.queue(timing=timing)
-        run = {
-            "record": queue.record,
-            "timed record": lambda queue=queue: queue.record(timing=True),
-            "gate": queue.gate,
-            "host function": lambda queue=queue: queue.host(int),
-            "graph": lambda queue=queue: executable.launch(queue),
-        }[command]
-        first, handle = len(calls), calls.handle_of(queue)
-        calls.fail(name, calls.driver.FAILURE[0], after)
-        with contextlib.suppress(fb.Error):
-            run()
-        calls.forgive()
-        made = calls.since(first)
-        failed += any(call.injected for call in made)
-        given = any(call.object == handle and not call.injected and calls.kind(call) in GIVEN for call in made)
-        assert not given or not queue.empty
-        del queue, run
-        gc.collect()
-        others = [device.queue(timing=timing) for _ in range(3)]
-        assert not given or handle not in map(calls.handle_of, others)
-        ended = [call.object for call in calls.since(first) if call.name == calls.driver.RELEASE_QUEUE]
-        assert not given or handle not in ended
-        del others
-    gate.open()
-    device.finish()
-    own = calls.driver.HOLD != calls.driver.BARRIER  # a gate is the driver's own, or it keeps a list: no barriers
-    assert failed or what in NEVER_MADE.get(command, ()) or own
-
-
-def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
-    queues = [device.queue(blocking=False) for _ in range(3)]
-    buffers = [device.zeros(64, "u4") for _ in queues]
-    device.finish()
-    failed = 0
-    for k in range(60):
-        if k % 10 == 3:
-            calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
-        try:
-            launch(queues[k % 3], kernels, buffers[k % 3], 1)
-        except fb.Error:
-            failed += 1
-    assert failed == 6
-    device.finish()
-    assert sum(queue.epoch for queue in queues) == 54 == sum(queue.stats.launches for queue in queues)
-    if not EXECUTES:
-        return
-    total = 0
-    for each in buffers:
-        value, launches = int(each.get()[0]), 0
-        while value:
-            value, launches = (value - 1) // 3, launches + 1
-        total += launches
-    assert total == 54
 
 
 def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, buffer, hold):

@@ -1,6 +1,5 @@
 """What a wait copies, and what is remembered of an allocation, does not grow with the queues there have been."""
 
-import asyncio
 import gc
 import threading
 import weakref
@@ -220,30 +219,6 @@ def get_result(queue, last, rows):
     launch(queue, last, rows).get()
 
 
-def get_results(queue, last, rows):
-    fb.results(launch(queue, last, rows), launch(queue, last, rows))
-
-
-def await_result(queue, last, rows):
-    asyncio.run(waited(launch(queue, last, rows)))
-
-
-async def waited(what):
-    return await what
-
-
-def ask_result(queue, last, rows):
-    found = launch(queue, last, rows)
-    while not found.done:
-        pass
-
-
-def measure(queue, last, rows):
-    queue.fill(rows, 3)
-    queue.launch(last["use"], 1, 1, rows)
-    queue.record().wait()
-
-
 def wait(queue, last, rows):
     launch(queue, last, rows)
     queue.record().wait()
@@ -254,54 +229,6 @@ def ask(queue, last, rows):
     event = queue.record()
     while not event.query():
         pass
-
-
-def ask_queue(queue, last, rows):
-    launch(queue, last, rows)
-    while not queue.query():
-        pass
-
-
-def await_queue(queue, last, rows):
-    launch(queue, last, rows)
-    asyncio.run(waited(queue.finished()))
-
-
-def wait_elsewhere(queue, last, rows):
-    """For another queue that comes after this one."""
-    launch(queue, last, rows)
-    other = queue.device.queue(blocking=False)
-    other.wait(queue)
-    other.record().wait()
-
-
-def wait_for_graph(queue, last, rows):
-    launch(queue, last, rows)
-    queue.device.graph().instantiate().launch(queue)
-    queue.record().wait()
-
-
-WAITS = [
-    get_result, get_results, measure, wait, wait_elsewhere, wait_for_graph,
-    # on null hardware no event is ever reached by itself
-    *[pytest.param(each, marks=pytest.mark.executes(run=False)) for each in (
-        ask, ask_queue, ask_result, await_queue, await_result)],
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("way", WAITS)
-def test_a_program_that_never_finishes_keeps_no_more_from_turn_to_turn(device, calls, last, staged, way):
-    queue, rows = device.queue(blocking=False), device.array(ONE)
-    device.finish()
-    for _ in range(3):
-        way(queue, last, rows)
-    gc.collect()
-    memory, events = staged(), len(calls.events_alive())
-    for _ in range(100):
-        way(queue, last, rows)
-    gc.collect()
-    assert staged() <= memory + 2
-    assert len(calls.events_alive()) <= events + 4
 
 
 @pytest.mark.executes(run=False)
@@ -319,7 +246,7 @@ def test_results_that_nobody_reads_are_not_kept(device, last, staged):
     assert staged() <= 1
 
 
-@pytest.mark.parametrize("way", [each for each in WAITS if each is not wait_elsewhere])
+@pytest.mark.parametrize("way", [wait, get_result, pytest.param(ask, marks=pytest.mark.executes(run=False))])
 def test_who_waited_for_a_copy_has_its_memory_back(device, last, staged, way):
     """An array that it was read to; staging memory that Level Zero was given instead."""
     queue, rows, host = device.queue(blocking=False), device.array(ONE), np.empty(16, "i4")

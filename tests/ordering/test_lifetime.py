@@ -28,54 +28,6 @@ def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
-@pytest.mark.parametrize("how", ["close", "drop", "close and drop"])
-@pytest.mark.parametrize("listed_before", [True, False])
-def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how, listed_before, hold):
-    buffer = device.zeros(64, "u4")
-    if not listed_before:
-        device.finish()
-        device.null_queue.fill(buffer, 0)  # so that the gate below is the first command after a null-queue wait
-    queue = device.queue()
-    gate = hold(queue)
-    launch(queue, kernels, buffer, 5)
-    handle = calls.handle_of(queue)
-    if "close" in how:
-        queue.close()
-        queue.close()
-        with pytest.raises(fb.ClosedError):
-            launch(queue, kernels, buffer)
-    if "drop" in how:
-        del queue
-        gc.collect()
-    first = len(calls)
-    launch(device.null_queue, kernels, buffer, 7)
-    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
-    assert len(call.waits) == 1
-    assert not device.null_queue.query()
-    assert handle not in [call.object for call in calls.log if call.name == calls.driver.RELEASE_QUEUE]
-    gate.open()
-    device.null_queue.finish()
-    assert holds(buffer, 5 * 3 + 7)
-
-
-def test_another_queue_waits_for_one_that_is_gone(device, kernels, calls, hold):
-    queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    buffer = device.array(np.zeros(64, "u4"))
-    device.finish()
-    gate = hold(queue)
-    launch(queue, kernels, buffer, 5)
-    event = queue.record()
-    del queue
-    gc.collect()
-    other.wait(event)
-    launch(other, kernels, buffer, 7)
-    assert not other.query()
-    gate.open()
-    other.finish()
-    assert holds(buffer, 5 * 3 + 7, other)
-    assert event.done
-
-
 @pytest.mark.parametrize("blocking", [True, False])
 @pytest.mark.parametrize("use_null", [True, False])
 def test_queues_that_are_gone_are_retired_and_counted(device, kernels, calls, blocking, use_null):
@@ -122,24 +74,6 @@ def test_a_burst_of_queues_leaves_a_bounded_number_behind(device, kernels, calls
     assert gone >= turns * (300 - 66)
 
 
-def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls, hold):
-    buffer = device.zeros(64, "u4")
-    device.finish()
-    queue = device.queue()
-    gate = hold(queue)
-    launch(queue, kernels, buffer)
-    before, handle = device.stats, calls.handle_of(queue)
-    del queue
-    kept = [device.queue() for _ in range(3)]
-    assert handle not in map(calls.handle_of, kept)
-    gate.open()
-    device.finish()
-    made = calls.count(calls.driver.NEW_QUEUE)
-    kept.append(device.queue())
-    assert calls.count(calls.driver.NEW_QUEUE) == made
-    assert (device.stats - before).launches == 0
-
-
 @pytest.mark.executes
 def test_a_queue_that_is_gone_and_still_works_is_finished_with_its_device(device, calls):
     slow = device.program(SLOW)["slow"]
@@ -170,20 +104,6 @@ def test_a_queue_that_works_stays_listed_when_one_that_is_gone_leaves(device, ke
     device.null_queue.copy(other, buffer)
     device.null_queue.finish()
     assert other.get(queue=device.queue(blocking=False))[0] & 1
-
-
-def test_ids_of_queues_are_never_used_again(device):
-    seen = set()
-    for _ in range(50):
-        queue = device.queue()
-        assert queue.id not in seen
-        assert queue.id > max(seen, default=0)
-        seen.add(queue.id)
-        del queue
-        device.finish()
-    with fb.Device(private=True) as other:
-        assert other.queue().id not in seen
-        assert other.null_queue.id not in seen
 
 
 def test_a_dropped_gate_opens(device):

@@ -1,6 +1,5 @@
 """What a queue has used is given back when that use is done, whatever else the device is busy with."""
 
-import contextlib
 import tracemalloc
 
 import numpy as np
@@ -74,25 +73,6 @@ def test_a_buffer_used_behind_a_gate_comes_back_after_it(device, calls, kernels,
     assert memory_alive(calls) <= 0
 
 
-def test_a_buffer_used_on_several_queues_goes_with_the_last(device, calls, kernels, hold):
-    queues = [device.queue(blocking=False) for _ in range(4)]
-    buffer = device.empty(64, "u4")
-    address = buffer.address
-    gates = [hold(queue) for queue in queues]
-    for queue in queues:
-        launch(queue, kernels, buffer)
-    del buffer
-    for gate in (gates[2], gates[0], gates[3]):
-        gate.open()
-        for queue in queues:
-            with contextlib.suppress(TimeoutError):
-                queue.finish(timeout=0.01)
-        assert device.empty(64, "u4").address != address
-    gates[1].open()
-    device.finish()
-    assert memory_alive(calls) <= 0
-
-
 @pytest.mark.parametrize("last", [0, 4, 8, 11])
 def test_a_buffer_used_on_many_queues_goes_with_the_last(device, calls, hold, last):
     """Whichever that is: as many fills as there are queues are remembered until they are done."""
@@ -125,44 +105,6 @@ def test_an_argument_that_changed_is_still_in_use(device, calls, kernels, queue,
     assert all(device.empty(64, "u4").address != address for _ in range(3))
     gate.open()
     queue.finish()
-
-
-@pytest.mark.parametrize("how", ["copy to", "copy from", "fill", "bound", "graph"])
-def test_every_kind_of_use_counts(device, calls, kernels, queue, hold, how):
-    buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")
-    device.finish()
-    with queue.capture() as graph:
-        launch(queue, kernels, buffer)
-    executable = graph.instantiate()
-    bound = kernels["advance"].bind(queue, 4, 16, buffer, 1)
-    address = buffer.address
-    gate = hold(queue)
-    {
-        "copy to": lambda: queue.copy(buffer, other),
-        "copy from": lambda: queue.copy(other, buffer),
-        "fill": lambda: queue.fill(buffer, 3),
-        "bound": bound,
-        "graph": lambda: executable.launch(queue),
-    }[how]()
-    buffer.close()
-    assert all(device.empty(64, "u4").address != address for _ in range(3))
-    gate.open()
-    queue.finish()
-
-
-def test_queues_come_back_while_another_one_is_held(device, calls, kernels, hold):
-    buffer = device.zeros(64, "u4")
-    device.finish()
-    hold(device.queue(blocking=False))
-    first = len(calls)
-    for _ in range(100):
-        queue = device.queue()
-        launch(queue, kernels, buffer)
-        queue.finish()
-        del queue
-    made, released = (calls.count(name, first) for name in (calls.driver.NEW_QUEUE, calls.driver.RELEASE_QUEUE))
-    assert made - released <= 4
-    assert made <= 4
 
 
 def busy_queues(device, kernels, hold, count):
@@ -223,17 +165,6 @@ def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue,
         gate.open()
         done.wait()
     assert memory_alive(calls, first) <= count
-
-
-def test_queues_that_the_null_queue_never_asks_about_do_not_pile_up(device, calls, kernels):
-    buffer = device.zeros(64, "u4")
-    device.finish()
-    for _ in range(500):
-        queue = device.queue()
-        launch(queue, kernels, buffer)
-        queue.finish()
-        del queue
-    assert len(calls.events_alive()) <= 4
 
 
 def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):

@@ -1,9 +1,7 @@
 """Several host threads: nothing lost, nothing claimed too early, nobody waiting for ever."""
 
 import contextlib
-import faulthandler
 import functools
-import itertools
 import sys
 import threading
 import time
@@ -14,6 +12,7 @@ import pytest
 import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
+from tests.helpers.threads import together
 
 from .program import holds
 
@@ -38,7 +37,6 @@ kernel void meet(global volatile uint *busy, uint of_null, uint turns)
     atomic_dec(busy + 32 * of_null);
 }
 """
-LIMIT = 120
 
 
 @pytest.fixture(autouse=True)
@@ -55,159 +53,10 @@ def threaded(device):
     return device.program(SOURCE)
 
 
-def together(*functions):
-    """Run all at once and return when all have; what one raises is raised. Stacks are printed if they do not end."""
-    barrier = threading.Barrier(len(functions))
-    errors = []
-
-    def run(function):
-        try:
-            barrier.wait()
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(function,), daemon=True) for function in functions]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + LIMIT
-    for thread in threads:
-        thread.join(max(end - time.monotonic(), 0))
-    if any(thread.is_alive() for thread in threads):
-        faulthandler.dump_traceback(all_threads=True)
-        pytest.fail(f"not done after {LIMIT} s")
-    if errors:
-        raise errors[0]
-
-
 def zeros(device, n):
     buffer = device.array(np.zeros(n, "u4"))
     device.finish()
     return buffer
-
-
-@pytest.mark.parametrize("which", ["one queue", "two queues", "null and blocking", "per-thread"])
-@pytest.mark.parametrize("bound", [False, True])
-def test_two_threads_on_one_kernel(device, threaded, which, bound):
-    n = 15_000
-    buffers = [zeros(device, 64) for _ in range(2)]
-    shared = device.queue()
-    stats = device.stats
-
-    def work(i):
-        queue = {
-            "one queue": lambda: shared,
-            "two queues": lambda: device.queue(blocking=False),
-            "null and blocking": lambda: [device.null_queue, shared][i],
-            "per-thread": lambda: device.per_thread_queue,
-        }[which]()
-        kernel = threaded["add"]
-        if bound:
-            launches = [kernel.bind(queue, 1, 1, buffers[i], at, value) for at, value in ((0, 1), (i + 1, i + 2))]
-            for k in range(n):
-                launches[k % 2]()
-        else:
-            for k in range(n):
-                queue.launch(kernel, 1, 1, buffers[i], 0 if k % 2 == 0 else i + 1, 1 if k % 2 == 0 else i + 2)
-        queue.finish()
-
-    together(lambda: work(0), lambda: work(1))
-    for i, buffer in enumerate(buffers):
-        expected = np.zeros(64, "u4")
-        expected[0], expected[i + 1] = n // 2, n // 2 * (i + 2)
-        assert holds(buffer, expected)
-    assert (device.stats - stats).launches == 2 * n
-
-
-@pytest.mark.parametrize("blocking", [False, True])
-def test_two_queues_that_wait_for_each_other(device, threaded, blocking):
-    n = 8000
-    queues = [device.queue(blocking=blocking) for _ in range(2)]
-    buffers = [zeros(device, 64) for _ in queues]
-
-    def work(i):
-        for k in range(n):
-            queues[i].wait(queues[1 - i])
-            queues[i].launch(threaded["add"], 1, 1, buffers[i], 0, 1)
-            if blocking and k % 16 == i:
-                device.null_queue.launch(threaded["add"], 1, 1, buffers[i], 1 + i, 1)
-
-    together(lambda: work(0), lambda: work(1))
-    device.finish()
-    for i, buffer in enumerate(buffers):
-        assert holds(buffer[:1], n)
-        assert holds(buffer[1 + i : 2 + i], n // 16 if blocking else 0)
-
-
-@pytest.mark.parametrize("how", ["finish", "query", "empty", "event", "device", "finish of another"])
-@pytest.mark.parametrize("kind", ["non-blocking", "blocking", "null"])
-def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind, really):
-    """The buffer counts what ran; `completed` and `empty` may never be ahead of it."""
-    n = 8000
-    counter = zeros(device, 64)
-    queue = device.null_queue if kind == "null" else device.queue(blocking=kind == "blocking")
-    other, reader = device.queue(blocking=False), device.queue(blocking=False)
-    queue.finish()
-    start = queue.epoch
-    running = threading.Event()
-    running.set()
-    looked, looks = threading.Event(), itertools.count()
-    launched = 0
-    value = np.zeros(1, "u4")
-
-    def submit():
-        nonlocal launched
-        try:
-            # All of them can fit into this thread's first turn. Not without end, whoever is kept from looking.
-            while launched < n or (not looked.is_set() and launched < 50 * n):
-                queue.launch(threaded["add"], 1, 1, counter, 0, 1)
-                launched += 1
-        finally:
-            running.clear()
-
-    def ran():
-        reader.copy(value, counter[:1])
-        reader.finish()
-        return int(value[0])
-
-    def look():
-        try:
-            while running.is_set():
-                look_once()
-                next(looks)
-                looked.set()
-        finally:
-            looked.set()
-
-    def look_once():
-        submitted = queue.epoch
-        if how == "finish":
-            queue.finish()
-            assert queue.completed >= submitted
-        elif how == "query":
-            queue.query()
-        elif how == "event":
-            queue.record().wait()
-            assert queue.completed >= submitted
-        elif how == "device":
-            device.finish()
-            assert queue.completed >= submitted
-        elif how == "finish of another":
-            other.wait(queue)
-            other.finish()
-            assert queue.completed >= submitted
-        submitted, empty, completed = queue.epoch, queue.empty, queue.completed
-        done = ran()
-        assert done >= completed - start or not really
-        if empty:
-            assert done >= submitted - start or not really
-
-    together(submit, look)
-    queue.finish()
-    assert launched == queue.completed - start == queue.epoch - start
-    assert ran() == launched or not really
-    assert queue.empty
-    assert next(looks) > 0
 
 
 @pytest.mark.parametrize("how", ["finish", "event", "device", "null"])
@@ -491,42 +340,6 @@ def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, 
         assert (rows[i].get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
 
 
-def test_everyone_finishes(device, threaded):
-    n, n_threads = 300, 4
-    counters = zeros(device, 32 * n_threads)
-    null = device.null_queue
-
-    def work(i):
-        queue = device.queue(blocking=i % 2 == 0)
-        for k in range(n):
-            queue.launch(threaded["add"], 1, 1, counters, 32 * i, 1)
-            (queue.finish, device.finish, null.finish, queue.record().wait)[k % 4]()
-            if k % 4 != 2 or queue.blocking:
-                assert queue.empty
-            if k % 10 == 0:
-                null.launch(threaded["add"], 1, 1, counters, 32 * i + 1 + i, 1)
-
-    together(*(lambda i=i: work(i) for i in range(n_threads)))
-    device.finish()
-    for i in range(n_threads):
-        assert holds(counters[32 * i : 32 * i + 1], n)
-        assert holds(counters[32 * i + 1 + i : 32 * i + 2 + i], n // 10)
-
-
-def test_one_queue_finished_by_many(device, threaded):
-    queue = device.queue()
-    counter = zeros(device, 64)
-
-    def work():
-        for _ in range(500):
-            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
-            queue.finish()
-
-    together(*[work] * 4)
-    assert queue.empty
-    assert holds(counter[:1], 2000)
-
-
 def test_queues_come_and_go_while_the_null_queue_gathers(device, threaded):
     counter = zeros(device, 64)
     n, n_threads = 150, 3
@@ -588,42 +401,6 @@ def test_an_event_recorded_and_asked_by_many(device, threaded):
     device.finish()
     assert event.done
     assert holds(counter[:1], 3000)
-
-
-def test_commands_of_all_kinds_on_one_queue_are_counted_once(device, threaded):
-    """Some keep the GIL and some do not; none may be lost from the epoch."""
-    n = 3000
-    queue, other = device.queue(), device.queue(blocking=False)
-    counter, aside = zeros(device, 64), zeros(device, 4096)
-    small = np.zeros(64, "u4")
-    before = queue.epoch
-
-    def launch():
-        for _ in range(n):
-            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
-
-    def fill():
-        for k in range(n):
-            queue.fill(aside, k)
-
-    def copy():
-        for _ in range(n):
-            queue.copy(aside[:64], small)
-
-    def wait():
-        for _ in range(n // 10):
-            other.launch(threaded["add"], 1, 1, counter, 32, 1)
-            queue.wait(other)
-
-    together(launch, fill, copy, launch, wait)
-    waits = queue.stats.waits_made
-    queue.finish()
-    assert queue.epoch - before == 4 * n + waits
-    assert queue.empty
-    other.finish()
-    assert holds(counter[:1], 2 * n)
-    assert holds(counter[32:33], n // 10)
-    assert queue.stats.launches == 2 * n
 
 
 def test_statistics_are_exact_under_contention(device, threaded):

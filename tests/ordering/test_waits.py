@@ -8,7 +8,7 @@ import pytest
 import forebay as fb
 from tests.inside import clock_of
 
-from .program import SOURCE, holds
+from .program import SOURCE
 
 
 def launches_only(calls, first):
@@ -483,20 +483,6 @@ def test_an_event_recorded_again_on_its_own_queue(checked):
     assert not checked.query_point(point)
 
 
-def test_events_of_queues_in_a_ring(checked):
-    """Each waits for its neighbour's record, none for ever."""
-    queues = [checked.queue(blocking=False) for _ in range(4)]
-    memories = [checked.memory(i) for i in range(4)]
-    for turn in range(5):
-        points = [checked.record(queue) for queue in queues]
-        for i, queue in enumerate(queues):
-            checked.wait(queue, points[(i + 1) % 4])
-        for i, queue in enumerate(queues):
-            checked.step(queue, memories[(i + turn) % 4], turn)
-    checked.finish_device()
-    assert all(queue.empty for queue in queues)
-
-
 def test_what_was_recorded_on_an_empty_queue_is_done(checked):
     queue, other = checked.queue(), checked.queue(blocking=False)
     first = len(checked.calls)
@@ -505,25 +491,6 @@ def test_what_was_recorded_on_an_empty_queue_is_done(checked):
     assert checked.wait(other, point)
     point.event.wait()
     assert checked.calls.names(first) == []
-
-
-def test_results_and_not_only_calls(device, kernels, hold):
-    """A longer chain across queues of all kinds, unobserved, held back by a gate, and compared with NumPy."""
-    queues = [device.null_queue, device.queue(), device.queue(blocking=False), device.per_thread_queue]
-    buffer = device.array(np.arange(16, dtype="u4"))
-    device.finish()
-    expected = np.arange(16, dtype="u4")
-    previous = queues[0]
-    gate = hold(previous)
-    for k in range(400):
-        queue = queues[(k * 7 + k // 5) % 4]
-        queue.wait(previous)
-        queue.launch(kernels["advance"], 1, 16, buffer, k)
-        expected = expected * np.uint32(3) + np.uint32(k)
-        previous = queue
-    gate.open()
-    device.finish()
-    assert holds(buffer, expected)
 
 
 @pytest.mark.parametrize("newest", range(9))

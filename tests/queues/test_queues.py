@@ -306,48 +306,9 @@ def test_a_closed_queue_says_so_whatever_is_asked_of_it(device, make_queue, prog
     assert queue.device is device
 
 
-def test_work_of_a_closed_queue_goes_on(device, make_queue, program, hold, really):
-    queue = make_queue()
-    buffer = device.zeros(10, "i4")
-    device.finish()
-    gate = hold(queue)
-    queue.launch(program["fill"], 1, 10, buffer, 5)
-    queue.close()
-    device.null_queue.launch(program["add"], 1, 10, buffer, 1)
-    assert not device.null_queue.query() or not really
-    gate.open()
-    assert buffer.get().tolist() == [6] * 10 or not really
-
-
-@pytest.mark.executes
-def test_work_of_a_dropped_queue_goes_on(device, program, hold):
-    queue = device.queue()
-    buffer = device.zeros(10, "i4")
-    device.finish()
-    gate = hold(queue)
-    queue.launch(program["fill"], 1, 10, buffer, 5)
-    del queue
-    gc.collect()
-    device.null_queue.launch(program["add"], 1, 10, buffer, 1)
-    gate.open()
-    assert buffer.get().tolist() == [6] * 10
-
-
 def test_the_null_queue_lives_as_long_as_its_device(device, refuses):
     with refuses(fb.InvalidArgumentError, ValueError, "null queue", "Device"):
         device.null_queue.close()
-
-
-@pytest.mark.executes
-def test_many_queues_come_and_go(device):
-    # atomically: blocking queues are not ordered against each other
-    count = device.program("kernel void count(global int *a, int v) { atomic_add(a, v); }")["count"]
-    buffer = device.zeros(1, "i4")
-    device.finish()
-    for _ in range(300):
-        device.queue().launch(count, 1, 1, buffer, 1)
-    device.finish()
-    assert buffer.get().tolist() == [300]
 
 
 # Devices
@@ -396,20 +357,6 @@ def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
         closable.close()
         closable.close()
     works(device.null_queue)
-
-
-@pytest.mark.executes
-def test_closing_a_device_finishes_its_work(device):
-    with fb.Device(device.name, private=True) as other:
-        out = fb.host_empty(10, "i4", device=other)
-        queue = other.queue()
-        buffer = other.array(np.arange(10, dtype="i4"))
-        other.finish()
-        opener = threading.Thread(target=queue.gate().open)
-        queue.copy(out, buffer)
-        opener.start()
-    opener.join()  # null hardware is done before the gate is open
-    assert out.tolist() == list(range(10))
 
 
 def test_a_device_that_was_dropped_is_collected(device):

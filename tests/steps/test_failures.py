@@ -12,44 +12,6 @@ pytestmark = [
     pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True),
     pytest.mark.skipif(RECORDINGS != ["the driver's"], reason="of the driver's own recordings"),
 ]
-TURNS = 5
-MAKING = (
-    "zeCommandListCreate", "zeCommandListGetNextCommandIdExp", "zeCommandListClose",
-    "zeCommandListImmediateAppendCommandListsExp", "zeCommandListUpdateMutableCommandsExp",
-)  # fmt: skip
-
-
-def launched_by(calls, queue, first):
-    """How many launches reached the queue; a list stands for three."""
-    stands_for = {calls.driver.LAUNCH: 1, calls.driver.REPLAY: 3}
-    done = [call for call in calls.since(first) if call.object == calls.handle_of(queue) and call.status == 0]
-    return sum(stands_for.get(call.name, 0) for call in done)
-
-
-@pytest.mark.parametrize("name", MAKING)
-@pytest.mark.parametrize("at", range(3))
-def test_what_makes_and_changes_recordings(calls, device, queue, advance, x, watched, name, at):
-    """Without a recording the launches are submitted one by one, and the step is an ordinary one from then on."""
-    step = queue.step()
-    with step:
-        for k in range(3):
-            advance(queue, x, k)
-    calls.fail(name, 0x70000003, after=at)
-    for i in range(TURNS):
-        first = len(calls)
-        with step:
-            for k in range(3):
-                advance(queue, x, i + k)
-        queue.finish()
-        assert launched_by(calls, queue, first) == 3
-    failed = any(call.injected for call in calls.log)
-    calls.forgive()
-    if name != "zeCommandListImmediateAppendCommandListsExp":  # which leaves the recording as it is
-        assert queue.stats.steps_given_up == failed
-    assert queue.stats.launches == 3 * (TURNS + 1)
-    step.close()
-    advance(queue, x, 1)
-    queue.finish()
 
 
 @pytest.mark.parametrize("name", ["zeCommandListAppendLaunchKernel", "zeKernelSetArgumentValue"])
@@ -170,29 +132,3 @@ def test_a_kernel_that_the_step_has_no_more(calls, device, queue, x):
         queue.finish()
         device.empty(SIZE, "u4")
     assert calls.count("zeKernelDestroy", first) == 1
-
-
-def test_a_change_of_an_executable_graph(calls, device, queue, kernels, x):
-    """It records nothing anew; when the driver cannot change the recording, there is a new one."""
-    graph, nodes = device.graph(), []
-    for k in range(3):
-        nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, k, after=nodes[-1:]))
-    executable = graph.instantiate()
-
-    def launch(k):
-        first = len(calls)
-        executable.set_kernel(nodes[1], kernels["advance"], 4, 16, x, k)
-        executable.launch(queue)
-        names = calls.names(first)
-        queue.finish()
-        return names
-
-    for k in range(3):
-        launch(k)
-    change = ["zeCommandListUpdateMutableCommandsExp", "zeCommandListClose", calls.driver.REPLAY]
-    assert launch(99) == change
-    calls.fail("zeCommandListUpdateMutableCommandsExp", calls.driver.FAILURE[0])
-    names = launch(98)
-    assert names.count(calls.driver.REPLAY) == names.count("zeCommandListCreate") == 1
-    assert launch(97)[-3:] == change
-    executable.close()

@@ -349,34 +349,6 @@ def test_two_steps_of_one_queue(queue, advance, x):
 
 
 @pytest.mark.executes
-def test_many_repetitions(device, queue, advance, x, watched):
-    """Nothing grows: neither the driver's objects nor Python's."""
-    step = queue.step()
-
-    def turn(i):
-        with step:
-            advance(queue, x, i)
-            advance(queue, x, 2)
-            queue.fill(x, i)
-            advance(queue, x, 1)
-            advance(queue, x, i)
-
-    for i in range(50):
-        turn(i)
-    queue.finish()
-    gc.collect()
-    objects, alive = len(gc.get_objects()), watched.alive() if hasattr(watched, "alive") else None
-    for i in range(500):
-        turn(i)
-    queue.finish()
-    gc.collect()
-    assert len(gc.get_objects()) - objects < 20
-    if alive is not None:
-        assert all(count <= alive[kind] + 2 for kind, count in watched.alive().items())
-    assert set(x.get()) == {after([1, 499], 499)}
-
-
-@pytest.mark.executes
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
 def test_blocks_of_another_shape_with_as_many_threads(device, queue, x):
     """Of a kernel with warps, whose block a driver may get as one row."""

@@ -46,31 +46,6 @@ def test_another_thread_on_the_same_queue(device, queue, kernels, x):
     assert set(x.get()) == {total % (1 << 32)}
 
 
-@pytest.mark.executes
-def test_a_step_in_each_thread(device, kernels):
-    def run(queue, x, results):
-        step, expected = queue.step(), []
-        for i in range(100):
-            with step:
-                for k in (i, 1, 2):
-                    queue.launch(kernels["advance"], 4, 16, x, k)
-                if i % 7 == 0:
-                    queue.wait(others[0])
-                queue.launch(kernels["advance"], 4, 16, x, i)
-            expected += [i, 1, 2, i]
-        queue.finish()
-        results.append((set(x.get()), {after(expected)}))
-
-    others, results = [device.queue() for _ in range(3)], []
-    threads = [threading.Thread(target=run, args=(queue, made(device), results)) for queue in others]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 3
-    assert all(got == expected for got, expected in results)
-
-
 @pytest.mark.executes(reads="found")
 def test_another_thread_waits_for_what_was_collected(queue, advance, x):
     """It submits what was collected; nothing waits for a step that is open."""

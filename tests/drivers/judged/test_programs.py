@@ -220,11 +220,15 @@ RUNS = [  # (mock driver, folders, least number of tests)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("backend", "tests", "least"), RUNS)
-def test_it_passes_the_tests_of_order_graphs_steps_and_lives(backend, tests, least):
-    """In one process, which knows no other device of the driver, with results left out and nothing else."""
-    plugin = f"tests.drivers.{backend}.plugin"
-    environment = {"FOREBAY_DEVICE": backend, "FOREBAY_STANDIN_DEVICES": 2}
-    done = processes.python("-m", "pytest", "-q", "-p", plugin, "-p", "no:randomly", *tests, **environment)
+def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
+    """In one process, which knows no other device of CUDA, with results left out and nothing else."""
+    done = processes.python(
+        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly"),
+        *("tests/ordering", "tests/graphs", "tests/steps"),
+        *("tests/themes", "tests/memory/test_peers.py"),
+        *("tests/memory/test_ipc.py", "tests/hip/addresses/test_interprocess.py"),
+        FOREBAY_DEVICE="cuda",
+        FOREBAY_STANDIN_DEVICES="2",
+    )
     assert done.returncode == 0, done.stdout
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > least

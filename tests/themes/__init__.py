@@ -1,0 +1,1 @@
+"""One suite a theme, for every kind of command: see `tests.helpers.features`."""

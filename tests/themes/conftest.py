@@ -1,0 +1,59 @@
+import pytest
+
+from tests.drivers.levelzero import validation
+from tests.helpers.features import Scene, each_feature, program_of
+from tests.helpers.observer import EXECUTES
+from tests.ordering.conftest import calls, device, nothing_forbidden, watched  # noqa: F401
+
+from .places import KINDS, Log, Place
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(device):  # noqa: F811
+    return program_of(device)
+
+
+@pytest.fixture(params=each_feature())
+def feature(request):
+    """Each Feature in turn, with the recordings of the tests where it asks for them."""
+    if not request.param.recordings:
+        yield request.param
+        return
+    from forebay.queues.drivers.opencl import operations
+    from tests.observers import recordings
+
+    recordings.install(operations.table_address(), False)
+    yield request.param
+    recordings.uninstall()
+    assert recordings.counts()[0] == 0
+
+
+@pytest.fixture
+def scene(device, kernels):  # noqa: F811
+    return Scene(device, kernels)
+
+
+@pytest.fixture
+def command(feature, scene):
+    return feature.make(scene)
+
+
+@pytest.fixture
+def holds():
+    """``holds(buffer, value)``: whether all elements have this value, where memory changes at all."""
+
+    def holds(buffer, value, queue=None):
+        got = buffer.get(queue=queue)
+        return not EXECUTES or bool((got == value).all())
+
+    return holds
+
+
+@pytest.fixture(params=KINDS)
+def place(request, device, scene):  # noqa: F811
+    return Place(device, request.param, scene)
+
+
+@pytest.fixture
+def log(calls):  # noqa: F811
+    return Log(calls)
