@@ -1,6 +1,6 @@
 """Which driver calls branches take: what orders them, nothing that is not needed, and what happens when one fails."""
 
-import itertools
+# ruff: noqa: F811 - fixtures that are imported
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import segments_of
-from tests.drivers.levelzero import validation
-from tests.helpers import kernels as sources
-from tests.helpers.observer import observe, watch
+from tests.ordering.conftest import calls, device, program, watched  # noqa: F401
 from tests.ordering.happens_before import Recorded
 
 from .test_lanes import ancestors
@@ -23,32 +21,6 @@ RECORDS = select().backend == "level_zero"  # several commands become one call
 @pytest.fixture(autouse=True)
 def recorded():
     """The driver's calls only."""
-
-
-@pytest.fixture(scope="module")
-def watched():
-    with watch(select().backend) as driver:
-        yield driver
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def device(watched):
-    with fb.Device(private=True) as device:
-        yield device
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def program(device):
-    return device.program(sources.SOURCE)
-
-
-@pytest.fixture
-def calls(device, kernels, hold):
-    device.finish()
-    with observe(device) as calls:
-        yield calls
-    hold.open()
-    device.finish()
 
 
 @pytest.fixture
@@ -264,68 +236,6 @@ def test_each_node_comes_after_what_it_depends_on(device, kernels, x, y, calls, 
 
 
 # -- failures
-
-
-WIDE = [[], [0], [0], [0], [1], [2], [3], [4, 5], []]
-
-
-def fails_at(calls, executable, queue, name, after, times=1):
-    """The error of a launch in which so many calls of this name fail after others; None when it makes fewer."""
-    for _ in range(times):
-        calls.fail(name, calls.driver.FAILURE[0], after)
-    try:
-        executable.launch(queue)
-    except fb.DriverError as error:
-        return str(error)
-    finally:
-        calls.forgive()
-    return None
-
-
-@pytest.mark.parametrize("idle", [False, True])
-@pytest.mark.parametrize(
-    ("what", "times"),
-    [
-        *itertools.product(("LAUNCH", "BARRIER"), (1, 2, 5)),
-        *itertools.product(("MARKER",), (1, 2) if RECORDS else (1, 2, 5)),  # or there is none to wait for
-        *itertools.product(("REPLAY",), (1, 2, 5) if RECORDS else ()),
-    ],
-)
-def test_a_call_that_fails(device, calls, graph_of, queue, step, y, works, what, times, idle):
-    """Whatever was submitted comes before what the queue is given next, or is done."""
-    name = getattr(calls.driver, what)
-    executable = graph_of(*WIDE)
-    for _ in range(2):
-        executable.launch(queue)  # the second makes a marker that the queue keeps
-    queue.finish()
-    alive = len(calls.events_alive())
-    segments = segments_of(WIDE, [True] * len(WIDE))
-    failed = 0
-    for after in range(20):
-        step(queue, y, 1)
-        if idle:
-            queue.finish()
-        follower = Follower(calls, len(WIDE))
-        follower.recorded.queue(calls.handle_of(queue)).before = 1 << 1000  # the step
-        launches = queue.stats.graph_launches
-        error = fails_at(calls, executable, queue, name, after, times)
-        if error is None:
-            break
-        assert name in error
-        assert repr(queue) in error
-        failed += 1
-        assert queue.stats.graph_launches == launches
-        before = follower.follow(segments, failed=True)
-        covered = follower.before_next(queue) | follower.recorded.done
-        assert follower.bits(before) & ~covered == 0
-        before = follower.launch(segments, executable, queue)
-        assert follower.bits(before) & ~follower.before_next(queue) == 0
-        queue.finish()
-        assert len(calls.events_alive()) <= alive
-    else:
-        pytest.fail("it never stopped failing")
-    assert failed or what == "REPLAY"
-    works(queue)
 
 
 @pytest.mark.needs("queues made by forebay")

@@ -199,57 +199,6 @@ def test_many_queues_that_are_idle_take_no_room(device, make_queue, kernels, x, 
     assert (x.get() == steps(1, 1, *[2] * 100)).all()
 
 
-@pytest.mark.executes(run=False)
-def test_what_comes_after_waits_for_all_branches(device, make_queue, kernels, step, hold, x, y, blocker, value_of):
-    """Also for those that no node joins: on the queue itself, on the null queue, and on one that waits."""
-    queue, other = make_queue(), make_queue(blocking=False)
-    graph = device.graph()
-    graph.add_kernel(kernels["advance"], 4, 16, y, 1)
-    late = graph.add_host(blocker)
-    graph.add_kernel(kernels["advance"], 4, 16, x, 1, after=late)
-    graph.launch(queue)
-    other.wait(queue)
-    step(other, x, 2)
-    queue.wait(other)
-    step(queue, x, 3)
-    step(device.null_queue, x, 4)
-    assert until(blocker.arrived.is_set)
-    assert not queue.query()
-    assert not other.query()
-    assert not device.null_queue.query()
-    blocker.go.set()
-    device.finish()
-    assert value_of(x) == steps(1, 2, 3, 4)
-
-
-@pytest.mark.executes(run=False)
-def test_what_came_before_is_before_all_branches(device, make_queue, kernels, step, hold, x, y, value_of):
-    queue, producer, reader = (make_queue(blocking=False) for _ in range(3))
-    graph = device.graph()
-    graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-    graph.add_kernel(kernels["advance"], 4, 16, y, 1)
-    executable = graph.instantiate()
-    gate = hold(queue)
-    step(queue, x, 5)
-    step(queue, y, 5)
-    executable.launch(queue)
-    executable.launch(queue)
-    time.sleep(0.05)  # for what should not run now; none of it is needed for the test to pass
-    assert (y.get(queue=reader) == 0).all()
-    gate.open()
-    queue.finish()
-    gate = hold(producer)
-    step(producer, y, 6)
-    queue.wait(producer)
-    executable.launch(queue)
-    time.sleep(0.05)
-    assert (y.get(queue=reader) == steps(5, 1, 1)).all()
-    gate.open()
-    queue.finish()
-    assert value_of(x) == steps(5, 1, 1, 1)
-    assert value_of(y) == steps(5, 1, 1, 6, 1)
-
-
 # -- any graph
 
 
@@ -383,33 +332,6 @@ def test_the_null_queue_of_another_thread(device, make_queue, visiting, chain):
         )
         device.finish()
     visits.check(range(7), 400)
-
-
-def test_the_null_queue_comes_before_or_after_all_of_it(device, make_queue, visiting):
-    visits = Visits(device, visiting)
-    queues = [make_queue(), make_queue()]
-    executable = wide(device, visits).instantiate()
-    for i in range(20):
-        executable.launch(queues[i % 2])
-        visits.compare(device.null_queue, range(7))
-    executable.launch(device.null_queue)
-    for queue in queues:
-        visits.compare(queue, range(7))
-    device.finish()
-    visits.check(range(7), 21)
-
-
-def test_launched_into_a_capture(device, make_queue, visiting):
-    visits = Visits(device, visiting)
-    queue = make_queue()
-    inner = wide(device, visits).instantiate()
-    with queue.capture() as graph:
-        inner.launch(queue)
-        inner.launch(queue)
-    graph.launch(queue)
-    graph.launch(queue)
-    queue.finish()
-    visits.check(range(7), 4)
 
 
 def test_updated_while_it_runs(device, make_queue, visiting, hold):

@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-import forebay as fb
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import BRANCHES
 from tests.helpers.observer import EXECUTES
 
 from .conftest import SIZE, made
 
-BLOCK = 300  # elements that a launch takes by value: their copy is a command of its own
 pytestmark = pytest.mark.skipif(select().backend != "opencl", reason="the tests' recordings are for OpenCL")
 
 
@@ -25,73 +21,6 @@ def recorded(request):
     yield recordings
     recordings.uninstall()
     assert recordings.counts()[0] == 0
-
-
-@st.composite
-def programs(draw):
-    """By node: those that it comes after, what it does with the last of them, and a number."""
-    found = []
-    for i in range(draw(st.integers(2, 14))):
-        after = sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else []
-        kinds = ["combine", "combine", "copy", "fill", "gather", "empty"] if after else ["advance", "fill", "gather"]
-        found.append((after, draw(st.sampled_from(kinds)), draw(st.integers(0, 9))))
-    return found
-
-
-def add(graph, kernels, buffers, i, node, nodes):
-    after, kind, k = node
-    after, other = [nodes[j] for j in after], buffers[after[-1]] if after else None
-    if kind == "advance":
-        return graph.add_kernel(kernels["advance"], 4, 16, buffers[i], k, after=after)
-    if kind == "combine":
-        return graph.add_kernel(kernels["combine"], 4, 16, buffers[i], other, k, after=after)
-    if kind == "gather":
-        block = fb.by_value(np.full(BLOCK, k, "u4"))
-        return graph.add_kernel(kernels["gather"], 4, 16, buffers[i], block, BLOCK, after=after)
-    if kind == "copy":
-        return graph.add_copy(buffers[i], other, after=after)
-    return graph.add_fill(buffers[i], k, after=after) if kind == "fill" else graph.add_empty(after=after)
-
-
-def effect(values, i, node):
-    after, kind, k = node
-    other = values[after[-1]] if after else 0
-    values[i] = {
-        "advance": values[i] * 3 + k,
-        "combine": values[i] * 5 + other + k,
-        "gather": values[i] * 3 + k * sum(7**j for j in range(BLOCK)),
-        "copy": other,
-        "fill": k,
-        "empty": values[i],
-    }[kind] % (1 << 32)
-
-
-@pytest.mark.executes
-@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(programs(), st.lists(st.tuples(st.integers(0, 13), st.integers(0, 99)), max_size=4), st.booleans())
-def test_every_node_comes_after_what_it_depends_on(device, kernels, recorded, program, changes, waits):
-    """Each node writes a buffer of its own, of what another left there that it comes after."""
-    queue, program = device.queue(), list(program)
-    buffers, values = [made(device) for _ in program], [0] * len(program)
-    graph, nodes = device.graph(), []
-    for i, node in enumerate(program):
-        nodes.append(add(graph, kernels, buffers, i, node, nodes))
-    executable = graph.instantiate()
-    for at, k in [(0, None), *((at % len(program), k) for at, k in changes)]:
-        after, kind, _ = program[at]
-        if k is not None and kind == "advance":
-            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, buffers[at], k)
-            program[at] = (after, kind, k)
-        replays = recorded.counts()[1]
-        executable.launch(queue)
-        acting = sum(kind != "empty" for _, kind, _ in program) + sum(kind == "gather" for _, kind, _ in program)
-        assert recorded.counts()[1] - replays == (acting > 1)
-        for i, node in enumerate(program):
-            effect(values, i, node)
-        if waits:
-            queue.finish()
-    assert [int(buffer.get(queue=queue)[SIZE - 1]) for buffer in buffers] == values
-    queue.close()
 
 
 def test_more_branches_than_a_recording_has(device, kernels, queue, recorded):

@@ -1,13 +1,13 @@
 """Which driver calls graphs make, in which order, and what happens when one of them fails."""
 
+# ruff: noqa: F811 - fixtures that are imported
+
 import numpy as np
 import pytest
 
 import forebay as fb
 from forebay.queues.drivers.selection import select
-from tests.drivers.levelzero import validation
-from tests.helpers import kernels as sources
-from tests.helpers.observer import observe, watch
+from tests.ordering.conftest import calls, device, program, watched  # noqa: F401
 
 from .conftest import SIZE, made, steps
 
@@ -18,32 +18,6 @@ OF_FILL = {"clGetCommandQueueInfo", "clSetKernelArg", "clSetKernelArgSVMPointer"
 @pytest.fixture(autouse=True)
 def recorded():
     """The driver's calls only."""
-
-
-@pytest.fixture(scope="module")
-def watched():
-    with watch(select().backend) as driver:
-        yield driver
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def device(watched):
-    with fb.Device(private=True) as device:
-        yield device
-
-
-@pytest.fixture(scope=validation.scope("module"))
-def program(device):
-    return device.program(sources.SOURCE)
-
-
-@pytest.fixture
-def calls(device, kernels, hold):
-    device.finish()
-    with observe(device) as calls:
-        yield calls
-    hold.open()
-    device.finish()
 
 
 @pytest.fixture
@@ -96,17 +70,6 @@ def test_a_kernel_of_the_graphs_own(calls, graph, queue, kernels, x):
     queue.finish()
     replayed |= {call.kernel for call in calls.log if call.name == calls.driver.LAUNCH} - {direct.kernel}
     assert len(replayed) == 7 + (calls.name_of("FILL") == calls.driver.LAUNCH)  # the kernel that fills
-
-
-@pytest.mark.needs("graphs cut into lanes")
-def test_equal_launches_share_a_kernel_object(device, calls, kernels, x, queue):
-    graph, last = device.graph(), ()
-    for k in (1, 2, 1, 2, 1, 1):
-        last = graph.add_kernel(kernels["advance"], 4, 16, x, k, after=last)
-    first = len(calls)
-    graph.launch(queue)
-    queue.finish()
-    assert len({call.kernel for call in calls.since(first) if call.name == calls.driver.LAUNCH}) == 2
 
 
 @pytest.mark.needs("OpenCL")
@@ -275,18 +238,6 @@ def test_instantiation_that_fails(calls, graph, queue, works, name):
         graph.launch(queue)
     assert queue.epoch == 0
     graph.launch(queue)
-    works(queue)
-
-
-@pytest.mark.needs("arguments set by calls")
-def test_an_update_that_fails(calls, graph, queue, works):
-    executable = graph.instantiate()
-    calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0], 2)
-    with pytest.raises(fb.DriverError, match=calls.driver.ARGUMENT):
-        executable.update(graph)
-    first = len(calls)
-    executable.launch(queue)
-    assert len(commands(calls, first, queue)) == (1 if REPLAYED_BY_ONE_CALL else 9)
     works(queue)
 
 

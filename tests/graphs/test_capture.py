@@ -41,63 +41,6 @@ def test_capture_makes_no_driver_call(device, queue, step, x, y):
     device.finish()
 
 
-@pytest.mark.executes
-def test_a_kernel_launched_three_times_with_three_blocks_replays_all_three(queue, kernels, x, value_of):
-    """The same array, marked once, with other bytes each time: what skips uploads of unchanged bytes must not skip."""
-    block = np.arange(1024, dtype="u4")
-    mark = fb.by_value(block)
-    queue.launch(kernels["gather"], 4, 16, x, mark, 1024)  # which the plan remembers
-    expected = gathered(0, block)
-    with queue.capture() as graph:
-        for k in (0, 5, 11):
-            block[:] = np.arange(1024) * k
-            queue.launch(kernels["gather"], 4, 16, x, mark, 1024)
-    block[:] = 77
-    for _ in range(2):
-        graph.launch(queue)
-        for k in (0, 5, 11):
-            expected = gathered(expected, np.arange(1024) * k)
-        queue.launch(kernels["gather"], 4, 16, x, mark, 1024)  # whose plan knows nothing of the graph's bytes
-        expected = gathered(expected, block)
-    assert value_of(x) == expected
-
-
-def gathered(value, block):
-    total = 0
-    for each in block:
-        total = (total * 7 + int(each)) % (1 << 32)
-    return (value * 3 + total) % (1 << 32)
-
-
-@pytest.mark.executes
-def test_small_blocks_bytes_and_structures(queue, kernels, x, value_of):
-    pair = np.zeros((), [("a", "u4"), ("b", "u4")])
-    with queue.capture() as graph:
-        for k in (1, 2, 3):
-            pair["a"], pair["b"] = k, k + 4
-            queue.launch(kernels["take"], 4, 16, x, pair)
-            queue.launch(kernels["gather"], 4, 16, x, np.array([k], "u4").tobytes(), 1)
-    pair["a"] = 50
-    expected = 0
-    for k in (1, 2, 3):
-        expected = steps(k * 10 + k + 4, k, start=expected)
-    graph.launch(queue)
-    assert value_of(x) == expected
-
-
-@pytest.mark.executes
-def test_scalars_are_those_of_the_capture(queue, step, x, value_of):
-    step(queue, x, 9)
-    with queue.capture() as graph:
-        for k in (4, 4, 6):
-            step(queue, x, k)
-    step(queue, x, 7)
-    graph.launch(queue)
-    step(queue, x, 8)
-    graph.launch(queue)
-    assert value_of(x) == steps(9, 7, 4, 4, 6, 8, 4, 4, 6)
-
-
 def test_bound_launches_and_the_other_forms(device, queue, kernels, x, value_of, really):
     go = kernels["advance"].bind(queue, 4, 16, x, 1)
     by_value = kernels["gather"].bind(queue, 4, 16, x, np.array([2, 3], "u4").tobytes(), 2)
@@ -143,21 +86,6 @@ def test_a_fork_and_a_join(make_queue, step, kernels, x, y, value_of, really):
     assert forked.done
 
 
-@pytest.mark.executes
-def test_a_fork_by_waiting_for_the_queue(make_queue, step, kernels, x, y, value_of):
-    origin, other, third = make_queue(), make_queue(), make_queue()
-    with origin.capture() as graph:
-        step(origin, x, 1)
-        other.wait(origin)
-        step(other, y, 2)
-        third.wait(other)
-        third.launch(kernels["combine"], 4, 16, x, y, 1)
-        origin.wait(third)
-    assert [len(node.dependencies) for node in graph.nodes] == [0, 1, 1]
-    graph.launch(origin)
-    assert value_of(x) == 1 * 5 + 2 + 1
-
-
 def test_a_queue_that_only_passed_through_needs_no_join(make_queue, step, x):
     origin, other = make_queue(), make_queue()
     with origin.capture() as graph:
@@ -185,32 +113,6 @@ def test_copies_read_and_write_host_memory_when_the_graph_runs(device, queue, st
 
 
 @pytest.mark.executes(run=False)
-def test_host_functions_run_in_between(queue, step, x):
-    seen, host = [], np.zeros(SIZE, "u4")
-
-    def look():
-        seen.append(int(host[0]))
-        host[:] += 1
-
-    with queue.capture() as graph:
-        queue.copy(x, host)
-        step(queue, x, 1)
-        queue.copy(host, x)
-        queue.host(look)
-        queue.copy(x, host)  # what the function wrote
-        step(queue, x, 2)
-        queue.copy(host, x)
-        queue.host(look)
-    graph.launch(queue)
-    graph.launch(queue)
-    queue.finish()
-    first = steps(1)
-    second = steps(2, start=first + 1)
-    third = steps(1, start=second + 1)
-    assert seen == [first, second, third, steps(2, start=third + 1)]
-
-
-@pytest.mark.executes(run=False)
 def test_what_a_host_function_of_a_graph_raises(queue, step, x, value_of, works):
     with queue.capture() as graph:
         step(queue, x, 1)
@@ -221,25 +123,6 @@ def test_what_a_host_function_of_a_graph_raises(queue, step, x, value_of, works)
         queue.finish()
     assert value_of(x) == steps(1, 2)
     works(queue)
-
-
-def test_a_graph_launched_while_capturing_becomes_part_of_the_other(make_queue, step, x, y, value_of, really):
-    queue, other = make_queue(), make_queue()
-    with queue.capture() as inner:
-        step(queue, x, 2)
-        other.wait(queue)
-        step(other, y, 1)
-        step(queue, x, 3)
-        queue.wait(other)
-    with queue.capture() as outer:
-        step(queue, x, 1)
-        inner.launch(queue)
-        step(queue, x, 4)
-    assert len(outer.nodes) == 5
-    assert len(outer.nodes[-1].dependencies) == 2
-    inner.close()
-    outer.launch(queue)
-    assert value_of(x) == steps(1, 2, 3, 4) or not really
 
 
 def test_an_empty_capture(device, queue, works):
@@ -262,19 +145,6 @@ def test_a_graph_of_nothing_but_empty_commands(device, queue, works):
     graph.launch(queue)
     queue.finish()
     works(queue)
-
-
-def test_waits_from_before_are_carried_by_what_runs(make_queue, hold, step, x, value_of, really):
-    producer, queue = make_queue(), make_queue()
-    gate = hold(producer)
-    step(producer, x, 1)
-    queue.wait(producer)
-    with queue.capture() as graph:
-        step(queue, x, 2)
-    graph.launch(queue)
-    assert not queue.query() or not really
-    gate.open()
-    assert value_of(x) == steps(1, 2) or not really
 
 
 @pytest.mark.executes

@@ -3,7 +3,6 @@
 On OpenCL there are none, or the observer's, so that the results tell whether the right launches were changed.
 """
 
-import itertools
 import threading
 import time
 import weakref
@@ -76,24 +75,6 @@ def changeable(queue, kernels, chain, x):
     return executable, nodes, done
 
 
-def test_scalars_again_and_again(queue, kernels, chain, x, value_of, recordings, really):
-    graph, nodes = chain
-    executable, ks, expected = graph.instantiate(), list(range(5)), []
-    changed = recordings and recordings.counts()[2]
-    for i in range(12):
-        at = i % 5
-        ks[at] = 10 * i
-        executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, ks[at])
-        executable.launch(queue)
-        expected += ks
-        if i % 3 == 0:
-            queue.finish()
-    queue.finish()
-    assert value_of(x) == steps(*expected) or not really
-    if recordings:
-        assert recordings.counts()[2] > changed
-
-
 @pytest.mark.executes
 @pytest.mark.parametrize("count", [5, 200])
 def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, count):
@@ -118,20 +99,6 @@ def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, cou
             queue.finish()
     queue.finish()
     assert (value_of(x), value_of(y)) == (steps(*of_x), steps(*of_y))
-
-
-@pytest.mark.executes
-def test_nodes_are_set_in_any_order(queue, kernels, chain, x, value_of):
-    graph, nodes = chain
-    executable, ks, expected = graph.instantiate(), list(range(5)), []
-    for number, order in enumerate(itertools.permutations(range(5), 3)):
-        for at in order:
-            ks[at] = 10 * number + at
-            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, ks[at])
-        executable.launch(queue)
-        expected += ks
-    queue.finish()
-    assert value_of(x) == steps(*expected)
 
 
 @pytest.mark.executes
@@ -162,19 +129,6 @@ def test_threads_that_set_and_launch(device, make_queue):
 
 
 @pytest.mark.executes
-def test_pointers_back_and_forth(queue, kernels, chain, x, y, value_of):
-    graph, nodes = chain
-    executable, of_x, of_y = graph.instantiate(), [], []
-    for i in range(10):
-        executable.set_kernel(nodes[2], kernels["advance"], 4, 16, (x, y)[i % 2], i)
-        executable.launch(queue)
-        of_x += [0, 1, *([i] if i % 2 == 0 else []), 3, 4]
-        of_y += [i] if i % 2 else []
-        queue.finish()
-    assert (value_of(x), value_of(y)) == (steps(*of_x), steps(*of_y))
-
-
-@pytest.mark.executes
 def test_groups_and_what_is_recorded_anew(device, queue, kernels, chain, x, y, value_of):
     """Another block or kernel cannot be a change."""
     graph, nodes = chain
@@ -194,22 +148,6 @@ def test_groups_and_what_is_recorded_anew(device, queue, kernels, chain, x, y, v
     executable.launch(queue)
     queue.finish()
     assert set(y.get()[32:]) < set(y.get())
-
-
-@pytest.mark.executes(run=False)
-def test_changes_while_it_runs(device, hold, kernels, chain, x, value_of):
-    """The launches that wait have the values that they were launched with."""
-    graph, nodes = chain
-    queue = device.queue(blocking=False)
-    executable, expected = graph.instantiate(), []
-    gate = hold(queue)
-    for i in range(8):
-        executable.set_kernel(nodes[3], kernels["advance"], 4, 16, x, 100 + i)
-        executable.launch(queue)
-        expected += [0, 1, 2, 100 + i, 4]
-    gate.open()
-    queue.finish()
-    assert value_of(x) == steps(*expected)
 
 
 @pytest.mark.executes(reads="total")
@@ -244,25 +182,6 @@ def test_changes_beside_launches(device):
     total = int(y.get()[0])
     assert (total & 0xFFFF) == sum(launches) & 0xFFFF
     assert len(set(y.get())) == 1
-
-
-@pytest.mark.executes
-def test_launches_that_were_equal(device, queue, kernels, x, y, value_of):
-    """They may share what is changed for one of them."""
-    graph, nodes, ks = device.graph(), [], [1] * 6
-    for _ in ks:
-        nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, 1, after=nodes[-1:]))
-    executable, of_x, of_y = graph.instantiate(), [], []
-    for i, at in enumerate((2, 4, 2, 0, 5, 4)):
-        ks[at] = 10 + i
-        executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, ks[at])
-        executable.launch(queue)
-        of_x += ks
-    executable.set_kernel(nodes[3], kernels["advance"], 4, 16, y, 7)
-    executable.set_kernel(nodes[3], kernels["advance"], 4, 16, y, 8)  # the last one counts
-    executable.launch(queue)
-    of_x, of_y = of_x + ks[:3] + ks[4:], [8]
-    assert (value_of(x), value_of(y)) == (steps(*of_x), steps(*of_y))
 
 
 @pytest.mark.needs("OpenCL")  # whose memory has weak references
@@ -300,28 +219,6 @@ def test_memory_of_a_change_is_kept_and_that_of_before_is_not(device, queue, ker
     executable.set_kernel(nodes[2], kernels["advance"], 4, 16, x, 2)
     executable.launch(queue)
     queue.finish()
-
-
-@pytest.mark.executes
-def test_a_change_beside_scratch_that_grows(device, queue):
-    """Both at once: the launch that is changed, and the scratch of another."""
-    program = device.program("""
-        kernel void use(global const uint *rows, global uint *room, global uint *out) {
-            for (uint i = 0; i < rows[0]; i++) room[i] = i;
-            out[0] = room[rows[0] - 1];
-        }
-        kernel void put(global uint *out, uint k) { out[1] = k; }
-    """)
-    program["use"].scratch("room", fb.MaxOver("rows") * 4)
-    rows, out, graph = device.array([1], dtype="u4"), device.zeros(2, "u4"), device.graph()
-    first = graph.add_kernel(program["use"], 1, 1, rows, out)
-    second = graph.add_kernel(program["put"], 1, 1, out, 0, after=first)
-    executable = graph.instantiate()
-    for n in (1, 5000, 10, 100_000, 100_000):
-        queue.fill(rows, n)
-        executable.set_kernel(second, program["put"], 1, 1, out, n)
-        executable.launch(queue)
-        assert out.get(queue=queue).tolist() == [n - 1, n]
 
 
 @pytest.mark.threads

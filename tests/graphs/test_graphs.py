@@ -134,34 +134,6 @@ def test_an_executable_is_what_the_graph_was(queue, chain, kernels, x, value_of)
     assert value_of(x) == steps(1, 1, 2, 1, 1, 2)
 
 
-@pytest.mark.executes
-def test_each_launch_is_a_command(queue, chain, step, x, value_of):
-    graph = chain(1, 2)
-    before = queue.epoch
-    step(queue, x, 5)
-    graph.launch(queue)
-    step(queue, x, 6)
-    graph.launch(queue)
-    assert queue.epoch > before + 3
-    assert not queue.empty
-    stats = queue.stats
-    assert (stats.launches, stats.graph_launches) == (2, 2)
-    assert queue.device.stats.graph_launches >= 2
-    queue.finish()
-    assert queue.empty
-    assert value_of(x) == steps(5, 1, 2, 6, 1, 2)
-
-
-def test_launched_again_while_it_still_runs(queue, chain, hold, value_of, x, really):
-    graph = chain(1, 2, 3)
-    gate = hold(queue)
-    for _ in range(5):
-        graph.launch(queue)
-    assert not queue.query() or not really
-    gate.open()
-    assert value_of(x) == steps(*[1, 2, 3] * 5) or not really
-
-
 def test_launched_on_another_queue_while_it_still_runs(make_queue, chain, hold, value_of, x, really):
     """Executions of one executable are ordered, whichever queues they are on."""
     one, two, three = (make_queue(blocking=False) for _ in range(3))
@@ -197,53 +169,6 @@ def test_launched_on_another_queue_after_the_first_is_gone(device, make_queue, c
     assert value_of(x) == steps(1, 2, 1, 2) or not really
 
 
-@pytest.mark.executes(run=False)
-def test_with_host_functions_while_it_still_runs(queue, device, kernels, x, hold, value_of):
-    ran = []
-    graph = device.graph()
-    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-    host = graph.add_host(lambda: ran.append(len(ran)), after=first)
-    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=host)
-    gate = hold(queue)
-    for _ in range(3):
-        graph.launch(queue)
-    gate.open()
-    queue.finish()
-    assert ran == [0, 1, 2]
-    assert value_of(x) == steps(*[1, 2] * 3)
-
-
-def test_the_null_queue_rules(device, make_queue, chain, step, hold, x, value_of, really):
-    queue, null = make_queue(), device.null_queue
-    graph = chain(1, 2)
-    gate = hold(queue)
-    graph.launch(queue)
-    step(null, x, 5)
-    assert not null.query() or not really
-    graph.launch(null)
-    step(queue, x, 6)
-    gate.open()
-    assert value_of(x) == steps(1, 2, 5, 1, 2, 6) or not really
-
-
-@pytest.mark.executes
-def test_waits_and_events(make_queue, chain, step, hold, x, value_of):
-    producer, queue, consumer = (make_queue(blocking=False) for _ in range(3))
-    graph = chain(1, 2)
-    gate = hold(producer)
-    step(producer, x, 9)
-    queue.wait(producer)
-    graph.launch(queue)
-    event = queue.record()
-    consumer.wait(event)
-    step(consumer, x, 4)
-    assert not event.done
-    gate.open()
-    consumer.finish()
-    assert event.done
-    assert value_of(x) == steps(9, 1, 2, 4)
-
-
 def test_update(queue, chain, hold, x, y, value_of, really):
     graph = chain(1, 2)
     executable = graph.instantiate()
@@ -260,21 +185,6 @@ def test_update(queue, chain, hold, x, y, value_of, really):
     executable.update(chain(7, 8, buffer=y))
     executable.launch(queue)
     assert value_of(y) == steps(7, 8) or not really
-
-
-@pytest.mark.executes
-def test_update_with_what_was_captured_anew(queue, kernels, x, value_of):
-    def capture(*values):
-        with queue.capture() as graph:
-            for value in values:
-                queue.launch(kernels["gather"], 4, 16, x, np.array([value], "u4").tobytes(), 1)
-        return graph
-
-    executable = capture(1, 2).instantiate()
-    executable.launch(queue)
-    executable.update(capture(3, 4))
-    executable.launch(queue)
-    assert value_of(x) == steps(1, 2, 3, 4)
 
 
 def test_update_that_does_not_fit(device, queue, chain, x, works):

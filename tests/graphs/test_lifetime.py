@@ -8,7 +8,7 @@ import pytest
 
 import forebay as fb
 
-from .conftest import SIZE, SOURCE, made, steps
+from .conftest import SIZE, SOURCE, made
 
 
 def memory_pressure(device):
@@ -64,25 +64,6 @@ def test_host_memory_of_a_graph_cannot_be_resized(device, x):
     del graph
     gc.collect()
     host.extend(b"more")
-
-
-@pytest.mark.executes
-def test_an_update_leaves_launches_in_flight_alone(device, queue, kernels, hold, x, value_of):
-    def graph_of(k):
-        graph = device.graph()
-        graph.add_kernel(kernels["gather"], 4, 16, x, np.array([k], "u4").tobytes(), 1)
-        return graph
-
-    executable = graph_of(1).instantiate()
-    gate = hold(queue)
-    for k in range(2, 12):
-        executable.launch(queue)
-        executable.update(graph_of(k))
-    executable.launch(queue)
-    gc.collect()
-    memory_pressure(device)
-    gate.open()
-    assert value_of(x) == steps(*range(1, 12))
 
 
 def test_a_queue_it_was_launched_on_is_not_kept(device, kernels, x):

@@ -1,7 +1,6 @@
 """Scratch in graphs: each lane of each executable graph has its own, as large as the data of the moment asks for."""
 
 import gc
-import threading
 from unittest import mock
 
 import numpy as np
@@ -216,20 +215,6 @@ def test_changes_use_the_scratch_there_is(device, queue, crowd):
 
 
 @pytest.mark.executes
-def test_kernels_with_scratch_are_nodes_like_others(device, queue, own, rows, out):
-    graph = device.graph()
-    node = graph.add_kernel(own["use"], 1, 1, rows, out, 16)
-    graph.launch(queue)
-    assert out.get(queue=queue)[:16].tolist() == filled(16)
-    with graph.instantiate() as executable:
-        executable.set_kernel(node, own["use"], 1, 1, rows, out[100:], 16)
-        executable.launch(queue)
-        assert out.get(queue=queue)[100:116].tolist() == filled(16)
-    with refused(fb.ArgumentTypeError, TypeError, "besides its scratch"):
-        graph.add_kernel(own["use"], 1, 1, rows, None, out, 16)
-
-
-@pytest.mark.executes
 def test_bytes_by_value_of_a_bound_launch(device, make_queue):
     """The graph has its own copy, too, which a kernel may use as it likes: each launch sees the bytes as they were."""
     source = """
@@ -298,20 +283,6 @@ def test_what_is_written_after_the_capture(device, make_queue, own, rows, out, q
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("how", ["captured", "added"])
-def test_in_another_graph(device, queue, rows, out, graph, how):
-    inner, outer = graph(2000), device.graph()
-    if how == "added":
-        outer.add_graph(inner)
-    else:
-        with queue.capture() as outer:
-            inner.launch(queue)
-    queue.fill(rows, 2000)
-    assert counted(device, "reductions", lambda: outer.launch(queue)) == 1
-    assert out.get(queue=queue)[:2000].tolist() == filled(2000)
-
-
-@pytest.mark.executes
 @pytest.mark.parametrize("known", [False, True])
 def test_a_capture_measures_nothing(device, queue, own, rows, out, graph, known):
     if known:
@@ -321,14 +292,6 @@ def test_a_capture_measures_nothing(device, queue, own, rows, out, graph, known)
     assert counted(device, "reductions", lambda: made[0].launch(queue)) == (0 if known else 1)
     assert counted(device, "reductions", lambda: made[0].launch(queue)) == 0
     assert out.get(queue=queue)[:16].tolist() == filled(16)
-
-
-def test_what_only_reads_changes_nothing(device, queue, own, rows, out, graph):
-    executable = graph(16).instantiate()
-    executable.launch(queue)
-    queue.launch(own["look"], 1, 1, rows, out)
-    rows.get(queue=queue)
-    assert counted(device, "reductions", lambda: executable.launch(queue)) == 0
 
 
 def test_several_are_measured_with_one_wait(device, queue, own, out):
@@ -626,28 +589,3 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device, how):
         queue.host(lambda: executable.launch(debugging.queue()))
         with pytest.raises(fb.Error, match=r"debugging.*host function"):
             queue.finish()
-
-
-@pytest.mark.threads
-@pytest.mark.executes(reads="right")
-def test_sizes_that_change_while_several_launch(device, make_queue, own):
-    """Each thread writes the rows and launches on its own queue: each launch has room for the rows of that moment."""
-    right = []
-
-    def work(seed):
-        queue, random = make_queue(blocking=False), np.random.default_rng(seed)
-        rows, mine = device.array(np.full(8, 1, "u4")), device.zeros(MOST, "u4")
-        device.null_queue.finish()
-        graph = device.graph()
-        node = graph.add_kernel(own["use"], 1, 1, rows, mine, 1)
-        executable = graph.instantiate()
-        for n in random.integers(1, MOST, 40):
-            queue.fill(rows, int(n))
-            executable.set_kernel(node, own["use"], 1, 1, rows, mine, int(n))
-            executable.launch(queue)
-            right.append(mine.get(queue=queue)[:n].tolist() == filled(int(n)))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert right == [True] * 120

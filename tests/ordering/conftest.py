@@ -3,6 +3,7 @@ import pytest
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
+from tests.helpers import kernels as sources
 from tests.helpers.observer import observe, watch
 
 from .program import SOURCE, program_on
@@ -31,6 +32,11 @@ def device(watched):
 @pytest.fixture(scope=validation.scope("module"))
 def kernels(device):
     return device.program(SOURCE)
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def program(device):
+    return device.program(sources.SOURCE)
 
 
 @pytest.fixture

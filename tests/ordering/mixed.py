@@ -25,9 +25,9 @@ from .watched import Watch
 WEIGHTS = {
     "advance": 8, "combine": 4, "scratch": 6, "by value": 3, "take": 2, "bound": 2, "array": 1, "copy": 3, "columns": 2,
     "fill": 2, "part": 1, "upload": 2, "download": 3, "compute": 2, "rows": 2, "rewrite rows": 1, "alloc": 4, "free": 3,
-    "make": 1, "close memory": 1, "result": 2, "capture": 3, "graph": 8, "close graph": 1, "step": 2, "record": 2,
-    "wait": 3, "wait queue": 2, "gate": 2, "open": 2, "query": 1, "query point": 1, "finish": 1, "finish point": 1,
-    "finish within": 1, "finish device": 1, "close": 1, "drop": 1,
+    "make": 1, "close memory": 1, "result": 2, "capture": 3, "graph": 8, "change graph": 3, "close graph": 1, "step": 2,
+    "record": 2, "wait": 3, "wait queue": 2, "gate": 2, "open": 2, "query": 1, "query point": 1, "finish": 1,
+    "finish point": 1, "finish within": 1, "finish device": 1, "close": 1, "drop": 1,
 }  # fmt: skip
 ACTIONS = list(WEIGHTS)[: list(WEIGHTS).index("alloc")]
 IN_GRAPHS = [each for each in ACTIONS if not each.endswith("rows")] + ["scratch", "scratch", "advance", "graph"]
@@ -111,12 +111,12 @@ class MixedPlayer(Player):
                 what, i, k = "scratch", number, 4 * k
             action = self.action(what, i, j, k, late=True)
             if action is not None:
-                steps.append((number if beside else draw.randrange(3), action))
+                steps.append((number if beside else draw.randrange(3), action, what == "advance"))
         if not steps:
             return
         made = self.program.capture(queues, steps)
         if draw.random() < 0.5:
-            made.launched = [made.graph.instantiate() for _ in range(draw.choice([1, 1, 2]))]
+            made.instantiate(draw.choice([1, 1, 2]))
         self.graphs = [*self.graphs[-3:], made]
 
     def lose(self, memory):
@@ -181,6 +181,9 @@ class MixedPlayer(Player):
                 del self.results[:1]  # nobody reads it
         elif what == "capture":
             self.capture(slot, i * 10000 + j * 100 + k)
+        elif what == "change graph":
+            if self.graphs:
+                self.graphs[i % len(self.graphs)].change(program, j, slot, k)
         elif what == "close graph":
             if self.graphs:
                 self.graphs.pop(i % len(self.graphs)).close()
@@ -242,15 +245,15 @@ class Bench:
         count = 2 if draw.random() < 0.15 else 1
         operations = [[drawn(draw) for _ in range(draw.randint(1, 60))] for _ in range(count)]
         device, careful = self.devices[kind], count > 1 or kind != 0
-        with recording(device, seed % 2 == 1), watching(device, self.watched) as watch:
+        with recording(device, seed % 2 == 1, seed % 4 == 1), watching(device, self.watched) as watch:
             nbytes = run(device, self.built[kind], operations, careful, watch)
             self.pairs += watch.pairs if watch else 0
             return nbytes
 
 
 @contextlib.contextmanager
-def recording(device, wanted):
-    """Give steps of OpenCL recordings until the block ends, which must not misuse them."""
+def recording(device, wanted, branches=False):
+    """Give steps of OpenCL, and graphs if they branch, recordings until the block ends, which must not misuse them."""
     if device.info.backend != "opencl" or not wanted:
         yield
         return
@@ -258,7 +261,7 @@ def recording(device, wanted):
     from tests.observers import recordings
 
     misused = recordings.counts()[0]
-    recordings.install(operations.table_address(), False)
+    recordings.install(operations.table_address(), branches, branches)
     try:
         yield
     finally:

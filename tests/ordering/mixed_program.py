@@ -54,21 +54,39 @@ class HostMemory(Memory):
 class Graph:
     """A captured graph, and what a launch of it does."""
 
-    def __init__(self, graph, actions):
+    def __init__(self, graph, actions, nodes):
         self.graph = graph
         self.launched = [graph]  # itself, or executables of it
-        self.actions = actions
+        self.actions = [actions]  # of each of them
+        self.nodes = nodes  # (node, number of its action), of launches that can be changed
         self.writes = list({memory: None for action in actions for memory in action.writes})
         self.reads = list({memory: None for action in actions for memory in action.reads})
         self.measures = list({memory: None for action in actions for memory in action.measures})
 
+    def instantiate(self, count):
+        self.launched = [self.graph.instantiate() for _ in range(count)]
+        self.actions *= count
+
     def launching(self, number):
+        at = number % len(self.launched)
+        actions = self.actions[at]
+
         def effect():
-            for action in self.actions:
+            for action in actions:
                 action.effect()
 
-        launched = self.launched[number % len(self.launched)]
-        return Action(launched.launch, effect, self.writes, self.reads, measures=self.measures)
+        return Action(self.launched[at].launch, effect, self.writes, self.reads, measures=self.measures)
+
+    def change(self, program, number, which, k):
+        """Set a kernel node of an executable to a launch with another number."""
+        at = number % len(self.launched)
+        if self.launched[at] is self.graph or not self.nodes:
+            return
+        node, action = self.nodes[which % len(self.nodes)]
+        (memory,) = self.actions[at][action].writes
+        self.launched[at].set_kernel(node, program.kernels["advance"], SIZE // 16, 16, memory.buffer, k)
+        self.actions[at] = list(self.actions[at])
+        self.actions[at][action] = program.advancing(memory, k)
 
     def close(self):
         for each in {*self.launched, self.graph}:
@@ -231,15 +249,15 @@ class MixedProgram(Program):
             rows.measured = rows.writers
 
     def capture(self, queues, steps):
-        """Capture (number of the queue, Action)s. A queue waits for another where memory asks for it."""
-        origin, done, own, last = queues[0], {queues[0]: 0}, {}, {}
+        """Capture (number of the queue, Action, whether it can be changed)s. Queues wait where memory asks for it."""
+        origin, done, own, last, nodes = queues[0], {queues[0]: 0}, {}, {}, []
 
         def wait(queue, other):
             queue.wait(other)
             done[queue] = done.get(queue, 0) | done[other]
 
         with origin.capture("relaxed") as graph:
-            for number, (at, action) in enumerate(steps):
+            for number, (at, action, changes) in enumerate(steps):
                 queue = queues[at % min(3, len(queues))]
                 if queue not in done:
                     wait(queue, origin)
@@ -251,6 +269,8 @@ class MixedProgram(Program):
                     if own.get(other, 0) & before & ~done[queue]:
                         wait(queue, other)
                 action.submit(queue)
+                if changes:
+                    nodes.append((graph.nodes[-1], number))
                 own[queue] = own.get(queue, 0) | 1 << number
                 done[queue] |= 1 << number
                 for memory in action.reads:
@@ -261,7 +281,7 @@ class MixedProgram(Program):
             for other in done:
                 if other is not origin:
                     wait(origin, other)
-        return Graph(graph, [action for _, action in steps])
+        return Graph(graph, [action for _, action, _ in steps], nodes)
 
     def record(self, queue, point=None):
         """Every third one is timed, where the queue can."""

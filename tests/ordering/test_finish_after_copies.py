@@ -79,20 +79,6 @@ def test_copies_keep_one_event_at_most(device, calls, ends):
     assert len(calls.events_alive()) <= alive + 1
 
 
-def test_the_event_goes_with_the_queue(device, calls, ends):
-    pair = ends("up")
-    device.finish()
-    alive = len(calls.events_alive())
-    for _ in range(3):
-        queue = device.queue(blocking=False)
-        queue.copy(*pair)
-        queue.record().wait()  # by a marker: the copy's event is still there
-        queue.close()
-    del queue
-    device.finish()
-    assert len(calls.events_alive()) <= alive
-
-
 AFTER = {
     "launch": lambda queue, kernels, buffer: queue.launch(kernels["advance"], 1, SIZE, buffer, 1),
     "fill": lambda queue, kernels, buffer: queue.fill(buffer, 5),
@@ -165,30 +151,3 @@ def test_a_wait_that_fails_leaves_a_finish_that_works(device, calls, buffer, end
     gate.open()
     queue.finish()
     assert queue.empty
-
-
-@pytest.mark.threads
-@pytest.mark.executes(run=False)
-def test_two_threads_finish_after_each_copy(device, host):
-    """Only one of them finds the copy's event."""
-    queue, count = device.queue(blocking=False), 1 << 18
-    here, there = device.zeros(count, "u4"), fb.host_empty(count, "u4", device=device)
-    wrong, barrier = [], threading.Barrier(2)
-    device.finish()
-
-    def finish(number):
-        barrier.wait()
-        queue.finish()
-        if there[-1] != number or there[0] != number:
-            wrong.append(number)
-        barrier.wait()
-
-    for number in range(1, 101):
-        queue.fill(here, number)
-        queue.copy(there, here)
-        threads = [threading.Thread(target=finish, args=(number,)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong

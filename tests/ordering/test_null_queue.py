@@ -121,20 +121,6 @@ def test_queues_already_ordered_after_are_not_waited_for_again(checked):
     checked.step(second, a, 4)
 
 
-def test_through_the_null_queue(checked):
-    """A wait on the null queue is a command: blocking work after it comes after other blocking queues' too."""
-    first, second, free = checked.queue(), checked.queue(), checked.queue(blocking=False)
-    memory, other = checked.memory(), checked.memory()
-    checked.gate(first)
-    checked.gate(free)
-    checked.step(first, memory, 1)
-    checked.step(free, other, 1)
-    assert not checked.wait(checked.null, checked.record(free))
-    checked.step(second, memory, 2)
-    checked.mix(second, memory, other, 3)
-    assert second.stats.waits_made == 1
-
-
 def test_a_dropped_wait_on_the_null_queue_is_no_command(checked):
     first, second = checked.queue(), checked.queue()
     memory, other = checked.memory(), checked.memory()

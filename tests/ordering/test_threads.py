@@ -122,32 +122,6 @@ def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
     assert holds(b[:1], 3000)
 
 
-def test_host_functions_that_launch(device, threaded):
-    queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    buffer = zeros(device, 64)
-    n = 200
-
-    def launch_more():
-        other.launch(threaded["add"], 1, 1, buffer, 1, 1)
-        queue.launch(threaded["add"], 1, 1, buffer, 0, 1)
-
-    def submit():
-        for _ in range(n):
-            queue.host(launch_more)
-            queue.launch(threaded["add"], 1, 1, buffer, 0, 1)
-        queue.finish()
-
-    def disturb():
-        for _ in range(n):
-            queue.query()
-            other.finish()
-
-    together(submit, disturb)
-    queue.finish()
-    other.finish()
-    assert holds(buffer[:2], [2 * n, n])
-
-
 def test_host_functions_of_graphs_that_launch_on_the_same_queue(device, threaded):
     """No launch of a graph keeps the queue locked until a function returns that wants it, however many there are."""
     queue, buffer, n = device.queue(blocking=False), zeros(device, 64), 60
@@ -266,35 +240,6 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
         assert (each.get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
     final = counters.get()[::32]
     assert list(final) == submitted
-
-
-def test_queues_that_become_empty_while_the_null_queue_gathers(device, threaded):
-    """Between two looks at a queue another thread may find out that it is done."""
-    counter = zeros(device, 32 * 4)
-    running = threading.Event()
-    running.set()
-    null = device.null_queue
-    count = [0] * 4
-
-    def come_and_finish(i):
-        queue = device.queue()
-        while running.is_set():
-            queue.launch(threaded["add"], 1, 1, counter, 32 * i, 1)
-            count[i] += 1
-            queue.finish()
-
-    def gather():
-        end = time.monotonic() + 2
-        try:
-            while time.monotonic() < end:
-                null.launch(threaded["add"], 1, 1, counter, 96, 1)
-                count[3] += 1
-        finally:
-            running.clear()
-
-    together(gather, *(lambda i=i: come_and_finish(i) for i in range(3)))
-    device.finish()
-    assert all(holds(counter[32 * i : 32 * i + 1], count[i]) for i in range(4))
 
 
 def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, calls):

@@ -90,20 +90,6 @@ def test_a_wait_for_done_work_changes_nothing(checked):
     assert (checked.null.stats - before).waits_made == 1
 
 
-def test_a_dropped_wait_does_not_enter_the_list(checked):
-    producer, queue = checked.queue(blocking=False), checked.queue()
-    memory, other = checked.memory(), checked.memory()
-    checked.step(producer, memory, 1)
-    point = checked.record(producer)
-    checked.finish(producer)
-    checked.step(checked.null, other, 1)  # takes the queues of other tests off the list
-    checked.wait(queue, point)
-    before = checked.null.stats
-    checked.step(checked.null, other, 1)
-    changed = checked.null.stats - before
-    assert (changed.waits_made, changed.waits_elided) == (0, 0)
-
-
 def test_a_wait_for_what_it_is_ordered_after_changes_nothing(checked, held):
     producer, memory = held
     queue = checked.queue(blocking=False)
@@ -158,21 +144,6 @@ def test_a_wait_covers_what_the_producer_was_ordered_after_when_the_marker_was_m
     assert not checked.wait(last, producer)
     checked.step(last, other, 2)
     assert last.stats.waits_made == 2
-
-
-def test_a_wait_for_an_early_point_is_none_for_what_came_later(checked, held):
-    producer, memory = held
-    queue, other = checked.queue(blocking=False), checked.memory()
-    early = checked.record(producer)
-    checked.step(producer, other, 5)
-    late = checked.record(producer)
-    checked.wait(queue, early)
-    checked.step(queue, memory, 2)
-    with pytest.raises(ValueError, match="may still use"):
-        checked.step(queue, other, 3)
-    assert not checked.wait(queue, late)
-    checked.step(queue, other, 3)
-    assert queue.stats.waits_made == 2
 
 
 def test_the_later_epoch_of_two_is_what_it_is_ordered_after(checked, held):
@@ -283,18 +254,6 @@ def test_a_null_command_is_ordered_after_all_it_gathered(checked):
         assert clock_of(queue) == null | {other.id: 1 for other in queues}
     checked.step(checked.null, memory, 2)
     assert clock_of(checked.null) | null == null | {queue.id: 2 for queue in queues}
-
-
-def test_a_later_epoch_of_an_ordered_queue_is_waited_for(checked, held):
-    producer, memory = held
-    queue = checked.queue(blocking=False)
-    checked.wait(queue, producer)
-    checked.step(queue, memory, 2)
-    other = checked.memory()
-    checked.step(producer, other, 5)
-    assert not checked.wait(queue, producer)
-    checked.mix(queue, memory, other, 3)
-    assert queue.stats.waits_made == 2
 
 
 def test_completion_travels_along_clocks(checked):
@@ -424,28 +383,6 @@ def test_a_wait_that_is_not_dropped_is_a_command_and_is_submitted(checked, held,
         checked.step(queue, other, 2)
         assert not [call for call in checked.calls.since(before) if call.waits]
         del memory
-
-
-def test_waits_that_wait_are_carried_together(checked):
-    queue = checked.queue(blocking=False)
-    memory = checked.memory()
-    producers = [checked.queue(blocking=False) for _ in range(5)]
-    for producer in producers:
-        checked.gate(producer)
-        checked.wait(queue, producer)
-    assert queue.epoch == 5
-    first = len(checked.calls)
-    checked.step(queue, memory, 1)
-    (launch,) = (call for call in checked.calls.since(first) if call.name == checked.calls.driver.LAUNCH)
-    assert len(launch.waits) == 5
-
-
-def test_null_waits_for_a_queue_whose_only_command_is_a_wait(checked, held):
-    producer, memory = held
-    queue = checked.queue()
-    checked.wait(queue, producer)
-    checked.step(checked.null, memory, 2)  # race-free only through that wait
-    assert (checked.null.stats.waits_made) >= 1
 
 
 def test_an_event_recorded_again_leaves_earlier_waiters_alone(checked):

@@ -137,28 +137,6 @@ def test_what_a_host_function_raised(device, queue):
         asyncio.run(main())
 
 
-def test_loops_of_two_threads(device, make_queue, program):
-    seen = {}
-
-    def run(number):
-        queue, buffer = make_queue(), device.zeros(100, "i4")
-
-        async def main():
-            for _ in range(50):
-                queue.launch(program["add"], 100, 1, buffer, number)
-                await queue.finished()
-
-        asyncio.run(main())
-        seen[number] = buffer.get(queue=queue).tolist()
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == {1: [50] * 100, 2: [100] * 100}
-
-
 def test_closed_queues_and_captures(device, make_queue):
     queue = make_queue()
 
@@ -171,10 +149,3 @@ def test_closed_queues_and_captures(device, make_queue):
     queue.close()
     with pytest.raises(fb.ClosedError, match="closed"):
         asyncio.run(queue.finished())
-
-
-def test_an_event_that_was_never_recorded(device):
-    async def main():
-        await device.event()
-
-    asyncio.run(main())

@@ -15,17 +15,6 @@ def timed(make_queue):
 # Recording
 
 
-def test_an_event_is_done_when_its_point_is_reached(queue, hold, program):
-    gate = hold(queue)
-    event = queue.record()
-    assert not event.done
-    assert not event.query()
-    gate.open()
-    event.wait()
-    assert event.done
-    assert event.query()
-
-
 def test_what_comes_later_does_not_matter(queue, hold):
     first = hold(queue)
     event = queue.record()
@@ -56,86 +45,6 @@ def test_an_event_that_was_never_recorded_counts_as_done(device, queue):
     queue.wait(event)
     assert device.stats == before
     assert "never recorded" in repr(event)
-
-
-def test_recording_again_moves_it_and_who_waited_before_waits_for_what_they_saw(device, make_queue, hold):
-    first, second, waiter = make_queue(), make_queue(), make_queue(blocking=False)
-    gate, other = hold(first), hold(second)
-    event = device.event()
-    assert first.record(event) is event
-    assert event.recorded
-    waiter.wait(event)
-    assert second.record(event) is event
-    gate.open()
-    waiter.finish()
-    assert not event.done
-    other.open()
-    event.wait()
-    assert event.done
-
-
-def test_two_records_with_nothing_in_between_share_one_marker(queue, hold):
-    gate = hold(queue)
-    before = queue.stats
-    events = [queue.record() for _ in range(5)]
-    made = queue.stats - before
-    assert (made.markers_made, made.markers_shared, made.events_made) == (1, 4, 1)
-    gate.open()
-    for event in events:
-        event.wait()
-
-
-def test_the_host_waits_once(device, queue, hold):
-    gate = hold(queue)
-    event = queue.record()
-    gate.open()
-    before = device.stats.host_syncs
-    event.wait()
-    event.wait()
-    assert device.stats.host_syncs - before <= 1
-    assert queue.stats.host_syncs == 0
-
-
-def test_a_queue_waits(device, make_queue, hold, program, really):
-    first, second = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = device.zeros(10, "i4")
-    device.finish()
-    gate = hold(first)
-    first.launch(program["fill"], 1, 10, buffer, 5)
-    second.wait(first.record())
-    second.launch(program["add"], 1, 10, buffer, 1)
-    assert not second.query() or not really
-    gate.open()
-    assert buffer.get(queue=second).tolist() == [6] * 10 or not really
-
-
-@pytest.mark.executes
-def test_a_queue_waits_for_a_queue(device, make_queue, hold, program):
-    first, second = make_queue(blocking=False), make_queue(blocking=False)
-    buffer = device.zeros(10, "i4")
-    device.finish()
-    gate = hold(first)
-    first.launch(program["fill"], 1, 10, buffer, 5)
-    second.wait(first)
-    second.launch(program["add"], 1, 10, buffer, 1)
-    second.wait(second)
-    gate.open()
-    assert buffer.get(queue=second).tolist() == [6] * 10
-
-
-def test_an_event_outlives_its_queue(device, make_queue, hold, really):
-    queue, other = make_queue(), make_queue(blocking=False)
-    gate = hold(queue)
-    event = queue.record()
-    queue.close()
-    other.wait(event)
-    assert not event.done
-    assert not other.query() or not really
-    gate.open()
-    other.finish()
-    event.wait()
-    assert event.done
-    assert event.device is device
 
 
 def test_an_event_may_be_recorded_again_on_another_queue_after_its_own_was_closed(make_queue, hold):

@@ -56,24 +56,6 @@ def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
         queue.finish(timeout=float("nan"))
 
 
-@pytest.mark.threads
-@pytest.mark.executes
-def test_finishing_a_device_finishes_all_its_queues(device, make_queue, hold, program):
-    queues = [make_queue(blocking=bool(number % 2)) for number in range(6)]
-    buffers = [device.zeros(10, "i4") for _ in queues]
-    device.finish()
-    gates = [hold(queue) for queue in queues]
-    for value, (queue, buffer) in enumerate(zip(queues, buffers, strict=True)):
-        queue.launch(program["fill"], 1, 10, buffer, value)
-    opener = threading.Thread(target=lambda: [gate.open() for gate in gates])
-    opener.start()
-    device.finish()
-    opener.join()
-    assert all(queue.empty for queue in queues)
-    for value, buffer in enumerate(buffers):
-        assert buffer.get().tolist() == [value] * 10
-
-
 def test_finishing_lets_other_threads_run(queue, hold):
     # the gate is opened by a thread that needs the GIL to do so
     gate = hold(queue)
@@ -89,22 +71,6 @@ def test_finishing_lets_other_threads_run(queue, hold):
     queue.finish()
     opener.join()
     assert queue.empty
-
-
-def test_a_finish_waits_for_nothing_that_comes_later(queue, hold):
-    """Work that another thread submits while a finish begins, which only goes on after the finish."""
-    for _ in range(50):
-        gate, before = hold(queue), queue.stats.host_syncs
-        waiter = threading.Thread(target=queue.finish)
-        waiter.start()
-        while queue.stats.host_syncs == before:
-            pass
-        later = hold(queue)
-        gate.open()
-        waiter.join(60)
-        assert not waiter.is_alive()
-        later.open()
-        queue.finish()
 
 
 # Ctrl-C, in a process of its own

@@ -11,22 +11,6 @@ from tests.helpers.refusals import refused
 
 
 @pytest.mark.executes(run=False)
-def test_it_is_called_when_the_queue_gets_there(device, queue, hold, program):
-    buffer, out = device.zeros(1, "i4"), fb.host_empty(1, "i4", device=device)
-    device.finish()
-    seen = []
-    gate = hold(queue)
-    queue.launch(program["fill"], 1, 1, buffer, 5)
-    queue.copy(out, buffer)
-    queue.host(lambda: seen.append(out[0]))
-    assert not queue.query()
-    assert seen == []
-    gate.open()
-    queue.finish()
-    assert seen == [5]
-
-
-@pytest.mark.executes(run=False)
 def test_the_queue_waits_until_it_returns(device, queue, program):
     buffer = device.zeros(1, "i4")
     device.finish()
@@ -50,63 +34,6 @@ def test_they_run_in_order_and_in_one_thread(queue):
     assert len({thread for _, thread in seen}) == 1
     assert seen[0][1] != threading.get_ident()
     assert queue.stats.host_functions == 2000
-
-
-@pytest.mark.executes(run=False)
-def test_those_of_many_queues(device, make_queue):
-    queues = [make_queue(blocking=False) for _ in range(8)]
-    seen = {queue: [] for queue in queues}
-    for number in range(100):
-        for queue in queues:
-            queue.host(lambda queue=queue, number=number: seen[queue].append(number))
-    device.finish()
-    assert all(numbers == list(range(100)) for numbers in seen.values())
-
-
-@pytest.mark.executes(run=False)
-def test_it_obeys_the_null_queue(device, queue, hold):
-    seen = []
-    gate = hold(queue)
-    device.null_queue.host(lambda: seen.append("null"))
-    queue.host(lambda: seen.append("after"))
-    assert seen == []
-    gate.open()
-    device.finish()
-    assert seen == ["null", "after"]
-
-
-@pytest.mark.executes(run=False)
-def test_it_may_launch_and_copy(device, queue, make_queue, program):
-    buffer, other = device.zeros(10, "i4"), make_queue(blocking=False)
-    device.finish()
-    launched = threading.Event()
-
-    def launch():
-        other.launch(program["fill"], 1, 10, buffer, 5)
-        other.launch(program["add"], 1, 10, buffer, 1)
-        launched.set()
-
-    queue.host(launch)
-    launched.wait()
-    assert buffer.get(queue=other).tolist() == [6] * 10
-
-
-@pytest.mark.executes(run=False)
-def test_it_may_launch_on_its_own_queue(device, queue, program):
-    buffer = device.zeros(10, "i4")
-    device.finish()
-
-    def launch(rest=20):
-        queue.launch(program["add"], 1, 10, buffer, 1)
-        if rest:
-            queue.host(lambda: launch(rest - 1))
-        else:
-            done.set()
-
-    done = threading.Event()
-    queue.host(launch)
-    done.wait()
-    assert buffer.get(queue=queue).tolist() == [21] * 10
 
 
 @pytest.mark.executes(run=False)
@@ -233,16 +160,6 @@ def test_each_is_raised_once_the_oldest_first(device, queue):
 
 
 @pytest.mark.executes(run=False)
-def test_after_it_raised_the_queue_goes_on(device, queue, program):
-    buffer = device.zeros(1, "i4")
-    queue.host(raising(ValueError("mine")))
-    queue.launch(program["fill"], 1, 1, buffer, 5)
-    with pytest.raises(ValueError, match="mine"):
-        queue.finish()
-    assert buffer.get(queue=queue).tolist() == [5]
-
-
-@pytest.mark.executes(run=False)
 def test_closing_a_device_raises_it_and_closes(device):
     other = fb.Device(device.name, private=True)
     other.queue().host(raising(ValueError("mine")))
@@ -335,22 +252,6 @@ def test_it_is_kept_until_it_was_called_and_no_longer(queue, hold):
     queue.finish()
     # the host thread drops it before the queue goes on
     assert alive() is None
-
-
-@pytest.mark.executes(run=False)
-def test_its_queue_may_be_closed_or_dropped(device):
-    seen = []
-    for number in range(10):
-        queue = device.queue()
-        gate = queue.gate()
-        queue.host(lambda number=number: seen.append(number))
-        if number % 2:
-            queue.close()
-        del queue
-        gc.collect()
-        gate.open()
-        device.finish()
-    assert seen == list(range(10))
 
 
 @pytest.mark.parametrize("thing", [None, 5, "print", [print]])

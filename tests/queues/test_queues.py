@@ -108,33 +108,6 @@ def test_queues_may_be_referred_to_weakly(device):
 # Empty or not
 
 
-def test_empty_query_and_finish(queue, hold, really):
-    gate = hold(queue)
-    assert not queue.empty
-    assert not queue.query() or not really
-    gate.open()
-    queue.finish()
-    assert queue.empty
-    assert queue.query()
-    assert queue.epoch == queue.completed > 0
-
-
-def test_query_raises_what_is_known(queue, hold):
-    gate = hold(queue)
-    event = queue.record()
-    gate.open()
-    event.wait()
-    assert queue.empty
-
-
-def test_finish_waits_once_and_not_when_there_is_nothing(queue, works):
-    works(queue)
-    before = queue.stats.host_syncs
-    queue.finish()
-    queue.finish()
-    assert queue.stats.host_syncs == before
-
-
 # The thread's current queue
 
 
@@ -212,22 +185,6 @@ def test_a_thread_has_one(device):
     assert in_thread(lambda: device.per_thread_queue) is not queue
 
 
-def test_threads_at_the_same_time_have_different_ones(device):
-    here = threading.Barrier(8)
-    queues = []
-
-    def run():
-        queues.append(device.per_thread_queue)
-        here.wait()
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(queues)) == 8
-
-
 def test_it_is_used_again_when_its_thread_has_ended(device):
     with fb.Device(device.name, private=True) as other:
         queues = {in_thread(lambda: other.per_thread_queue) for _ in range(20)}
@@ -243,21 +200,6 @@ def test_one_that_was_closed_is_not_handed_on(device, works):
 
         in_thread(close)
         assert not in_thread(lambda: other.per_thread_queue.closed)
-
-
-@pytest.mark.executes
-def test_work_of_an_ended_thread_is_done(device, program, hold):
-    buffer = device.zeros(10, "i4")
-    device.finish()
-
-    def run():
-        gate = hold(device.per_thread_queue)
-        device.per_thread_queue.launch(program["fill"], 1, 10, buffer, 9)
-        return gate
-
-    in_thread(run).open()
-    device.finish()
-    assert buffer.get().tolist() == [9] * 10
 
 
 # Closing

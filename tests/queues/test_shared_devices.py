@@ -83,14 +83,6 @@ def test_what_belongs_to_one_can_be_used_with_the_other(pair):
     other.free(allocated)
 
 
-@pytest.mark.executes
-def test_with_makes_a_queue_current_for_both(pair):
-    first, second = pair
-    with first.queue(blocking=False) as queue:
-        assert second.current_queue is queue
-    assert second.current_queue is second.null_queue
-
-
 def test_the_null_queue_is_ordered_against_the_queues_of_both(pair):
     first, second = pair
     queue, buffer = second.queue(), second.zeros(8)
@@ -186,16 +178,6 @@ def test_dropping_one_counts_as_closing(name):
     assert null.closed
 
 
-def test_after_the_last_a_new_one_begins_afresh(name):
-    first = fb.Device(name)
-    null = first.null_queue
-    first.close()
-    with fb.Device(name) as fresh:
-        assert fresh.null_queue != null
-        fresh.null_queue.fill(fresh.zeros(4), 1)
-        fresh.finish()
-
-
 def test_counters_settings_and_errors_belong_to_each(name):
     with fb.Device(name) as first:
         first.null_queue.fill(first.zeros(4), 1)
@@ -229,24 +211,3 @@ def test_what_a_host_function_raises_goes_to_the_device_of_its_queue(pair):
     first.finish()
     with pytest.raises(ZeroDivisionError, match="mine"):
         second.finish()
-
-
-@pytest.mark.threads
-def test_threads_that_open_and_close_them(name):
-    """The context is opened and closed while others open and use it."""
-    failed = []
-
-    def work():
-        try:
-            for _ in range(5):
-                with fb.Device(name) as device:
-                    buffer = device.zeros(16, "i4")
-                    device.queue().fill(buffer, 1)
-                    device.null_queue.fill(buffer, 2)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert failed == []

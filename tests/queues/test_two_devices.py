@@ -153,17 +153,6 @@ def test_a_closed_device_leaves_the_other_alone(device, another, queue, works):
     works(queue)
 
 
-@pytest.mark.executes
-def test_both_at_once(device, another, make_queue, program, fill_there):
-    mine, their = make_queue(), another.queue()
-    here, there = device.zeros(100, "i4"), another.zeros(100, "i4")
-    for value in range(50):
-        mine.launch(program["fill"], 10, 10, here, value)
-        their.launch(fill_there, 10, 10, there, -value)
-    assert here.get(queue=mine).tolist() == [49] * 100
-    assert there.get(queue=their).tolist() == [-49] * 100
-
-
 # What may meet: waits
 
 
@@ -186,20 +175,6 @@ def test_a_wait_for_another_device_is_submitted_once(device, another, queue, pro
     queue.finish()
     assert queue.empty
     assert theirs.query()
-
-
-def test_waits_between_two_devices_in_both_directions(device, another, make_queue, program, fill_there):
-    mine, theirs = [make_queue(blocking=False) for _ in range(3)], [another.queue(blocking=False) for _ in range(3)]
-    here, there = device.empty(10, "i4"), another.empty(10, "i4")
-    for round in range(20):
-        for one, other in zip(mine, theirs, strict=True):
-            one.launch(program["fill"], 1, 10, here, round)
-            other.wait(one)
-            other.launch(fill_there, 1, 10, there, round)
-            one.wait(other.record())
-    device.finish()
-    another.finish()
-    assert all(queue.empty for queue in (*mine, *theirs))
 
 
 def test_a_queue_waits_for_an_event_of_another_device(device, another, queue, really):
@@ -237,18 +212,6 @@ def test_nothing_is_released_while_a_wait_for_another_device_is_open(device, ano
 
 
 @pytest.mark.executes
-def test_a_queue_waits_for_a_queue_of_another_device(device, another, queue):
-    theirs = another.queue()
-    with theirs.gate() as gate:
-        queue.wait(theirs)
-        mine = queue.record()
-        assert not mine.done
-        gate.open()
-        mine.wait()
-    assert theirs.query()
-
-
-@pytest.mark.executes
 def test_a_chain_of_waits_across_devices(device, another, make_queue, program, numbers):
     theirs, queue = another.queue(), make_queue(blocking=False)
     source, buffer, out = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4"), pinned(device, numbers * 0)
@@ -264,17 +227,6 @@ def test_a_chain_of_waits_across_devices(device, another, make_queue, program, n
     queue.finish()
     assert out.tolist() == [3] * COUNT
     assert source.get().tolist() == numbers.tolist()
-
-
-def test_queues_of_two_devices_wait_for_each_other(device, another, queue, really):
-    theirs = another.queue()
-    with theirs.gate() as gate:
-        queue.wait(theirs.record())
-        theirs.wait(queue)
-        assert not queue.query() or not really
-        gate.open()
-        theirs.finish()
-        assert queue.query()
 
 
 # What may meet: copies

@@ -1,9 +1,11 @@
+# ruff: noqa: F811 - fixtures that are imported
+
 import pytest
 
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
-from tests.helpers.observer import observe, watch
+from tests.ordering.conftest import calls, nothing_forbidden, watched  # noqa: F401
 
 SOURCE = """
 kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
@@ -25,12 +27,6 @@ RECORDINGS = {"opencl": ["none", "sparing clones", "clones"], "level_zero": ["th
 )
 
 
-@pytest.fixture(scope="package", autouse=True)
-def watched():
-    with watch(select().backend) as driver:
-        yield driver
-
-
 @pytest.fixture(scope="package", autouse=True, params=RECORDINGS)
 def recordings(request, watched):
     """Whose recordings there are; "clones" are the observer's, on a driver that has none and executes. Changes of the
@@ -46,14 +42,6 @@ def recordings(request, watched):
     yield request.param
     recordings.uninstall()
     assert recordings.counts()[0] == 0
-
-
-@pytest.fixture(autouse=True)
-def nothing_forbidden(watched):
-    """No test does what the driver's specification forbids: changing a list that may run, freeing what a list uses."""
-    yield
-    found = watched.violations()
-    assert not found, "\n".join(found)
 
 
 @pytest.fixture(scope=validation.scope("module"))
@@ -117,15 +105,6 @@ def run(device, kernels, body, stepped, times=TIMES):
             body(queue, kernels, x, y, i)
     queue.finish()
     return [x.get().tolist(), y.get().tolist()]
-
-
-@pytest.fixture
-def calls(device):
-    """The driver calls of the test."""
-    device.finish()
-    with observe(device) as calls:
-        yield calls
-    device.finish()
 
 
 @pytest.fixture

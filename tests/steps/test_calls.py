@@ -6,7 +6,7 @@ import forebay as fb
 from tests.inside import step_of
 
 from .conftest import RECORDINGS, SIZE, SOURCE, after, made
-from .test_steps import BETWEEN
+from .test_same import BETWEEN
 
 pytestmark = [
     pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True),
@@ -36,23 +36,6 @@ def warm(step, queue, advance, x, ks=range(LAUNCHES)):
             for k in ks:
                 advance(queue, x, k)
         queue.finish()
-
-
-def test_nothing_changed_is_one_call(calls, queue, advance, x, one_call):
-    step = queue.step()
-    warm(step, queue, advance, x)
-    markers = queue.stats.markers_made
-    for _ in range(5):
-        first = len(calls)
-        with step:
-            for k in range(LAUNCHES):
-                advance(queue, x, k)
-                assert len(calls) == first
-        if one_call:
-            assert calls.names(first) == [calls.driver.REPLAY]
-        else:
-            assert commands(calls, queue, first) == [calls.driver.LAUNCH] * LAUNCHES
-    assert queue.stats.markers_made == markers
 
 
 @pytest.mark.skipif(RECORDINGS[-1] != "clones", reason="those of the driver are seen by its calls")

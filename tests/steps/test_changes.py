@@ -1,87 +1,9 @@
 """What changes from one time of a step to the next: arguments, grids, kernels, their number, and memory."""
 
-import numpy as np
 import pytest
 
 import forebay as fb
 from tests.helpers import processes
-
-from .conftest import SIZE, TIMES, run
-
-CHANGES = {
-    "nothing": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, x, 3),
-    "a scalar": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, x, i),
-    "a pointer": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, (x, y)[i % 2], 3),
-    "the groups": lambda queue, kernels, x, y, i: queue.launch(kernels["count"], i % 4 + 1, 16, x),
-    "the block": lambda queue, kernels, x, y, i: queue.launch(kernels["count"], 2, (16, 32)[i % 2], x),
-    "the kernel": lambda queue, kernels, x, y, i: queue.launch(
-        *((kernels["advance"], 4, 16, x, 3) if i % 2 else (kernels["count"], 4, 16, x))
-    ),
-    "local memory": lambda queue, kernels, x, y, i: queue.launch(kernels["inside"], 4, 16, x, fb.local(64 + 64 * i)),
-    "bytes by value": lambda queue, kernels, x, y, i: queue.launch(
-        kernels["combine"], 4, 16, x, fb.by_value(np.full(SIZE, i, "u4")), 1
-    ),
-    "a structure": lambda queue, kernels, x, y, i: queue.launch(
-        kernels["take"], 4, 16, x, np.array([i, 2 * i], "u4").tobytes()
-    ),
-    "an array": lambda queue, kernels, x, y, i: queue.launch(
-        kernels["combine"], 4, 16, x, np.full(SIZE, i, "u4"), 1
-    ),
-    "a NumPy scalar": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, x, np.uint32(i)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", list(CHANGES))
-def test_what_changes(device, kernels, what):
-    def body(queue, kernels, x, y, i):
-        queue.launch(kernels["advance"], 4, 16, x, 5)
-        CHANGES[what](queue, kernels, x, y, i)
-        queue.launch(kernels["combine"], 4, 16, y, x, 1)
-        CHANGES[what](queue, kernels, y, x, i)
-
-    assert run(device, kernels, body, True) == run(device, kernels, body, False)
-
-
-@pytest.mark.parametrize("stops", [0, 1, 2])
-def test_the_number_changes(device, kernels, stops):
-    def body(queue, kernels, x, y, i):
-        for k in range(3 + (i if i > stops else 0)):
-            queue.launch(kernels["advance"], 4, 16, x, k)
-
-    assert run(device, kernels, body, True) == run(device, kernels, body, False)
-
-
-def test_now_in_one_piece_and_now_in_two(device, kernels):
-    """A launch is in two recordings then, of which each misses what the other was changed to."""
-
-    def body(queue, kernels, x, y, i):
-        for k in range(6):
-            if k == 3 and i // 2 % 2:
-                queue.fill(y, i)
-            queue.launch(kernels["combine"], 4, 16, (x, y)[(i + k) % 2], (y, x)[i // 3 % 2], i // (k + 1))
-
-    assert run(device, kernels, body, True, 4 * TIMES) == run(device, kernels, body, False, 4 * TIMES)
-
-
-def test_more_parameters_than_are_noted_one_by_one(device):
-    """Each parameter beyond the 62nd changes without the others, and with them."""
-    count = 70
-    names = [f"a{i}" for i in range(count)]
-    program = device.program(
-        f"kernel void many(global uint *a, {', '.join(f'uint {name}' for name in names)})"
-        f" {{ a[get_global_id(0)] = a[get_global_id(0)] * 3 + {' + '.join(f'{i + 1} * a{i}' for i in range(count))}; }}"
-    )
-    numbers = [0] * count
-
-    def body(queue, kernels, x, y, i):
-        mine = list(numbers)
-        for at in range(60, 60 + i):
-            mine[at % count] = i
-        mine[(58 + i) % count] += 1
-        for _ in range(2):
-            queue.launch(kernels["many"], 4, 16, x, *mine)
-
-    assert run(device, program, body, True, 14) == run(device, program, body, False, 14)
 
 
 def test_only_what_changed_is_changed(device, queue, kernels, recordings, x, y):

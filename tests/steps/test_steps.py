@@ -10,28 +10,7 @@ import forebay as fb
 from forebay.hiprtc.clang import find_clang
 from tests.inside import step_of
 
-from .conftest import SIZE, TIMES, after, run
-
-
-@pytest.mark.executes
-def test_the_contract(device, queue, kernels, advance, x, y):
-    """Several queues, with a fork and a join, and what changes."""
-    other, step = device.queue(), queue.step()
-    expected_x, expected_y = [], 0
-    for i in range(TIMES):
-        with step:
-            advance(queue, x, i)
-            advance(queue, x, 7)
-            other.wait(queue)
-            other.launch(kernels["combine"], 4, 16, y, x, i % 2)
-            queue.wait(other)
-            advance(queue, x, 2)
-        expected_x += [i, 7]
-        expected_y = (expected_y * 5 + after(expected_x) + i % 2) % (1 << 32)
-        expected_x += [2]
-    device.finish()
-    assert set(x.get()) == {after(expected_x)}
-    assert set(y.get()) == {expected_y}
+from .conftest import SIZE, TIMES, after
 
 
 @pytest.mark.executes
@@ -54,84 +33,6 @@ def test_a_finish_after_a_copy(device, queue, advance, x, what):
             queue.finish()
             assert queue.empty
         assert set(x.get(queue=queue)) == {expected}
-
-
-BETWEEN = {
-    "a copy": lambda device, queue, x, y: queue.copy(y, x),
-    "an upload": lambda device, queue, x, y: queue.copy(y, np.arange(SIZE, dtype="u4")),
-    "a download": lambda device, queue, x, y: queue.copy(np.empty(SIZE, "u4"), x),
-    "a fill": lambda device, queue, x, y: queue.fill(y, 3),
-    "a record": lambda device, queue, x, y: queue.record(),
-    "a record that is waited for": lambda device, queue, x, y: queue.record().wait(),
-    "finish": lambda device, queue, x, y: queue.finish(),
-    "finish with a timeout": lambda device, queue, x, y: queue.finish(timeout=30),
-    "finish of the device": lambda device, queue, x, y: device.finish(),
-    "query": lambda device, queue, x, y: queue.query(),
-    "get": lambda device, queue, x, y: x.get(),
-    "a host function": lambda device, queue, x, y: queue.host(lambda: None),
-    "a null-queue command": lambda device, queue, x, y: device.null_queue.fill(y, 3),
-    "a null-queue query": lambda device, queue, x, y: device.null_queue.query(),
-    "a wait for the null queue": lambda device, queue, x, y: queue.wait(device.null_queue),
-    "a buffer that comes and goes": lambda device, queue, x, y: device.zeros(SIZE, "u4"),
-    "memory of the pool": lambda device, queue, x, y: queue.free(queue.alloc(SIZE, "u4")),
-    "another queue's wait": lambda device, queue, x, y: device.queue().wait(queue),
-    "stats": lambda device, queue, x, y: (queue.stats, queue.empty, queue.epoch),
-    "nothing": lambda device, queue, x, y: None,
-}
-
-
-@pytest.mark.threads  # of host functions
-@pytest.mark.parametrize("what", list(BETWEEN))
-@pytest.mark.parametrize("every", [1, 3], ids=["always", "sometimes"])
-def test_what_comes_between(device, kernels, what, every):
-    def body(queue, kernels, x, y, i):
-        queue.launch(kernels["advance"], 4, 16, x, i)
-        queue.launch(kernels["combine"], 4, 16, y, x, 2)
-        if i % every == 0:
-            BETWEEN[what](device, queue, x, y)
-        queue.launch(kernels["combine"], 4, 16, x, y, 1)
-        queue.launch(kernels["advance"], 4, 16, x, 2)
-
-    assert run(device, kernels, body, True) == run(device, kernels, body, False)
-
-
-def test_a_bound_launch(device, kernels):
-    bound = {}
-
-    def body(queue, kernels, x, y, i):
-        go = bound.setdefault(queue.id, kernels["advance"].bind(queue, 4, 16, x, 2))
-        for _ in range(3):
-            go()
-        queue.launch(kernels["advance"], 4, 16, x, i)
-
-    assert run(device, kernels, body, True) == run(device, kernels, body, False)
-
-
-def test_a_graph_in_a_step(device, kernels):
-    executables = {}
-
-    def body(queue, kernels, x, y, i):
-        queue.launch(kernels["advance"], 4, 16, x, i)
-        if queue.id not in executables:
-            graph = device.graph()
-            graph.add_kernel(kernels["combine"], 4, 16, x, y, 1)
-            executables[queue.id] = graph.instantiate()
-        executables[queue.id].launch(queue)
-        queue.launch(kernels["advance"], 4, 16, x, i)
-
-    assert run(device, kernels, body, True) == run(device, kernels, body, False)
-
-
-def test_scratch_in_a_step(device):
-    own = device.program("kernel void use(global const uint *rows, global uchar *s, global uint *a, uint k) "
-                         "{ s[0] = 1; a[get_global_id(0)] = a[get_global_id(0)] * 3 + rows[0] + k; }")  # fmt: skip
-    own["use"].scratch("s", fb.MaxOver("rows") + 1)
-
-    def body(queue, kernels, x, y, i):
-        queue.launch(kernels["use"], 4, 16, y, x, i)
-        queue.launch(kernels["use"], 4, 16, y, x, 1)
-
-    assert run(device, own, body, True) == run(device, own, body, False)
 
 
 # -- how it begins and ends
@@ -316,36 +217,6 @@ def test_an_empty_step(queue):
             assert same is step
     assert (queue.stats.steps, queue.stats.steps_recorded, queue.stats.steps_given_up) == (10, 0, 0)
     assert queue.epoch == 0
-
-
-@pytest.mark.executes
-def test_the_null_queue_has_steps(device, advance, x, y):
-    null, blocking = device.null_queue, device.queue()
-    step, expected = null.step(), []
-    for i in range(TIMES):
-        with step:
-            advance(null, x, i)
-            advance(blocking, x, 1)
-            advance(null, x, 2)
-            advance(null, x, 3)
-        expected += [i, 1, 2, 3]
-    device.finish()
-    assert set(x.get()) == {after(expected)}
-
-
-@pytest.mark.executes
-def test_two_steps_of_one_queue(queue, advance, x):
-    first, second, expected = queue.step(), queue.step(), []
-    for i in range(TIMES):
-        with first:
-            advance(queue, x, i)
-            advance(queue, x, 1)
-        with second:
-            advance(queue, x, 2)
-            advance(queue, x, i)
-            advance(queue, x, 3)
-        expected += [i, 1, 2, i, 3]
-    assert set(x.get()) == {after(expected)}
 
 
 @pytest.mark.executes

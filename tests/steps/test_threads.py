@@ -17,35 +17,6 @@ from .conftest import SOURCE, after, made
 pytestmark = pytest.mark.threads
 
 
-@pytest.mark.executes
-def test_another_thread_on_the_same_queue(device, queue, kernels, x):
-    """Its commands come in between, whole. The sum does not tell in which order."""
-    program = device.program("kernel void add(global uint *a, uint k) { a[get_global_id(0)] += k; }")
-    step, stop, counts = queue.step(), threading.Event(), [0]
-
-    def run():
-        # Not without end: SYCL's finish waits for what comes meanwhile, too, and may never catch up.
-        while not stop.is_set() and counts[0] < 5000:
-            queue.launch(program["add"], 4, 16, x, 1)
-            counts[0] += 1
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        for i in range(300):
-            with step:
-                for k in range(5):
-                    queue.launch(program["add"], 4, 16, x, (i + k) * 1000)
-            if i % 20 == 19:
-                queue.finish()
-    finally:
-        stop.set()
-        thread.join()
-    queue.finish()
-    total = sum((i + k) * 1000 for i in range(300) for k in range(5)) + counts[0]
-    assert set(x.get()) == {total % (1 << 32)}
-
-
 @pytest.mark.executes(reads="found")
 def test_another_thread_waits_for_what_was_collected(queue, advance, x):
     """It submits what was collected; nothing waits for a step that is open."""
@@ -115,21 +86,6 @@ def test_a_loop_of_steps_behind_a_gate(queue, advance, hold, x):
             advance(queue, x, 1)
         expected += [i, 1]
     gate.open()
-    assert set(x.get()) == {after(expected)}
-
-
-@pytest.mark.executes
-def test_a_host_function_that_the_body_waits_for(queue, advance, x):
-    step, expected = queue.step(), []
-    for i in range(6):
-        ran = threading.Event()
-        with step:
-            advance(queue, x, i)
-            advance(queue, x, 1)
-            queue.host(ran.set)
-            assert ran.wait(30)
-            advance(queue, x, 2)
-        expected += [i, 1, 2]
     assert set(x.get()) == {after(expected)}
 
 

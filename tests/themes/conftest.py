@@ -1,3 +1,5 @@
+# ruff: noqa: F811 - fixtures that are imported
+
 import pytest
 
 from tests.drivers.levelzero import validation
@@ -9,7 +11,7 @@ from .places import KINDS, Log, Place
 
 
 @pytest.fixture(scope=validation.scope("module"))
-def kernels(device):  # noqa: F811
+def kernels(device):
     return program_of(device)
 
 
@@ -29,7 +31,7 @@ def feature(request):
 
 
 @pytest.fixture
-def scene(device, kernels):  # noqa: F811
+def scene(device, kernels):
     return Scene(device, kernels)
 
 
@@ -50,10 +52,10 @@ def holds():
 
 
 @pytest.fixture(params=KINDS)
-def place(request, device, scene):  # noqa: F811
+def place(request, device, scene):
     return Place(device, request.param, scene)
 
 
 @pytest.fixture
-def log(calls):  # noqa: F811
+def log(calls):
     return Log(calls)
