@@ -1,6 +1,11 @@
 """What tests see of forebay's insides: no other file of theirs names a private attribute of the product."""
 
+import contextlib
+from unittest import mock
+
 import forebay
+from forebay.queues import context
+from forebay.queues.graphs import graph as graphs
 
 
 def clock_of(queue):
@@ -63,3 +68,38 @@ class ClosingDevice(forebay.Device):
         super()._finish(*arguments, **named)
         if self.meanwhile is not None and not self.closed:
             self.meanwhile()
+
+
+@contextlib.contextmanager
+def without_shared_contexts():
+    """Let Devices of the block join no driver context from before it. Gives the list of those that may be joined."""
+    before = list(context._shared)
+    context._shared.clear()
+    try:
+        yield context._shared
+    finally:
+        context._shared[:] = before
+
+
+def come_after_unseen(queue):
+    """Let the race checker take what follows on the queue for ordered by a wait for a value in memory."""
+    queue._come_after_unseen()
+
+
+class _Counted:
+    """In place of the class of executable graphs: counts those that are made."""
+
+    def __init__(self):
+        self.made = []
+
+    def _of(self, *arguments):
+        self.made.append(forebay.ExecutableGraph._of(*arguments))
+        return self.made[-1]
+
+
+@contextlib.contextmanager
+def executables_made():
+    """Give the list of executable graphs that are made in the block."""
+    counted = _Counted()
+    with mock.patch.object(graphs, "ExecutableGraph", counted):
+        yield counted.made

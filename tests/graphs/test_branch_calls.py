@@ -9,13 +9,20 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import segments_of
-from tests.ordering.conftest import calls, device, program, watched  # noqa: F401
+from tests.helpers.observer import watch
+from tests.ordering.conftest import calls, device, program  # noqa: F401
 from tests.ordering.happens_before import Recorded
 
 from .test_lanes import ancestors
 
 pytestmark = pytest.mark.needs("graphs cut into lanes")
 RECORDS = select().backend == "level_zero"  # several commands become one call
+
+
+@pytest.fixture(scope="module")
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
 
 
 @pytest.fixture(autouse=True)
@@ -146,10 +153,6 @@ class Follower:
     def launch(self, segments, executable, queue):
         """Returns what comes before each node; raises when a wait adds nothing."""
         executable.launch(queue)
-        return self.follow(segments)
-
-    def follow(self, segments, failed=False):
-        """Where it failed, more may be waited for than is needed."""
         groups = []
         for segment in segments:
             groups += [segment.nodes] if RECORDS and segment.nodes else [[node] for node in segment.nodes]
@@ -165,12 +168,7 @@ class Follower:
                     self.recorded.done |= self.recorded.events[event]
             if kind not in ("command", "marker", "barrier") or call.status != 0:
                 continue
-            if failed:
-                after = handle.before
-                for event in call.waits:
-                    after |= self.recorded.events[event]
-            else:
-                after = self.recorded.come_after(handle, call, handle.before, 0, None)
+            after = self.recorded.come_after(handle, call, handle.before, 0, None)
             if kind == "command" and groups:
                 group = groups.pop(0)
                 for at, node in enumerate(group):

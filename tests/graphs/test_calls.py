@@ -7,12 +7,19 @@ import pytest
 
 import forebay as fb
 from forebay.queues.drivers.selection import select
-from tests.ordering.conftest import calls, device, program, watched  # noqa: F401
+from tests.helpers.observer import watch
+from tests.ordering.conftest import calls, device, program  # noqa: F401
 
 from .conftest import SIZE, made, steps
 
 REPLAYED_BY_ONE_CALL = select().backend in ("level_zero", "cuda")
 OF_FILL = {"clGetCommandQueueInfo", "clSetKernelArg", "clSetKernelArgSVMPointer"}  # by a kernel, before its launch
+
+
+@pytest.fixture(scope="module")
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
 
 
 @pytest.fixture(autouse=True)

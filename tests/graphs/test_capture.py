@@ -9,7 +9,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 
-from .conftest import SIZE, made, steps
+from .conftest import SIZE, steps
 
 
 @pytest.mark.executes
@@ -214,33 +214,6 @@ def test_another_thread_may_add_to_it(queue, step, x, value_of):
         step(queue, x, 3)
     graph.launch(queue)
     assert value_of(x) == steps(1, 2, 3)
-
-
-@pytest.mark.executes
-@pytest.mark.threads
-def test_other_queues_run_meanwhile(device, make_queue, step, x, value_of):
-    """A capture is one queue's; what others submit from other threads runs at once."""
-    captured, buffer = make_queue(), made(device)
-    others = [make_queue(blocking=False) for _ in range(3)]
-    buffers = [made(device) for _ in others]
-
-    def submit(queue, buffer):
-        for k in range(200):
-            step(queue, buffer, k)
-
-    threads = [threading.Thread(target=submit, args=pair) for pair in zip(others, buffers, strict=True)]
-    with captured.capture("thread_local") as graph:
-        for thread in threads:
-            thread.start()
-        for k in range(50):
-            step(captured, buffer, k)
-        for thread in threads:
-            thread.join()
-    assert len(graph) == 50
-    graph.launch(captured)
-    device.finish()
-    assert value_of(buffer) == steps(*range(50))
-    assert [value_of(each) for each in buffers] == [steps(*range(200))] * 3
 
 
 @pytest.mark.threads

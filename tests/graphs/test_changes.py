@@ -102,33 +102,6 @@ def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, cou
 
 
 @pytest.mark.executes
-@pytest.mark.threads
-def test_threads_that_set_and_launch(device, make_queue):
-    """A launch that comes after them does what each has set last. Those that go on at once may come in any order."""
-    put = device.program("kernel void put(global uint *a, uint k) { a[get_global_id(0)] = k; }")["put"]
-    buffers = [made(device) for _ in range(4)]
-    graph = device.graph()
-    nodes = [graph.add_kernel(put, 4, 16, buffer, 0) for buffer in buffers]
-    executable, queue = graph.instantiate(), make_queue()
-    barrier = threading.Barrier(len(buffers))
-
-    def work(number, k):
-        barrier.wait()
-        for i in range(15):
-            executable.set_kernel(nodes[number], put, 4, 16, buffers[number], k + i)
-            executable.launch(queue)
-
-    for turn in range(30):
-        threads = [threading.Thread(target=work, args=(number, 100 * turn)) for number in range(len(buffers))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        executable.launch(queue)
-        assert [{*buffer.get(queue=queue).tolist()} for buffer in buffers] == [{100 * turn + 14}] * len(buffers)
-
-
-@pytest.mark.executes
 def test_groups_and_what_is_recorded_anew(device, queue, kernels, chain, x, y, value_of):
     """Another block or kernel cannot be a change."""
     graph, nodes = chain
@@ -148,40 +121,6 @@ def test_groups_and_what_is_recorded_anew(device, queue, kernels, chain, x, y, v
     executable.launch(queue)
     queue.finish()
     assert set(y.get()[32:]) < set(y.get())
-
-
-@pytest.mark.executes(reads="total")
-@pytest.mark.threads
-def test_changes_beside_launches(device):
-    """Each launch has one of the values, whole: the sum of two nodes that are changed by one update tells."""
-    program = device.program("kernel void add(global uint *a, uint k) { a[get_global_id(0)] += k; }")
-    y = made(device)
-    graph = device.graph()
-    first = graph.add_kernel(program["add"], 4, 16, y, 1)
-    graph.add_kernel(program["add"], 4, 16, y, 0, after=first)
-    executable, stop, launches = graph.instantiate(), threading.Event(), []
-
-    def run():
-        queue, count = device.queue(), 0
-        while not stop.is_set():
-            executable.launch(queue)
-            count += 1
-            if count % 16 == 0:
-                queue.finish()
-        queue.finish()
-        launches.append(count)
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for i in range(200):
-        executable.set_kernel(first, program["add"], 4, 16, y, 1 + (i % 2) * (1 << 16))
-    stop.set()
-    for thread in threads:
-        thread.join()
-    total = int(y.get()[0])
-    assert (total & 0xFFFF) == sum(launches) & 0xFFFF
-    assert len(set(y.get())) == 1
 
 
 @pytest.mark.needs("OpenCL")  # whose memory has weak references

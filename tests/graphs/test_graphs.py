@@ -1,7 +1,6 @@
 """Graphs made node by node, instantiated, updated and launched."""
 
 import gc
-import threading
 
 import numpy as np
 import pytest
@@ -356,46 +355,3 @@ def test_what_may_be_written(device, chain, x, y):
     graph.add_copy(y, x)
     graph.add_copy(np.zeros(SIZE, "u4"), x)
     assert set(map(id, graph.instantiate().writes)) == {id(x), id(y)}
-
-
-@pytest.mark.executes
-@pytest.mark.threads
-def test_two_threads_launch_one_executable_on_two_queues(make_queue, chain, x, value_of):
-    """Executions are ordered, so none of the steps is lost, whoever launches."""
-    graph = chain(1, 1, 1)
-    executable = graph.instantiate()
-    queues = [make_queue(blocking=False) for _ in range(2)]
-
-    def submit(queue):
-        for _ in range(200):
-            executable.launch(queue)
-
-    threads = [threading.Thread(target=submit, args=(queue,)) for queue in queues]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for queue in queues:
-        queue.finish()
-    assert value_of(x) == steps(*[1] * 1200)
-
-
-@pytest.mark.executes
-@pytest.mark.threads
-def test_updates_while_others_launch(make_queue, chain, x, value_of, device):
-    graph = chain(1, 1)
-    executable = graph.instantiate()
-    queue, done = make_queue(), threading.Event()
-
-    def submit():
-        for _ in range(300):
-            executable.launch(queue)
-        done.set()
-
-    thread = threading.Thread(target=submit)
-    thread.start()
-    while not done.is_set():
-        executable.update(chain(1, 1))
-        device.stats  # noqa: B018 - a look at everything
-    thread.join()
-    assert value_of(x) == steps(*[1] * 600)

@@ -1,7 +1,6 @@
 """Ctrl-C while a capture begins or ends: afterwards the queue is not captured, and can be captured again."""
 
 import linecache
-import signal
 import sys
 
 import pytest
@@ -112,27 +111,3 @@ def test_an_end_that_was_interrupted_has_ended_the_capture_or_can_be_tried_again
         works(queue)
         works(other)
     assert turn > 5
-
-
-def test_signals_at_any_time(device, make_queue, works):
-    """The handler that Python has for Ctrl-C, called when a timer of the processor's time says."""
-    if not hasattr(signal, "setitimer"):
-        pytest.skip("no timers")
-    queue, other, buffer = make_queue(), make_queue(), device.zeros(4, "i4")
-    old = signal.signal(signal.SIGPROF, signal.default_int_handler)
-    seen = 0
-    try:
-        for turn in range(300):
-            try:
-                signal.setitimer(signal.ITIMER_PROF, 1e-6 + turn % 50 * 2e-6)
-                with_block(queue, other, buffer)
-                signal.setitimer(signal.ITIMER_PROF, 0)
-            except KeyboardInterrupt:
-                seen += 1
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
-            assert not queue.capturing
-            assert not other.capturing
-    finally:
-        signal.signal(signal.SIGPROF, old)
-    works(queue)

@@ -106,32 +106,6 @@ def test_two_that_nothing_joins():
     ]
 
 
-def test_branches_that_alternate_are_one_segment_each():
-    assert cut([], [0], [0], [1], [2], [3], [4], [5, 6]) == [
-        Segment(0, [0], awaited=True),
-        Segment(0, [1, 3, 5]),
-        Segment(1, [2, 4, 6], [0], awaited=True),
-        Segment(0, [7], [2]),
-    ]
-
-
-def test_a_fork_after_a_join_takes_the_lanes_there_are():
-    twice = cut([], [0], [0], [1, 2], [3], [3], [4, 5])
-    assert {segment.lane for segment in twice} == {0, 1}
-    assert sum(len(segment.waits) for segment in twice) == 4
-
-
-def test_through_nodes_that_do_nothing():
-    through = cut([], [0], [1], [1], [2, 3], [4], idle=(1, 4))
-    assert [segment.nodes for segment in through] == [[0], [2], [3], [5]]
-    assert through == [
-        Segment(0, [0], awaited=True),
-        Segment(0, [2]),
-        Segment(1, [3], [0], awaited=True),
-        Segment(0, [5], [2]),
-    ]
-
-
 def test_no_more_lanes_than_there_may_be():
     many = cut(*[[] for _ in range(40)])
     assert {segment.lane for segment in many} == set(range(LANES))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.graphs import graph as graphs
+from tests.inside import executables_made
 
 from .conftest import made, steps
 
@@ -34,17 +34,6 @@ def at_once(*functions):
     return raised
 
 
-class Counted:
-    """In place of the class of executable graphs: counts those that are made."""
-
-    def __init__(self):
-        self.made = []
-
-    def _of(self, *arguments):
-        self.made.append(fb.ExecutableGraph._of(*arguments))
-        return self.made[-1]
-
-
 # -- the first launch
 
 
@@ -61,10 +50,10 @@ def test_first_launches_make_one_executable(device, make_queue, kernels, value_o
         if memory:
             node = graph.add_alloc(4, after=last)
             graph.add_free(node.work.buffer, after=node)
-        with mock.patch.object(graphs, "ExecutableGraph", Counted()) as counted:
+        with executables_made() as made_here:
             raised = at_once(*[lambda queue=queue, graph=graph: graph.launch(queue) for queue in queues])
         assert raised == []
-        assert len(counted.made) == 1
+        assert len(made_here) == 1
         device.finish()
         assert value_of(x) == steps(*[1, 2, 3] * THREADS)
 
@@ -221,19 +210,6 @@ def test_no_launch_is_half_old_and_half_new(device, make_queue):
         assert at_once(launch, launch, change) == []
         queue.finish()
         assert errors.get().tolist() == [0]
-
-
-def test_changing_again_and_again_takes_no_more_queues(device, make_queue, kernels, x, y):
-    """The lanes of an executable stay, whatever its nodes are."""
-    queue, graph = make_queue(blocking=False), device.graph()
-    nodes = [graph.add_kernel(kernels["advance"], 4, 16, buffer, 1) for buffer in (x, y, made(device))]
-    executable = graph.instantiate()
-    executable.launch(queue)
-    with mock.patch.object(device.driver, "create_queue", side_effect=AssertionError("a new queue")):
-        for k in range(20):
-            executable.set_kernel(nodes[k % 3], kernels["advance"], 4, 16, x if k % 3 == 0 else y, k)
-            executable.launch(queue)
-    queue.finish()
 
 
 # -- ends

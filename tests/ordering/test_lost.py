@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues import context
 from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, LOST, observe
-from tests.inside import context_of
+from tests.inside import context_of, without_shared_contexts
 from tests.observers.internals import locked
 
 from .program import SOURCE
@@ -160,11 +159,10 @@ def test_closing_is_the_first_to_find_it_lost(watched):
     watched.violations()  # of what has gone with the device
 
 
-def test_others_go_on_and_a_new_one_has_its_own_context(watched, monkeypatch):
-    monkeypatch.setattr(context, "_shared", [])  # or the context that is lost would be that of other tests
+def test_others_go_on_and_a_new_one_has_its_own_context(watched):
     if select().backend not in LOST:
         pytest.skip("no code says that this device is lost")
-    with fb.Device() as other:
+    with without_shared_contexts(), fb.Device() as other:
         code, word = LOST[other.info.backend]
         with fb.Device(other.name) as device, fb.Device(other.name, private=True) as apart:
             assert context_of(device) is context_of(other)

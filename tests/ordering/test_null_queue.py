@@ -155,16 +155,6 @@ def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kern
         assert not program.query(free)
 
 
-def test_the_first_finish_of_the_null_queue_speaks_too():
-    with fb.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
-        queue = program.queue()
-        memory = program.memory()
-        program.step(queue, memory, 1)
-        assert program.null.epoch == 0
-        program.finish(program.null)
-        assert queue.empty
-
-
 def test_waiting_for_a_queue_records_it_and_a_record_is_a_command(checked):
     """So the wait below is not superfluous: the record comes after the null queue's command, which comes later."""
     first, second = checked.queue(), checked.queue()

@@ -108,17 +108,6 @@ def test_a_wait_with_a_timeout_is_for_what_was_submitted_by_then(device, kernels
     later.open()
 
 
-def test_a_timeout_of_the_null_queue_leaves_it_as_it_was(device, hold):
-    blocking, null = device.queue(), device.null_queue
-    device.finish()
-    hold(blocking)
-    epoch = null.epoch
-    with pytest.raises(TimeoutError):
-        null.finish(timeout=0)
-    assert not null.query()
-    assert null.epoch == epoch
-
-
 def test_pending_waits_do_not_pile_up(device, kernels, calls, hold, queues):
     consumer, producer, held = queues
     buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")

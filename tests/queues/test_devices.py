@@ -1,6 +1,9 @@
+import contextlib
 import json
+import os
 import threading
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
@@ -8,7 +11,7 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from forebay.queues.drivers.folder import first_line, numbered
 from forebay.queues.drivers.opencl import discovery as platforms
-from forebay.queues.drivers.selection import DRIVERS, devices, parse, select
+from forebay.queues.drivers.selection import DRIVERS, VARIABLE, devices, parse, select
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, INTEL_LIBRARY
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of, python
 
@@ -323,9 +326,28 @@ def device(platform, kind, usable=True, backend="opencl", name=""):
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def finds():
+    """``finds(name, devices, absence)``: what a driver finds from now on, and what it says if that is nothing."""
+    with contextlib.ExitStack() as stack:
+
+        def finds(name, devices=(), absence=""):
+            found = {"discover": lambda: list(devices), "absence": lambda: absence}
+            stack.enter_context(mock.patch.multiple(DRIVERS[name], **found))
+
+        yield finds
+
+
+@pytest.fixture
+def chosen():
+    """``chosen(words)``: the environment's choice."""
+    with mock.patch.dict(os.environ):
+        os.environ.pop(VARIABLE, None)
+        yield lambda words: os.environ.update({VARIABLE: words})
+
+
+@pytest.fixture
+def machine(finds, chosen):
     """Two CPUs, two GPUs of which the first is broken, and an emulator; in the worst order."""
-    monkeypatch.delenv("FOREBAY_DEVICE", raising=False)
     there = [
         device("Intel(R) FPGA Emulation Platform for OpenCL(TM)", "accelerator"),
         device("Portable Computing Language", "cpu"),
@@ -334,13 +356,10 @@ def machine(monkeypatch):
         device("NVIDIA CUDA", "gpu"),
     ]
     found = numbered(sorted(there, key=platforms._preference))
-    monkeypatch.setattr(DRIVERS["opencl"], "discover", lambda: list(found))
-    monkeypatch.setattr(DRIVERS["level_zero"], "discover", list)
-    monkeypatch.setattr(DRIVERS["level_zero"], "absence", lambda: "no Level Zero loader: install one")
-    monkeypatch.setattr(DRIVERS["sycl"], "discover", list)
-    monkeypatch.setattr(DRIVERS["sycl"], "absence", lambda: "no dpctl: install it")
-    monkeypatch.setattr(DRIVERS["cuda"], "discover", list)
-    monkeypatch.setattr(DRIVERS["cuda"], "absence", lambda: "CUDA's driver is not installed: install it")
+    finds("opencl", found)
+    finds("level_zero", absence="no Level Zero loader: install one")
+    finds("sycl", absence="no dpctl: install it")
+    finds("cuda", absence="CUDA's driver is not installed: install it")
     return found
 
 
@@ -382,8 +401,8 @@ def test_every_name_selects_its_own_device(machine):
             assert select(device.name) is device
 
 
-def test_the_environment_variable_selects_unless_the_program_does(machine, monkeypatch):
-    monkeypatch.setenv("FOREBAY_DEVICE", "cpu:1")
+def test_the_environment_variable_selects_unless_the_program_does(machine, chosen):
+    chosen("cpu:1")
     assert select().name == "opencl:cpu:1"
     assert select("gpu").name == "opencl:gpu:1"
 
@@ -405,17 +424,15 @@ def test_a_match_that_cannot_be_used_says_why(machine, words):
     assert "mend it" in str(error.value)
 
 
-def test_a_machine_with_nothing_usable_says_why(machine, monkeypatch):
-    broken = [replace(device, usable=False, reason="broken", advice="mend it") for device in machine]
-    monkeypatch.setattr(DRIVERS["opencl"], "discover", lambda: broken)
+def test_a_machine_with_nothing_usable_says_why(machine, finds):
+    finds("opencl", [replace(device, usable=False, reason="broken", advice="mend it") for device in machine])
     with pytest.raises(DeviceNotFoundError, match="no device that can be used"):
         select()
 
 
-def test_on_a_machine_without_drivers_the_message_begins_with_the_one_that_pip_installs(machine, monkeypatch):
-    for name, driver in DRIVERS.items():
-        monkeypatch.setattr(driver, "discover", list)
-        monkeypatch.setattr(driver, "absence", lambda name=name: f"no {name}")
+def test_on_a_machine_without_drivers_the_message_begins_with_the_one_that_pip_installs(machine, finds):
+    for name in DRIVERS:
+        finds(name, absence=f"no {name}")
     with pytest.raises(DeviceNotFoundError) as error:
         select()
     problem, *missing = str(error.value).splitlines()
@@ -423,11 +440,11 @@ def test_on_a_machine_without_drivers_the_message_begins_with_the_one_that_pip_i
     assert missing == ["  no opencl", "  no level_zero", "  no cuda", "  no sycl"]
 
 
-def test_a_wrong_environment_variable_is_named_in_the_error(machine, monkeypatch):
-    monkeypatch.setenv("FOREBAY_DEVICE", "toaster")
+def test_a_wrong_environment_variable_is_named_in_the_error(machine, chosen):
+    chosen("toaster")
     with pytest.raises(InvalidArgumentError, match=r"FOREBAY_DEVICE.*'toaster' is not known"):
         select()
-    monkeypatch.setenv("FOREBAY_DEVICE", "cpu:9")
+    chosen("cpu:9")
     with pytest.raises(DeviceNotFoundError, match="FOREBAY_DEVICE"):
         select()
 
@@ -444,22 +461,21 @@ def test_sycl_without_dpctl_says_what_to_install(machine, words):
         select(words)
 
 
-def test_sycl_is_used_when_it_is_asked_for_or_there_is_nothing_else(machine, monkeypatch):
-    monkeypatch.setattr(DRIVERS["sycl"], "discover", lambda: [device("SYCL", "gpu", backend="sycl", name="sycl:gpu:0")])
+def test_sycl_is_used_when_it_is_asked_for_or_there_is_nothing_else(machine, finds):
+    finds("sycl", [device("SYCL", "gpu", backend="sycl", name="sycl:gpu:0")])
     assert select().name == "opencl:gpu:1"
     assert select("gpu").name == "opencl:gpu:1"
     assert select("sycl").name == "sycl:gpu:0"
-    monkeypatch.setattr(DRIVERS["opencl"], "discover", list)
+    finds("opencl")
     assert select().name == "sycl:gpu:0"
 
 
 @pytest.fixture
-def both_drivers(machine, monkeypatch):
+def both_drivers(machine, finds):
     """The same machine with two devices of Level Zero."""
     gpu = device("Level Zero", "gpu", backend="level_zero", name="level_zero:gpu:0")
     npu = device("Level Zero", "accelerator", False, backend="level_zero", name="level_zero:accelerator:0")
-    monkeypatch.setattr(DRIVERS["level_zero"], "discover", lambda: [gpu, npu])
-    monkeypatch.setattr(DRIVERS["level_zero"], "absence", lambda: "")
+    finds("level_zero", [gpu, npu])
 
 
 @pytest.mark.parametrize(
@@ -484,17 +500,13 @@ def test_accelerators_of_every_driver_come_last(both_drivers):
     assert [device.name for device in devices()][-2:] == ["level_zero:accelerator:0", "opencl:accelerator:0"]
 
 
-def test_a_driver_that_is_not_asked_for_is_not_started(machine, monkeypatch):
-    def start():
-        pytest.fail("it was started")
-
-    monkeypatch.setattr(DRIVERS["level_zero"], "discover", start)
-    assert select("opencl").name == "opencl:gpu:1"
-    monkeypatch.setattr(DRIVERS["opencl"], "discover", start)
-    monkeypatch.setattr(
-        DRIVERS["level_zero"], "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")]
-    )
-    assert select("level_zero:gpu").name == "mine"
+def test_a_driver_that_is_not_asked_for_is_not_started(machine, finds):
+    started = mock.Mock(side_effect=AssertionError("it was started"))
+    with mock.patch.object(DRIVERS["level_zero"], "discover", started):
+        assert select("opencl").name == "opencl:gpu:1"
+    finds("level_zero", [device("", "gpu", backend="level_zero", name="mine")])
+    with mock.patch.object(DRIVERS["opencl"], "discover", started):
+        assert select("level_zero:gpu").name == "mine"
 
 
 @pytest.mark.parametrize("words", ["level_zero", "level_zero:gpu:0"])
@@ -505,9 +517,8 @@ def test_level_zero_where_there_is_none_says_what_to_install(machine, words):
         assert device.name in str(error.value)
 
 
-def test_where_there_is_nothing_each_driver_says_why(machine, monkeypatch):
-    monkeypatch.setattr(DRIVERS["opencl"], "discover", list)
-    monkeypatch.setattr(DRIVERS["opencl"], "absence", lambda: "no OpenCL driver: install that")
+def test_where_there_is_nothing_each_driver_says_why(machine, finds):
+    finds("opencl", absence="no OpenCL driver: install that")
     for words in (None, "level_zero", "opencl:gpu"):
         with pytest.raises(DeviceNotFoundError) as error:
             select(words)

@@ -100,11 +100,12 @@ def raising(error):
 
 
 @pytest.fixture
-def unraisable(monkeypatch):
+def unraisable():
     """What `sys.unraisablehook` was given: exceptions, each with the text of its object."""
-    given = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda what: given.append((what.exc_value, str(what.object))))
-    return given
+    given, hook = [], sys.unraisablehook
+    sys.unraisablehook = lambda what: given.append((what.exc_value, str(what.object)))
+    yield given
+    sys.unraisablehook = hook
 
 
 @pytest.mark.executes(run=False)

@@ -1,5 +1,7 @@
 """Devices that come and go beside others of the same name: in a loop, in a capture, in a step, in threads."""
 
+# ruff: noqa: F811 - fixtures that are imported
+
 import gc
 import threading
 from pathlib import Path
@@ -8,27 +10,16 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues import context
-from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
 from tests.helpers.observer import EXECUTES
 from tests.helpers.turns import turns
 from tests.inside import context_of
 from tests.observers.internals import devices_of
 
+from .test_shared_devices import name, shared  # noqa: F401
+
 MANY = 4_000  # beside other processes an H200 takes 30 ms for each
 MOST_GROWTH = 2 << 20  # bytes, of 3,600 Devices that come and go; without them the driver grows, too
-
-
-@pytest.fixture(params=DEVICES, ids=str)
-def name(request):
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def nobody_else(monkeypatch):
-    """Other tests may have left Devices open."""
-    monkeypatch.setattr("forebay.queues.context._shared", [])
 
 
 @pytest.fixture
@@ -59,13 +50,13 @@ def pass_by(name, value=1):
 
 
 @pytest.mark.needs("no validation layer")  # which remembers each object that ever was
-def test_many_one_after_the_other_beside_one_that_stays(name, staying):
+def test_many_one_after_the_other_beside_one_that_stays(name, shared, staying):
     for turn in turns(MANY, least=MANY // 4, seconds=40):
         if turn == MANY // 10:
             gc.collect()
             before = resident()
         assert pass_by(name) is context_of(staying)
-        assert len(context._shared) == 1
+        assert len(shared) == 1
     gc.collect()
     assert resident() - before < MOST_GROWTH
     assert devices_of(staying.null_queue) == 1
@@ -73,16 +64,16 @@ def test_many_one_after_the_other_beside_one_that_stays(name, staying):
     assert pass_by(name) is context_of(staying)
 
 
-def test_a_context_goes_with_the_last(name):
+def test_a_context_goes_with_the_last(name, shared):
     """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
     for _ in turns(20):
         devices = [fb.Device(name) for _ in range(4)]
-        (shared,) = {context_of(device) for device in devices}
+        (joined,) = {context_of(device) for device in devices}
         for device in devices:
-            assert context._shared == [shared]
+            assert shared == [joined]
             device.close()
             device.close()
-        assert context._shared == []
+        assert shared == []
         assert all(device.closed for device in devices)
 
 
@@ -175,7 +166,7 @@ def test_one_that_closes_has_its_part_of_a_step_submitted(name, staying, fill):
 
 
 @pytest.mark.threads
-def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
+def test_threads_that_open_and_close_them_beside_work(name, shared, staying, fill):
     """Some hold the context for a moment only; one launches with what belongs to the one that stays."""
     failed, done = [], threading.Event()
 
@@ -207,7 +198,7 @@ def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
     done.set()
     launcher.join()
     assert failed == []
-    assert context._shared == [context_of(staying)]
+    assert shared == [context_of(staying)]
 
 
 def test_a_plan_of_one_that_was_closed_is_used_by_another(name, staying, fill, really):

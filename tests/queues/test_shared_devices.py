@@ -9,7 +9,7 @@ import pytest
 import forebay as fb
 from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
-from tests.inside import clock_of
+from tests.inside import clock_of, without_shared_contexts
 
 
 @pytest.fixture(params=DEVICES, ids=str)
@@ -18,9 +18,10 @@ def name(request):
 
 
 @pytest.fixture(autouse=True)
-def nobody_else(monkeypatch):
-    """Other tests may have left Devices open."""
-    monkeypatch.setattr("forebay.queues.context._shared", [])
+def shared():
+    """The driver contexts that may be joined: other tests may have left Devices open."""
+    with without_shared_contexts() as shared:
+        yield shared
 
 
 @pytest.fixture

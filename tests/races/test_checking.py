@@ -12,7 +12,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import EXECUTES
 from tests.helpers.processes import python
-from tests.inside import natives_of
+from tests.inside import come_after_unseen, natives_of
 
 SIZE = 64
 LARGE = 1 << 20  # what the pool has no room for beside it
@@ -47,30 +47,6 @@ def test_what_a_race_says(device, kernels, caplog):
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert record.name == "forebay.races"
     assert record.getMessage() == str(told)
-
-
-def test_a_wait_orders_what_it_names_and_no_more(device, kernels, queues):
-    """Had the event been done, the wait would have been dropped, and been no command of the null queue."""
-    one, other, free = device.queue(), device.queue(), queues[0]
-    x, y = (device.zeros(SIZE) for _ in range(2))
-    device.finish()
-    one.fill(x, 1)
-    free.fill(y, 1)
-    device.null_queue.wait(free)
-    other.fill(y, 2)  # after the null queue, which comes after that
-    assert not device.races
-    other.fill(x, 2)
-    assert device.races[0].missing == "other.wait(one)"
-
-
-def test_the_null_queue_comes_after_what_a_blocking_queue_waits_for(device, kernels, queues):
-    one, free = device.queue(), queues[0]
-    x = device.zeros(SIZE)
-    device.finish()
-    free.fill(x, 1)
-    one.wait(free)
-    device.null_queue.fill(x, 2)
-    assert not device.races
 
 
 def test_an_event_recorded_too_early_is_named(device, kernels, queues):
@@ -382,50 +358,14 @@ def test_what_another_thread_submits_while_a_host_function_runs_does_not_come_af
     assert len(device.possible_races) == 1
 
 
-@pytest.mark.threads
-def test_many_threads_with_queues_of_their_own_are_silent(device, kernels, found):
-    def work():
-        own, x = device.queue(blocking=False), device.empty(SIZE)
-        for _ in range(200):
-            own.launch(kernels["scale"], *GRID, x, 2.0)
-            own.record()
-        own.finish()
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found() == ()
-
-
 # -- what an order is made of
-
-
-def test_a_wait_makes_no_queue_one_of_those_that_the_null_queue_comes_after(device, queues, found):
-    a, _, c = queues
-    x = device.empty(SIZE)
-    c.fill(device.empty(SIZE), 1)
-    a.wait(c)
-    a.fill(x, 1)
-    device.null_queue.fill(x, 2)
-    assert len(found()) == 1
-
-
-def test_a_finish_of_the_null_queue_speaks_for_those_that_block(device, queues, found):
-    a, _, _ = queues
-    x = device.empty(SIZE)
-    device.queue().fill(x, 1)
-    device.null_queue.finish()
-    a.fill(x, 2)
-    assert found() == ()
 
 
 def test_what_follows_a_wait_for_a_value_is_possible(device, queues, found):
     a, b, _ = queues
     x, y = device.empty(SIZE), device.empty(SIZE)
     a.fill(x, 1)
-    b._come_after_unseen()
+    come_after_unseen(b)
     b.fill(x, 2)
     assert (found(), device.possible_races) == ((), ())
     a.fill(y, 1)
@@ -449,21 +389,6 @@ def test_a_queue_that_was_seen_empty_is_done(device, kernels, queues, found, see
     assert not seen or a.empty
     b.launch(kernels["scale"], *GRID, x, 3.0)
     assert len(found()) == (not seen)
-
-
-def test_an_event_that_was_waited_for_says_nothing_of_later_commands(device, queues, found):
-    a, b, _ = queues
-    x, y = device.empty(SIZE), device.empty(SIZE)
-    a.fill(x, 1)
-    event = a.record()
-    a.fill(y, 1)
-    event.wait()
-    with fb.Device(private=True, check="races") as other:
-        other.finish()  # and what was waited for is forgotten
-    b.fill(x, 2)
-    assert found() == ()
-    b.fill(y, 2)
-    assert len(found()) == 1
 
 
 # -- what is remembered

@@ -43,17 +43,6 @@ def test_nodes_that_do_not_depend_on_each_other(device, kernels, found, first, s
         assert device.races == ()
 
 
-def test_an_order_through_other_nodes_is_one(device, kernels, found):
-    x = device.empty(SIZE)
-    graph = device.graph()
-    first = graph.add_fill(x, 1)
-    between = graph.add_host(lambda: None, after=first)
-    graph.add_kernel(kernels["scale"], *GRID, x, 2.0, after=between)
-    graph.add_empty()
-    graph.instantiate()
-    assert found() == ()
-
-
 def capture(a, b, kernels, x, waits):
     with a.capture() as graph:
         start = a.record()
@@ -75,74 +64,6 @@ def test_branches_of_a_capture(device, kernels, queues, found):
     assert "b" in race.missing
     capture(a, b, kernels, x, True).instantiate()
     assert found() == ()
-
-
-def test_a_launch_is_a_command_of_its_queue(device, kernels, queues, found):
-    a, b, c = queues
-    x, y = device.empty(SIZE), device.empty(SIZE)
-    graph = device.graph()
-    graph.add_kernel(kernels["take"], *GRID, x, y)
-    a.fill(x, 1)
-    graph.launch(b)
-    (race,) = found()
-    assert race.second.node
-    assert race.missing == "b.wait(a)"
-    device.finish()
-    graph.launch(b)
-    c.copy(device.empty(SIZE), y)
-    (race,) = found()
-    assert race.missing == "c.wait(b)"
-
-
-def test_launches_of_one_graph_come_after_each_other(device, kernels, queues, found):
-    a, b, _ = queues
-    graph = device.graph()
-    graph.add_kernel(kernels["scale"], *GRID, device.empty(SIZE), 2.0)
-    for _ in range(3):
-        graph.launch(a)
-        graph.launch(b)
-    assert found() == ()
-
-
-def test_what_a_node_was_set_to(device, kernels, queues, found):
-    a, b, _ = queues
-    x, y = device.empty(SIZE), device.empty(SIZE)
-    graph = device.graph()
-    node = graph.add_kernel(kernels["scale"], *GRID, x, 2.0)
-    ready = graph.instantiate()
-    a.fill(y, 1)
-    ready.launch(b)
-    assert found() == ()
-    ready.set_kernel(node, kernels["scale"], *GRID, y, 2.0)
-    ready.launch(b)
-    assert len(found()) == 1
-
-
-def test_memory_of_a_graph(device, queues, found):
-    a, b, _ = queues
-    graph = device.graph()
-    alloc = graph.add_alloc(SIZE)
-    buffer = alloc.work.buffer
-    graph.add_fill(buffer, 1, after=alloc)
-    graph.launch(a)
-    b.copy(device.empty(SIZE), buffer)
-    assert len(found()) == 1
-    a.wait(b)
-    a.free(buffer)
-    graph.launch(b)
-    b.free(buffer)
-    assert found() == ()
-
-
-def test_a_graph_within_a_graph(device, kernels, found):
-    x = device.empty(SIZE)
-    inner = device.graph()
-    inner.add_kernel(kernels["scale"], *GRID, x, 2.0)
-    outer = device.graph()
-    outer.add_graph(inner)
-    outer.add_fill(x, 1)
-    outer.instantiate()
-    assert len(found()) == 1
 
 
 @pytest.fixture

@@ -96,21 +96,6 @@ def test_copies_take_turns(calls, queue, advance, hold, x, one_call):
     assert queue.stats.steps_recorded == 1
 
 
-def test_unchanged_while_it_runs(calls, queue, advance, hold, x, one_call):
-    step = queue.step()
-    warm(step, queue, advance, x)
-    gate = hold(queue)
-    for _ in range(10):
-        first = len(calls)
-        with step:
-            for k in range(LAUNCHES):
-                advance(queue, x, k)
-        if one_call:
-            assert calls.names(first) == [calls.driver.REPLAY]
-    gate.open()
-    assert one_call or set(x.get()) == {after(list(range(LAUNCHES)) * 13)}
-
-
 def test_a_loop_that_never_waits(calls, queue, advance, x, one_call):
     """What a device has long done may be changed, though nobody has said that it is done."""
     if not one_call:
@@ -262,22 +247,6 @@ def test_a_kernel_that_cannot_be_recorded(calls, queue, advance, x, one_call):
 
 
 # -- what comes back, and what is measured
-
-
-@pytest.mark.executes
-def test_back_and_forth(device, queue, kernels, advance, x, y):
-    """The same copy has each value again: what it has is remembered as it is changed."""
-    step, expected, expected_y = queue.step(), [], 0
-    for k, groups in [(5, 4), (5, 4), (5, 4), (6, 3), (5, 4), (6, 3), (6, 3), (5, 4), (5, 3), (6, 4)]:
-        with step:
-            advance(queue, x, k)
-            queue.launch(kernels["count"], groups, 16, y)
-            advance(queue, x, 1)
-        queue.finish()
-        expected += [k, 1]
-        expected_y += groups
-        assert set(x.get()) == {after(expected)}
-        assert y.get()[0] == expected_y
 
 
 def test_what_is_measured_after_a_collected_write(device, queue, x):

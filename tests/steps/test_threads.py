@@ -71,25 +71,6 @@ def test_a_step_left_by_another_thread(queue, advance, x):
 
 
 @pytest.mark.executes
-def test_a_loop_of_steps_behind_a_gate(queue, advance, hold, x):
-    """The same thread opens the gate later: leaving a step waits for nothing."""
-    step, expected = queue.step(), []
-    for i in range(3):
-        with step:
-            advance(queue, x, i)
-            advance(queue, x, 1)
-        expected += [i, 1]
-    gate = hold(queue)
-    for i in range(40):
-        with step:
-            advance(queue, x, i)
-            advance(queue, x, 1)
-        expected += [i, 1]
-    gate.open()
-    assert set(x.get()) == {after(expected)}
-
-
-@pytest.mark.executes
 @pytest.mark.needs("OpenCL")
 def test_a_step_on_a_full_queue_waits_for_room(device, monkeypatch):
     """Its first launch is submitted by itself then, and the others are collected after it."""
