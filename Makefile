@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-all test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat campaign check bench docs wheels clean
+.PHONY: help demo test test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat mutants check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -36,8 +36,8 @@ help:
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
-	@echo "make campaign        run random programs, and compare memory with a model's; ARGS='--programs 100000 --seed 1'"
-	@echo "make check           check formatting, linting, types, docstrings, pages and links"
+	@echo "make mutants         put known faults into a copy, one at a time, and list which no test finds; hours"
+	@echo "make check           check formatting, linting and types"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
 	@echo "make docs            build the documentation as a site: build/docs/index.html"
 	@echo "make wheels          build and try a wheel for each Python that is found, and the source distribution"
@@ -92,6 +92,10 @@ test-repeat: $(VENV)/with-cpu,test $(VENV)/observers
 
 campaign: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m tools.campaign $(ARGS)
+
+# ARGS='--resume' goes on where an earlier run ended; ARGS='--package sync' takes one package's. See tools/mutants.
+mutants: $(VENV)/with-cpu,test $(VENV)/observers
+	@$(BIN)/python -m tools.mutants $(ARGS)
 
 # dpctl needs a compiler's runtime of 0.7 GB, too much for every test environment. `make test` uses dpctl if installed.
 test-sycl:

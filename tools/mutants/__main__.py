@@ -1,0 +1,396 @@
+"""Mutation testing of the engine: all faults in one build, one of which a process chooses by FOREBAY_MUTANT.
+
+``python -m tools.mutants`` copies the tracked files and what is compiled to a scratch folder, puts the mutants of
+``faults.txt`` into the copy, compiles it, and runs the tests of each mutant's package until one fails. It writes a JSON
+file, by which ``--resume`` goes on, and a table beside it. Nothing of the copy is ever installed.
+
+A line of ``faults.txt`` is ``FILE FUNCTION: OPERATOR TEXT``. The text stands once in the function. The
+operators:
+
+skip TEXT       the statement that begins so is left out; an ``if`` or ``while`` is taken for false
+negate TEXT     the condition of the ``if``, ``elif`` or ``while`` that begins so is the opposite
+shift TEXT      the first comparison behind the text is with one more: a boundary
+one TEXT        the number that ends the text is one more
+pair TEXT       the lock of this name is neither taken nor released in the function
+first TEXT      the ``for`` over a range that begins so leaves out its first element
+TEXT => OTHER   any other fault; ``M`` in OTHER says whether the mutant is chosen, ``\\n`` is a new line
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+TABLE = Path(__file__).with_name("faults.txt")
+MOST_MEMORY = 8 << 30  # bytes of data that the tests of a mutant may have
+CHOSEN = """
+#ifndef FOREBAY_MUTANT
+#define FOREBAY_MUTANT
+#include <cstdlib>
+static const int forebay_mutant = std::getenv("FOREBAY_MUTANT") ? std::atoi(std::getenv("FOREBAY_MUTANT")) : 0;
+static inline bool mutant(int code) { return code == forebay_mutant; }
+#endif
+"""
+DECLARED = 'cdef extern from "core/mutant.hpp":\n    bint mutant(int) noexcept nogil\n'
+CHOSEN_IN = {  # how a mutant is asked for, and what a file needs for it
+    ".py": ('(__import__("os").environ.get("FOREBAY_MUTANT") == "{}")', ""),
+    ".hpp": ("mutant({})", '#include "core/mutant.hpp"\n'),
+    ".pyx": ("mutant({})", "from forebay.core.mutant cimport mutant\n"),
+    ".pxd": ("mutant({})", "from forebay.core.mutant cimport mutant\n"),
+}
+
+# Of each package: where its files are, how many mutants are drawn from them, and the tests that judge them, in stages.
+# A third more repeats faults of the past. Drawn once, by `--draw`; the table then stands for good.
+OTHERS = ("tests/ordering", "tests/queues tests/launch tests/memory", "tests/graphs tests/steps tests/races tests/hip")
+PACKAGES = {
+    "core": ("core", 18, "tests/ordering"),
+    "sync": ("sync", 20, "tests/ordering"),
+    "lifetimes": ("lifetimes", 10, "tests/ordering/test_lifetime.py tests/ordering/test_reclamation.py tests/queues"),
+    "launch": ("queues/launch", 16, "tests/launch"),
+    "memory": ("queues/memory", 16, "tests/memory"),
+    "graphs": ("queues/graphs", 14, "tests/graphs"),
+    "steps": ("queues/steps", 10, "tests/steps"),
+    "races": ("races", 8, "tests/races"),
+    "queues": ("queues events", 0, "tests/queues"),
+}
+FUNCTION = re.compile(r"^ *(?:def|cdef|cpdef|static|inline|void|bool|Past)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M)
+CONDITION = re.compile(r"(if|elif|while) (.*):$", re.S)
+COMPARISON = re.compile(r" (?:<=?|>=?) ")
+OPERATORS = ("skip", "negate", "shift", "skip", "first", "one", "skip", "negate", "shift", "pair")  # as often as that
+SKIPPED = re.compile(r"(?:\w+(?:\.\w+)*\(.*\)|\w[\w.\[\]]* [|&+-]?= .*)$")
+NUMBER = re.compile(r"(?:[=<>(,*/%+-]|==) (\d+)\b")
+
+
+class Mutant(NamedTuple):
+    number: int
+    text: str  # the line of the table
+    origin: str  # the commit of the past that removed this fault, and what it was; empty if drawn
+
+    @property
+    def code(self):
+        """The value of FOREBAY_MUTANT, which stays as it is when other lines of the table come and go."""
+        return zlib.crc32(self.text.encode()) >> 1
+
+    @property
+    def file(self):
+        return self.text.split(" ", 1)[0]
+
+    @property
+    def function(self):
+        return self.text.split(":", 1)[0].split(" ", 1)[1]
+
+    @property
+    def fault(self):
+        return self.text.split(": ", 1)[1]
+
+    @property
+    def operator(self):
+        return "replace" if " => " in self.fault else self.fault.split(" ", 1)[0]
+
+    @property
+    def package(self):
+        return next(name for name, (folders, *_) in PACKAGES.items() if self.file.startswith(tuple(folders.split())))
+
+
+def mutants():
+    """The mutants of the table, numbered from 1."""
+    found, origin = [], ""
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("  "):
+            found.append(Mutant(len(found) + 1, line.strip(), origin))
+        elif line:
+            origin = "" if line.startswith("drawn") else line
+    return found
+
+
+def extent(source, function):
+    """Where a function begins and ends in a source."""
+    starts = [match for match in FUNCTION.finditer(source) if match[1] == function]
+    if not starts:
+        raise LookupError(f"no function {function}")
+    start = starts[-1].start()  # a declaration in advance comes before
+    indent = len(starts[-1][0]) - len(starts[-1][0].lstrip())
+    end = re.compile(rf"^ {{0,{indent}}}(?:[^\s)}}\]]|\"\"\")", re.M).search(source, starts[-1].end())
+    return start, end.start() if end else len(source)
+
+
+def statement(source, start):
+    """Where the statement that begins here ends: with its line, or where its last bracket is closed."""
+    end, depth = start, 0
+    while end < len(source) and (source[end] != "\n" or depth > 0):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(source[end], 0)
+        end += 1
+    return end
+
+
+def spliced(source, mutant):
+    """The source with one more mutant in it."""
+    chosen = CHOSEN_IN[Path(mutant.file).suffix][0].format(mutant.code)
+    if mutant.operator == "replace":
+        text, other = mutant.fault.replace("\\n", "\n").split(" => ")
+    else:
+        text, other = mutant.fault.split(" ", 1)[1], None
+    first, last = extent(source, mutant.function)
+    if mutant.operator == "pair":
+        locks = re.compile(rf"(?<![\w.]){re.escape(text)}\.(?:un)?lock\(\)")
+        if not locks.search(source, first, last):
+            raise LookupError(f"no lock {text}")
+        return source[:first] + locks.sub(rf"if not {chosen}: \g<0>", source[first:last]) + source[last:]
+    if source.count(text, first, last) != 1:
+        raise LookupError(f"{source.count(text, first, last)} times: {text}")
+    start = source.index(text, first, last)
+    if other is not None:
+        return source[:start] + re.sub(r"\bM\b", chosen, other) + source[start + len(text) :]
+    end = statement(source, start)
+    line = re.sub(r"  # .*", "", source[start:end])
+    if mutant.operator in ("skip", "negate") and (parts := CONDITION.match(line)):
+        condition = f"({parts[2]}) and not {chosen}" if mutant.operator == "skip" else f"(not ({parts[2]})) == {chosen}"
+        line = f"{parts[1]} {condition}:"
+    elif mutant.operator == "skip":
+        line = f"if not {chosen}: {line}"
+    elif mutant.operator == "shift":
+        line = COMPARISON.sub(lambda match: f"{match[0]}{chosen} + ", line, count=1)
+    elif mutant.operator == "one":
+        line = re.sub(r"(\d+)$", rf"(\1 + {chosen})", text) + line[len(text) :]
+    elif mutant.operator == "first":
+        line = re.sub(r"range\((?:0, )?", f"range({chosen}, ", line, count=1)
+    return source[:start] + line + source[end:]
+
+
+def splice_all(tree, wanted):
+    """Put the mutants into the tree's files. Exit with the names of entries whose text is not there."""
+    lost, files = [], {mutant.file for mutant in wanted}
+    for file in sorted(files):
+        source = Path(file).read_text(encoding="utf-8") if Path(file).exists() else ""
+        for mutant in wanted:
+            if mutant.file == file:
+                try:
+                    source = spliced(source, mutant)
+                except (LookupError, ValueError) as error:
+                    lost.append(f"{mutant.number}  {mutant.text}\n    {error}")
+        needed = CHOSEN_IN[Path(file).suffix][1]
+        if needed:
+            source = re.sub(r"^(?=from |import |cimport |#include )", needed, source, count=1, flags=re.M)
+        write(tree / file, source)
+    if lost:
+        raise SystemExit("Entries of faults.txt to be written again:\n" + "\n".join(lost))
+    write(tree / "core/mutant.hpp", CHOSEN)
+    write(tree / "core/mutant.pxd", DECLARED)
+
+
+def write(path, text):
+    """Write a file unless it has this text, so that only what changed is compiled again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def listed(folder, *which):
+    """The files of a clone: tracked ones, or those that the further arguments of git ls-files choose."""
+    command = ["git", "-C", str(folder), "ls-files", "-z", *which]
+    return [name for name in subprocess.check_output(command, text=True).split("\0") if name]
+
+
+def copy_to(tree, tests, mutated):
+    """Copy the project, with the tests of a clone, to the scratch folder; what is compiled only for the first time."""
+    fresh = not tree.exists()
+    compiled = ("--others", "--ignored", "--exclude=*.so")
+    there = set()
+    for clone, is_wanted in (Path(), lambda name: name[:6] != "tests/"), (tests, lambda name: name[:6] == "tests/"):
+        for name in filter(is_wanted, [*listed(clone), *(listed(clone, *compiled) if fresh else [])]):
+            source, target = clone / name, tree / name
+            there.add(target)
+            if name.startswith(".venv") or name in mutated or not source.exists():
+                continue
+            if not target.exists() or target.stat().st_mtime != source.stat().st_mtime:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+    if fresh and Path("build").exists():
+        for folder in [each for each in Path("build").iterdir() if each.name.startswith(("cython", "inplace"))]:
+            shutil.copytree(folder, tree / folder, symlinks=True)
+    for path in set(tree.rglob("*.p[yx]*")) - there - {tree / "core/mutant.pxd"}:
+        if "build" not in path.relative_to(tree).parts and path.suffix != ".pyc":
+            path.unlink()  # what the project has no longer
+
+
+def prepare(tree, tests, wanted):
+    """Copy the project and its tests, put the mutants in, and compile it."""
+    copy_to(tree, tests, {mutant.file for mutant in wanted})
+    splice_all(tree, wanted)
+    setup = (tree / "setup.py").read_text(encoding="utf-8")
+    write(tree / "setup.py", re.sub(r'"-O[12]"', '"-O0"', setup))  # compiles three times as fast
+    subprocess.run([sys.executable, "setup.py", "--quiet", "build_ext", "--inplace", "--tests"], cwd=tree, check=True)
+    package = tree / "build/imported/forebay"  # as an editable install would map the folders
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    rooms = [path for path in tree.iterdir() if (path / "__init__.pxd").exists() or path.name == "spirv"]
+    for path in [*(tree / "src/forebay").iterdir(), *rooms]:
+        (package / path.name).symlink_to(path)
+    (package / "bench").symlink_to(tree / "microbench")
+
+
+def failures(tree, stage, code, limit, spared):
+    """Run tests with a mutant. Return the first failure, or for no mutant, 0, all; empty when all pass."""
+    paths = [path for path in stage.split() if (tree / path).exists()]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not long", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    command += ["--tb=no", "-rfE", *(["-x"] if code else []), *(f"--deselect={test}" for test in spared), *paths]
+    environment = {**os.environ, "FOREBAY_MUTANT": str(code), "PYTHONPATH": str(tree / "build/imported")}
+    process = subprocess.Popen(
+        command, cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    resource.prlimit(process.pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        return [f"hang: more than {limit:.0f} s in {stage}"]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
+    if not failed and process.returncode not in (0, 5):  # 5: no test is left
+        if not code:
+            raise SystemExit(f"without a mutant, {stage}:\n{output}")
+        failed = [f"crash: pytest ended with {process.returncode} in {stage}"]
+    return failed
+
+
+class Judge:
+    """Runs the tests on mutants, by several threads, and keeps what came out."""
+
+    def __init__(self, tree, path, results):
+        self.tree, self.path, self.results = tree, path, results
+        self.known = {}  # by stage: seconds without a mutant, tests that fail even then
+        self.lock = threading.Lock()
+
+    def without_mutant(self, stage):
+        with self.lock:
+            if stage not in self.known:
+                began = time.monotonic()
+                failed = failures(self.tree, stage, 0, None, ())
+                self.known[stage] = time.monotonic() - began, failed
+                print(f"without a mutant: {stage}: {time.monotonic() - began:.0f} s; left out: {failed}", flush=True)
+            return self.known[stage]
+
+    def judge(self, mutant):
+        """Run the stages of the mutant's package until a test fails."""
+        for stage in stages_of(mutant.package):
+            seconds, spared = self.without_mutant(stage)
+            killers = failures(self.tree, stage, mutant.code, max(60, 3 * seconds), spared)
+            if killers:
+                break
+        entry = {"package": mutant.package, "operator": mutant.operator, "origin": mutant.origin}
+        with self.lock:
+            self.results[mutant.text] = {**entry, "killed_by": killers[0] if killers else None}
+            self.path.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
+            self.path.with_suffix(".md").write_text(table_of(self.results), encoding="utf-8")
+        print(f"{mutant.number}  {mutant.text}: {killers[0] if killers else 'ALIVE'}", flush=True)
+
+
+def stages_of(package):
+    own = PACKAGES[package][2]
+    return [own, *(stage for stage in OTHERS if stage != own)]
+
+
+def table_of(results):
+    """The results as Markdown: a line for each package, and for each mutant."""
+    counts = Counter((each["package"], each["killed_by"] is None) for each in results.values())
+    lines = ["| package | killed | alive |", "|---|---|---|"]
+    lines += [f"| {name} | {counts[name, False]} | {counts[name, True]} |" for name in PACKAGES]
+    lines += ["", "| mutant | operator | killed by | fault of the past |", "|---|---|---|---|"]
+    for text, each in results.items():
+        text = text.replace("|", "\\|")
+        lines.append(f"| `{text}` | {each['operator']} | {each['killed_by'] or '**alive**'} | {each['origin']} |")
+    return "\n".join(lines) + "\n"
+
+
+def candidates(file):
+    """Each mutant that an operator can make in a file: operator, line of the source, line of the table."""
+    source = Path(file).read_text(encoding="utf-8")
+    for match in FUNCTION.finditer(source):
+        start, end = extent(source, match[1])
+        lines = re.sub(r'"""(.|\n)*?"""', "", source[start:end]).splitlines()[1:] if match.start() == start else []
+        for line in map(str.strip, lines):
+            found = []
+            if "#" in line or line.startswith(("cdef ", "return", "global ")):
+                continue
+            if CONDITION.match(line):
+                found = [("negate", line), ("skip", line)] + [("shift", line)] * bool(COMPARISON.search(line))
+            elif SKIPPED.match(line) and not line.endswith("lock()"):
+                found = [("skip", line)]
+            elif line.endswith(".lock.lock()"):
+                found = [("pair", line[: -len(".lock()")])]
+            elif line.startswith("for ") and not line.startswith("for _ ") and "range(" in line and "," not in line:
+                found = [("first", line)]
+            if number := NUMBER.search(line):
+                found.append(("one", line[: number.end()]))
+            for operator, text in found:
+                mutant = Mutant(0, f"{file} {match[1]}: {operator} {text}", "")
+                with contextlib.suppress(LookupError):
+                    spliced(source, mutant)
+                    yield operator, (file, line), mutant.text
+
+
+def draw(seed):
+    """Print as many mutants of each package as PACKAGES says, drawn by a fixed seed: operators in turn, a line once."""
+    chance = random.Random(seed)
+    for folders, count, _ in PACKAGES.values():
+        files = subprocess.check_output(["git", "ls-files", *folders.split()], text=True).split()
+        pool = [each for file in files if file.endswith(".pyx") for each in candidates(file)]
+        chance.shuffle(pool)
+        drawn, operators = {}, itertools.cycle(OPERATORS)
+        while len(drawn) < count:
+            operator = next(operators)
+            one = next((each for each in pool if each[0] == operator and each[1] not in drawn), None)
+            if one is not None:
+                drawn[one[1]] = one[2]
+        print("\n".join(f"  {text}" for text in sorted(drawn.values())))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.split("\n")[0])
+    parser.add_argument("--tree", type=Path, default=Path("build/mutants"), help="scratch folder; it is kept")
+    parser.add_argument("--tests", type=Path, default=Path(), help="the clone whose folder tests/ judges the mutants")
+    parser.add_argument("--only", help="numbers of mutants, such as 3,17")
+    parser.add_argument("--package", choices=PACKAGES)
+    parser.add_argument("--results", type=Path, default=Path("build/mutants.json"), help="a table comes beside it")
+    parser.add_argument("--resume", action="store_true", help="leave out mutants that the results have")
+    parser.add_argument("-n", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
+    parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="print mutants for a new table")
+    options = parser.parse_args()
+    if options.draw is not None:
+        return draw(options.draw)
+    every = mutants()
+    tree = options.tree.resolve()
+    prepare(tree, options.tests, every)
+    if options.build_only:
+        return None
+    results = json.loads(options.results.read_text()) if options.resume and options.results.exists() else {}
+    judge = Judge(tree, options.results, results)
+    numbers = {int(number) for number in options.only.split(",")} if options.only else {each.number for each in every}
+    left = [each for each in every if each.number in numbers and options.package in (None, each.package)]
+    with ThreadPoolExecutor(options.n) as threads:
+        list(threads.map(judge.judge, [each for each in left if each.text not in results]))
+    alive = sum(each["killed_by"] is None for each in results.values())
+    print(f"{len(results) - alive} killed, {alive} alive: {options.results.with_suffix('.md')}")
+    return None
+
+
+if __name__ == "__main__":
+    main()
