@@ -273,8 +273,8 @@ def failures(tree, stage, code, limit, spared):
 class Judge:
     """Runs the tests on mutants, by several threads, and keeps what came out."""
 
-    def __init__(self, tree, path, results):
-        self.tree, self.path, self.results = tree, path, results
+    def __init__(self, tree, path, results, stages):
+        self.tree, self.path, self.results, self.stages = tree, path, results, stages
         self.known = {}  # by stage: seconds without a mutant, tests that fail even then
         self.lock = threading.Lock()
 
@@ -288,18 +288,20 @@ class Judge:
             return self.known[stage]
 
     def judge(self, mutant):
-        """Run the stages of the mutant's package until a test fails."""
-        for stage in stages_of(mutant.package):
+        """Run the stages of the package until a test fails. Where only some are wanted, survivors are no result."""
+        for stage in stages_of(mutant.package)[: self.stages]:
             seconds, spared = self.without_mutant(stage)
             killers = failures(self.tree, stage, mutant.code, max(60, 3 * seconds), spared)
             if killers:
                 break
         entry = {"package": mutant.package, "operator": mutant.operator, "origin": mutant.origin}
+        print(f"{mutant.number}  {mutant.text}: {killers[0] if killers else 'ALIVE'}", flush=True)
+        if not killers and self.stages is not None:
+            return
         with self.lock:
             self.results[mutant.text] = {**entry, "killed_by": killers[0] if killers else None}
             self.path.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
             self.path.with_suffix(".md").write_text(table_of(self.results), encoding="utf-8")
-        print(f"{mutant.number}  {mutant.text}: {killers[0] if killers else 'ALIVE'}", flush=True)
 
 
 def stages_of(package):
@@ -370,6 +372,7 @@ def main():
     parser.add_argument("--package", choices=PACKAGES)
     parser.add_argument("--results", type=Path, default=Path("build/mutants.json"), help="a table comes beside it")
     parser.add_argument("--resume", action="store_true", help="leave out mutants that the results have")
+    parser.add_argument("--stages", type=int, help="1: only the tests of a mutant's own package, before a longer run")
     parser.add_argument("-n", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--build-only", action="store_true")
     parser.add_argument("--draw", type=int, metavar="SEED", help="print mutants for a new table")
@@ -382,7 +385,7 @@ def main():
     if options.build_only:
         return None
     results = json.loads(options.results.read_text()) if options.resume and options.results.exists() else {}
-    judge = Judge(tree, options.results, results)
+    judge = Judge(tree, options.results, results, options.stages)
     numbers = {int(number) for number in options.only.split(",")} if options.only else {each.number for each in every}
     left = [each for each in every if each.number in numbers and options.package in (None, each.package)]
     with ThreadPoolExecutor(options.n) as threads:
