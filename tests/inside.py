@@ -3,9 +3,15 @@
 import contextlib
 from unittest import mock
 
+import numpy as np
+
 import forebay
+import forebay as fb
+from forebay import hip, host_empty
 from forebay.queues import context
 from forebay.queues.graphs import graph as graphs
+from forebay.queues.kernels import build_process
+from forebay.selftest import work
 
 
 def clock_of(queue):
@@ -103,3 +109,186 @@ def executables_made():
     counted = _Counted()
     with mock.patch.object(graphs, "ExecutableGraph", counted):
         yield counted.made
+
+
+def over_host_memory(device, address, nbytes):
+    """Return a buffer over memory of the program, which the driver registers; None if it cannot."""
+    return device._over_host_memory(address, nbytes)
+
+
+def prefetch(queue, buffer, to_host):
+    """Move shared memory to the host or to the device, in the order of the queue."""
+    queue._prefetch(buffer, to_host)
+
+
+@contextlib.contextmanager
+def without_compiler(library):
+    """Let OpenCL C on Level Zero be compiled with this library, which is not there, until the block ends."""
+    from forebay.queues.drivers.levelzero import ocloc
+
+    with mock.patch.multiple(ocloc, LIBRARY=library, _library=None):
+        yield
+
+
+def in_cpp(kind, *given):
+    """Make an expression of this kind, `elementwise` or `reduction`, whose text is C++."""
+    return kind._in_cpp(*given)
+
+
+def source_in_cpp(made, device, decided, typed):
+    """Return the source of an expression for these types, and for parameters of these types."""
+    from forebay.expressions.sources import Given
+
+    count = len(made.in_params)
+    parts = tuple(typed[:count]), tuple(typed[count:])
+    return made._source(device, Given(made.name, made.name, made._dialect, "", decided, *parts))
+
+
+def declared_by(library, source, names):
+    """Build OpenCL C by this library's table of functions; return (parameters by kernel, or None; the log)."""
+    from forebay.queues.drivers.cuda.compilers import opencl_compiler
+
+    opencl = opencl_compiler._load(library)
+    devices = (opencl_compiler.c_void_p * 1)()
+    opencl.call("clGetDeviceIDs", opencl._platform, opencl_compiler.c_ulong(0xFFFFFFFF), 1, devices, None)
+    context = opencl.call("clCreateContext", None, 1, devices, None, None)
+    build = opencl_compiler._Build(opencl, context, opencl_compiler.c_void_p(devices[0]))
+    program = build._program(source)
+    failed = build._build(program, ["-cl-kernel-arg-info"])
+    found = None if failed else build._declared(program, names), build._log(program, source)
+    opencl.call("clReleaseProgram", program)
+    return found
+
+
+def compiler_context(library, pci):
+    """Return (context, device) of the OpenCL compiler of CUDA for a place of the PCI bus."""
+    from forebay.queues.drivers.cuda.compilers import opencl_compiler
+
+    return opencl_compiler._context(library, pci)
+
+
+def makes_context():
+    """Return whether a thread makes such a context."""
+    from forebay.queues.drivers.cuda.compilers import opencl_compiler
+
+    return opencl_compiler._making.locked()
+
+
+def control_of(bench):
+    """Return what selftest's control run reports: how many races on purpose were seen."""
+
+    return work._control(bench)
+
+
+def buffer_over(device, memory, shape, dtype):
+    """Return a Buffer over memory of the device's driver."""
+    return device._over(memory, shape, np.dtype(dtype))
+
+
+def open_hip_devices():
+    """Return the open Devices of HIP, by number."""
+    return hip.devices._devices
+
+
+def forget_hip_handles(number):
+    """Forget the streams, events, memory and other handles of HIP's device of this number, which stays open."""
+    for forget in hip.devices._on_reset:
+        forget(number)
+
+
+@contextlib.contextmanager
+def hip_without_devices():
+    """Within the context, HIP finds no device."""
+    with mock.patch.multiple(hip.devices, _infos=[], _devices={}):
+        yield
+
+
+@contextlib.contextmanager
+def hip_without_mapped_memory(device):
+    """Within the context, kernels of the device cannot use the memory of `hipHostMalloc`."""
+    copies_only = mock.patch.object(hip.memory, "_host_memory", lambda device, nbytes: host_empty(nbytes, "u1", device))
+    with mock.patch.object(device.driver, "has_shared", False) if device.info.backend == "opencl" else copies_only:
+        yield
+
+
+def device_of(driver):
+    """Return a Device of an open driver that a test has changed."""
+    return fb.Device._of(driver)
+
+
+def end_build_processes():
+    """End the processes for building, as the end of this one does."""
+    build_process._end()
+
+
+@contextlib.contextmanager
+def around_builds(step, before=lambda: None, after=lambda: None):
+    """Call functions around a step of each build in another process: "accepts", of the request, or "answer"."""
+    whole = getattr(build_process._Process, step)
+
+    def call(self, *arguments):
+        before()
+        result = whole(self, *arguments)
+        after()
+        return result
+
+    with mock.patch.object(build_process._Process, step, call):
+        yield
+
+
+def cache_key(builder):
+    """Return the key of what a builder of programs builds, in the cache on disk."""
+    return builder._key()
+
+
+@contextlib.contextmanager
+def refusing_to_tell(option):
+    """Have OpenCL's compiler refuse kernels without parameters where it is given this option."""
+    import pyopencl as cl
+
+    from forebay.queues.drivers.opencl import programs
+
+    build = programs.Builder._build
+
+    def refuse(self, program, *options):
+        if option in options:
+            source = program.get_info(cl.program_info.SOURCE)
+            built = build(self, self._program(source))
+            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
+                program = self._program(f"#error a kernel without parameters\n{source}")
+        return build(self, program, *options)
+
+    with mock.patch.object(programs.Builder, "_build", refuse):
+        yield
+
+
+def binary_of(program, name):
+    """Return the binary that Level Zero's compiler has made of a kernel's program."""
+    return program._natives[name]._module.native_binary()
+
+
+def device_that_calls_before_it_waits_for_openings(function):
+    """Return a class of Devices that call a function before they wait for threads that open gates."""
+
+    class Watched(fb.Device):
+        def _wait_for_openings(self):
+            function()
+            super()._wait_for_openings()
+
+    return Watched
+
+
+def elementwise_that_calls_before_it_compiles(function):
+    """Return a class as `fb.elementwise` that calls a function with a Device before it compiles for that."""
+
+    class Calling(fb.elementwise):
+        def _take(self, device, program):
+            function(device)
+            return super()._take(device, program)
+
+    return Calling
+
+
+def forgetful_kernel(program, name):
+    """Return a kernel of the program with which nothing was ever launched."""
+    return program._make_kernel(program._natives[name], program._identities, program._natives.accesses)

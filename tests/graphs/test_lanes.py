@@ -45,6 +45,7 @@ class Run:
 
 
 @pytest.mark.long
+@pytest.mark.every_driver
 @settings(max_examples=300)
 @given(graphs())
 def test_any_graph(graph):

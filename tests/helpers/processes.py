@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from forebay.queues.kernels import build_process
-from tests import null_levelzero
+from tools import null_levelzero
 
 ROOT = Path(__file__).resolve().parents[2]
 

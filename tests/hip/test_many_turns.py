@@ -69,6 +69,7 @@ WAYS = [name for name in vars(Program) if not name.startswith("_") and name != "
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.long
+@pytest.mark.every_driver
 def test_nothing_is_kept_of_each_turn(device, streams, function, way):
     program = Program(streams, function)
     assert growth(getattr(program, way), program.is_done) < LITTLE

@@ -4,8 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import DEVICES, on_null_hardware
-from tests.helpers.processes import python
-from tests.hip_python_examples import why_not
+from tests.hip_python_examples import main, why_not
 
 # Of the runner, not of drivers: SYCL's environment would show the same again.
 pytestmark = pytest.mark.needs("real hardware", "the default device")

@@ -77,6 +77,7 @@ def played(player_class, program_steps):
 
 
 @pytest.mark.long
+@pytest.mark.every_driver
 @settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_programs_without_races_are_silent(program_steps):
@@ -84,6 +85,7 @@ def test_programs_without_races_are_silent(program_steps):
 
 
 @pytest.mark.long
+@pytest.mark.every_driver
 @settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_a_wait_that_is_missing_is_told(program_steps):

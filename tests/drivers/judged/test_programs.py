@@ -211,23 +211,20 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
 
 
 RUNS = [  # (mock driver, folders, least number of tests)
-    ("nothing", ["tests/ordering"], 300),
-    ("cuda", ["tests/ordering"], 300),
-    ("cuda", ["tests/graphs", "tests/steps", "tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py",
-              "tests/memory/test_peers.py", "tests/memory/test_ipc.py",
+    ("nothing", ["tests/ordering", "tests/themes"], 600),
+    ("cuda", ["tests/ordering", "tests/themes"], 600),
+    ("cuda", ["tests/graphs", "tests/steps", "tests/memory/test_peers.py", "tests/memory/test_ipc.py",
               "tests/hip/addresses/test_interprocess.py"], 300),
 ]  # fmt: skip
 
 
 @pytest.mark.long
-def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
-    """In one process, which knows no other device of CUDA, with results left out and nothing else."""
+@pytest.mark.parametrize(("driver", "folders", "least"), RUNS)
+def test_it_passes_the_tests_of_order_graphs_steps_and_lives(driver, folders, least):
+    """In one process, which knows no other device, with results left out and nothing else."""
     done = processes.python(
-        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly"),
-        *("tests/ordering", "tests/graphs", "tests/steps"),
-        *("tests/themes", "tests/memory/test_peers.py"),
-        *("tests/memory/test_ipc.py", "tests/hip/addresses/test_interprocess.py"),
-        FOREBAY_DEVICE="cuda",
+        *("-m", "pytest", "-q", "-p", f"tests.drivers.{driver}.plugin", "-p", "no:randomly", *folders),
+        FOREBAY_DEVICE=driver,
         FOREBAY_STANDIN_DEVICES="2",
     )
     assert done.returncode == 0, done.stdout

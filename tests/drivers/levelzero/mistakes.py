@@ -2,7 +2,7 @@
 
 `test_observer` runs these tests in a process of their own, because some mistakes corrupt the driver's heap. By hand:
 
-    python -m tests.null_levelzero python -m pytest tests/drivers/levelzero/mistakes.py
+    python -m tools.null_levelzero python -m pytest tests/drivers/levelzero/mistakes.py
 """
 
 import ctypes

@@ -13,7 +13,7 @@ from forebay.core.errors import DriverError, Error
 from forebay.queues.drivers.levelzero import descriptors, discovery, loader
 from forebay.queues.drivers.selection import DRIVERS, devices, select
 from forebay.spirv import declarations
-from tests import null_levelzero
+from tools import null_levelzero
 
 from .children import output_under_driver, under_driver
 
