@@ -25,12 +25,15 @@ def pytest_configure(config):
 """
 
 START = """
-import ctypes, os
+import ctypes, os, struct
 from ctypes import byref, c_uint32, c_void_p
 
 import pytest
 
-from tests.drivers.levelzero.mistakes import CONTEXT, COUNTER, EVENT, HOST_MEMORY, POOL, QUEUE, desc
+CONTEXT, QUEUE, POOL, EVENT, HOST_MEMORY, COUNTER = 0x0D, 0x0E, 0x10, 0x11, 0x16, 0x2003A
+
+def desc(stype, *fields):
+    return struct.pack(f"I4xP{len(fields)}I4x", stype, 0, *fields)
 
 ze = ctypes.CDLL("libze_loader.so.1")
 
