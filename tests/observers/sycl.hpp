@@ -49,13 +49,15 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool is_of_argument = begins(name, "RawKernelArg_") || begins(name, "WorkGroupMemory_");
     static constexpr bool is_of_operations = begins(name, "Queue_Submit") || begins(name, "Queue_Mem")
         || begins(name, "Queue_Fill") || begins(name, "Event_");
+    static constexpr bool keeps_back = function == CALL_Kernel_Copy;  // for a launch behind a gate: no call of its own
 
     static R call(A... args) {
         Record& s = record();
         auto all = std::make_tuple(args...);
         Call seen = {function};
         int64_t code = 0;
-        const bool recorded = !is_of_operations && (!is_of_argument || inside == OF_launch);  // which copies a kernel
+        const bool recorded = !is_of_operations && !(keeps_back && inside == OF_launch)
+            && (!is_of_argument || inside == OF_launch);
         std::unique_lock<std::mutex> guard(s.lock);
         if constexpr (n > 0) seen.object = word(std::get<0>(all));
         if constexpr (waits)
