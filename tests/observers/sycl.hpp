@@ -56,8 +56,8 @@ template <int function, class R, class... A> struct Wrapper {
         auto all = std::make_tuple(args...);
         Call seen = {function};
         int64_t code = 0;
-        const bool recorded = !is_of_operations && !(keeps_back && inside == OF_launch)
-            && (!is_of_argument || inside == OF_launch);
+        const bool fails = !is_of_operations && (!is_of_argument || inside == OF_launch);
+        const bool recorded = fails && !(keeps_back && inside == OF_launch);
         std::unique_lock<std::mutex> guard(s.lock);
         if constexpr (n > 0) seen.object = word(std::get<0>(all));
         if constexpr (waits)
@@ -68,7 +68,7 @@ template <int function, class R, class... A> struct Wrapper {
             guard.unlock();
             if (function != CALL_Event_Wait || !has_thrown) std::apply(original, all);
         } else {
-            seen.injected = recorded && s.fails(function, code);
+            seen.injected = fails && s.fails(function, code);
             guard.unlock();
             if (function == CALL_Event_GetCommandExecutionStatus && std::exchange(has_thrown, false)) return R();
             R result = seen.injected ? R() : std::apply(original, all);
@@ -76,7 +76,7 @@ template <int function, class R, class... A> struct Wrapper {
                 if (!result && !seen.injected) code = -1;
             seen.status = code;
             guard.lock();
-            if (recorded) s.log.push_back(seen);
+            if (recorded || seen.injected) s.log.push_back(seen);
             return result;
         }
     }
