@@ -196,11 +196,8 @@ def graphs(draw):
     return dependencies, kinds
 
 
-@settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(graphs(), st.lists(st.integers(0, 2), min_size=1, max_size=4))
-def test_each_node_comes_after_what_it_depends_on(device, kernels, x, y, calls, program, on):
-    dependencies, kinds = program
-    graph = device.graph()
+def add_nodes(graph, dependencies, kinds, kernels, x, y):
+    """Add the nodes that `graphs` has drawn."""
     for k, (earlier, kind) in enumerate(zip(dependencies, kinds, strict=True)):
         after = [graph.nodes[i] for i in earlier]
         if kind == "kernel":
@@ -211,6 +208,14 @@ def test_each_node_comes_after_what_it_depends_on(device, kernels, x, y, calls, 
             graph.add_copy(x, y, after=after)
         else:
             graph.add_empty(after=after)
+
+
+@settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(graphs(), st.lists(st.integers(0, 2), min_size=1, max_size=4))
+def test_each_node_comes_after_what_it_depends_on(device, kernels, x, y, calls, program, on):
+    dependencies, kinds = program
+    graph = device.graph()
+    add_nodes(graph, dependencies, kinds, kernels, x, y)
     acting = [kind != "empty" for kind in kinds]
     segments = segments_of(dependencies, acting)
     nodes = {i for i, acts in enumerate(acting) if acts}

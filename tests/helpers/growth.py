@@ -51,11 +51,12 @@ def resident():
 
 
 def growth(turn, is_done):
-    """Bytes by which the process grows in the second half of many turns, in which nobody waits for the device.
+    """Bytes by which the process grows in the second half of many turns, without a wait for the device.
 
-    Of what is kept of each turn, each part of the turns keeps the same: so the median of the parts counts. The driver's
-    own memory grows at single places, whenever the device falls further behind than ever before. What is not
-    allocated, such as memory of devices, shows in the process's pages alone, of which some come back without a need.
+    Each part of the turns keeps as much of each turn, so the median of the parts counts. In a part the least figure
+    counts: what the device has outstanding differs by some MiB, and is no growth. The driver's own memory grows at
+    single places, when the device falls further behind than ever before. What is not allocated, such as memory of
+    devices, shows in the process's pages alone, of which some come back without a need.
 
     ``is_done()`` only asks how far it is.
     """
@@ -68,17 +69,17 @@ def growth(turn, is_done):
                 while not is_done():
                     time.sleep(1e-4)
                 measured.append((allocated(), resident()))
-        figures.append([max(each) for each in zip(*measured, strict=True)])
+        figures.append([min(each) for each in zip(*measured, strict=True)])
     of_objects, of_pages = (_of_half(list(each)) for each in zip(*figures, strict=True))
     return max(of_objects, of_pages - TOUCHED)
 
 
-def _of_half(highest):
+def _of_half(figures):
     """What a part adds, by neighbours, which single places where it grows do not move; and by all pairs of parts, which
     move little with what the device happens to have outstanding. What is kept of each turn is in both.
     """
     half = PARTS // 2
-    parts = list(enumerate(highest))[half - 1 :]
+    parts = list(enumerate(figures))[half - 1 :]
     neighbours, pairs = (
         statistics.median((after - before) / (j - i) for (i, before), (j, after) in two)
         for two in (pairwise(parts), combinations(parts, 2))

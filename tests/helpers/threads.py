@@ -1,12 +1,22 @@
 """Threads of tests, which end or say where they are."""
 
 import faulthandler
+import sys
 import threading
 import time
 
 import pytest
 
 LIMIT = 120
+
+
+@pytest.fixture
+def hurried():
+    """Threads take turns far more often than they otherwise do."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
 
 
 def together(*functions):

@@ -61,7 +61,7 @@ def device(request):
 
 
 def give_back(number):
-    """Forget what was made on the current device. It stays open: drivers have only so many contexts for a process."""
+    """Forget what was made on the current device. It stays open: a process may have few contexts of a driver."""
     if number not in open_hip_devices():
         return
     if validation.active() or hip.hipDeviceSynchronize()[0] != hip.hipError_t.hipSuccess:

@@ -33,7 +33,7 @@ def x(device):
 @pytest.fixture
 def check(device):
     if device.info.backend == "sycl":
-        pytest.skip("SYCL does not tell where variables are")
+        pytest.skip("SYCL does not report where variables are")
     module = load(CHECKED)
     function = ok(hip.hipModuleGetFunction(module, b"check"))
 
@@ -67,7 +67,7 @@ extern "C" __global__ void deep(unsigned* x, unsigned n) { x[threadIdx.x] += f(n
 
 def test_a_recursion_that_is_too_deep_is_told(x, device):
     if device.info.backend != "opencl" or device.info.kind != "cpu":
-        pytest.skip("GPUs have a stack, and SYCL does not tell where variables are")
+        pytest.skip("GPUs have a stack, and SYCL does not report where variables are")
     function = function_of(DEEP, b"deep")
     for n, told in ((60, E.hipSuccess), (66, E.hipErrorAssert)):
         ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, None, None, (x, n)))

@@ -934,7 +934,7 @@ def test_texture_references(refused, device):
     from .textures.conftest import array_like
 
     if device.info.backend == "sycl":
-        pytest.skip("the driver tells nobody where variables are")
+        pytest.skip("the driver does not report where variables are")
     source = b"""texture<float, 2, hipReadModeElementType> plain; __device__ int count;
         extern "C" __global__ void k(float* out) { out[0] = tex2D(plain, 0, 0) + count; }"""
     module, array = ok(hip.hipModuleLoadData(compiled(source))), array_like(np.ones((1, 4, 8, 1), "f4"))

@@ -27,7 +27,7 @@ class Built:
     def variable(self, name, dtype):
         """The Buffer of a variable."""
         if self.device.info.backend == "sycl":
-            pytest.skip("the driver tells nobody where variables are")
+            pytest.skip("the driver does not report where variables are")
         (variable,) = (each for each in self.made.variables if each.name == name)
         buffer = self.program.get_global(variable.symbol)
         assert buffer.nbytes == variable.nbytes

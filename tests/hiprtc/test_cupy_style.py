@@ -89,7 +89,7 @@ def test_module_with_templates_shared_memory_and_variables(device):
     if device.info.backend != "sycl":
         module.get_global("offset").view("i4").set(np.array([7], "i4"))
     else:
-        pytest.skip("the driver tells nobody where variables are")
+        pytest.skip("the driver does not report where variables are")
     for name, dtype in (("reversed<float>", "f4"), ("reversed<double>", "f8")):
         x = np.arange(16, dtype=dtype)
         module.get_function(name)((1,), (16,), (x,), shared_mem=16 * 8)

@@ -52,7 +52,7 @@ def terminal():
 
 @contextlib.contextmanager
 def errors_to(file, after=0, term="xterm", **environment):
-    """Within the block the standard error is that file, and builds are shown after so many seconds."""
+    """Within the block the standard error is that file, and builds are shown after this number of seconds."""
     with (
         mock.patch.object(sys, "stderr", file),
         mock.patch.multiple(build_progress, AFTER=after, EVERY=0.01),

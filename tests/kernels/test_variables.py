@@ -27,7 +27,7 @@ def build(device):
     if device.driver.variable_options is None:
         pytest.skip("the device has no variables")
     if device.info.backend == "sycl":
-        pytest.skip("the driver tells nobody where variables are")
+        pytest.skip("the driver does not report where variables are")
     return lambda source=SOURCE: device.program(source, device.driver.variable_options)
 
 

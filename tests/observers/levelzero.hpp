@@ -106,7 +106,7 @@ struct Objects {
 struct State : Record, Objects {
     std::condition_variable opened;
     bool recording = false, emulating = false;
-    uint64_t room = UINT64_MAX;  // so many commands behind a closed gate fill a list; the next blocks
+    uint64_t room = UINT64_MAX;  // commands behind a closed gate that fill a list; the next blocks
     int blocked = 0;             // threads that wait for room
     GetAllocProperties properties_of = nullptr;
     std::array<uint64_t, N_CALLS> slow{};  // by function: how many microseconds its calls take more
@@ -188,7 +188,7 @@ static Memory *memory_at(uintptr_t address, uintptr_t *base = nullptr) {
     return &found->second;
 }
 
-// Whoever still has an address of the allocation has none of what comes to lie there.
+// An address of the allocation is not one of its successor there.
 static void end_addresses(uintptr_t base) {
     State& s = state();
     auto found = s.memory.find(base);
@@ -388,7 +388,7 @@ template <class Gates> static bool await(std::unique_lock<std::mutex>& guard, ui
     if (timeout == 0) return open();
     if (timeout != FOREVER) return s.opened.wait_for(guard, std::chrono::nanoseconds(timeout), open);
     if (s.opened.wait_for(guard, std::chrono::seconds(PATIENCE), open)) return true;
-    violate("waited for a gate that nobody opens");
+    violate("waited for a gate that is never opened");
     return false;
 }
 

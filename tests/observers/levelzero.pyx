@@ -45,7 +45,7 @@ KINDS = {
     "zeCommandListHostSynchronize": "finish",
     "zeEventHostSynchronize": "wait",
     "zeEventQueryStatus": "query",
-    "zeEventCreate": "gate",  # for events that a command signals, nobody waits for this serial
+    "zeEventCreate": "gate",  # for events that a command signals, no command waits for this serial
     "zeEventHostReset": "gate",
     "zeEventHostSignal": "open",
     "zeKernelSetArgumentValue": "argument",
@@ -133,7 +133,7 @@ def slow(name, uint64_t microseconds):
 
 
 def limit(uint64_t commands):
-    """Let a list be full with so many commands behind a closed gate, as on NVIDIA's driver: the next one blocks."""
+    """Let this number of commands behind a closed gate fill a list, as on NVIDIA's driver: the next one blocks."""
     set(state().room, commands)
 
 

@@ -199,7 +199,7 @@ class Recorded:
             if self.gates:  # the point before what can be held up is marked
                 unused = {event for event in unused if markers[event].object != handle}
             if unused:
-                raise OrderError(f"nobody waits for the markers {[markers[event] for event in unused]}")
+                raise OrderError(f"no command waits for the markers {[markers[event] for event in unused]}")
         return main, done_at_main
 
     def come_after(self, queue, call, before, done, may):

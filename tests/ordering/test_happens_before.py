@@ -27,7 +27,7 @@ def test_a_program_whose_waits_are_lost(device, kernels, lost):
             return [each._replace(waits=()) for each in made if calls.kind(each) != lose], end
 
         calls.take = without_waits
-        with pytest.raises(OrderError, match="nobody waits" if lost == "waits" else "is not ordered after"):
+        with pytest.raises(OrderError, match="no command waits" if lost == "waits" else "is not ordered after"):
             program.step(program.null, memory, 2)
     device.finish()
 

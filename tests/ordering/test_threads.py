@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import sys
 import threading
 import time
 
@@ -12,11 +11,11 @@ import pytest
 import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
-from tests.helpers.threads import together
+from tests.helpers.threads import hurried, together  # noqa: F401
 
 from .program import holds
 
-pytestmark = pytest.mark.threads
+pytestmark = [pytest.mark.threads, pytest.mark.usefixtures("hurried")]
 
 SOURCE = """
 kernel void add(global uint *a, uint at, uint value) { a[at] += value; }
@@ -37,15 +36,6 @@ kernel void meet(global volatile uint *busy, uint of_null, uint turns)
     atomic_dec(busy + 32 * of_null);
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def hurried():
-    """Threads take turns far more often than they otherwise do."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(interval)
 
 
 @pytest.fixture(scope=validation.scope("module"))

@@ -171,7 +171,7 @@ def test_each_pair_is_found_and_its_line_repairs_it(device, kernels, found, way)
             assert race.first.place in place_of(accesses, pair[0]), race
         assert race.second.place in place_of(accesses, pair[1]), race
         play(device, kernels, WAYS[way], pair, race.missing)
-        assert found() == (), f"{way}: {pair} is told although {race.missing} is there"
+        assert found() == (), f"{way}: {pair} is reported although {race.missing} is there"
 
 
 def test_each_race_is_told_once_for_each_pair_of_lines(device, kernels, found):

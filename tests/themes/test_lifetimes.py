@@ -56,7 +56,7 @@ def test_all_that_it_uses_goes_while_it_is_in_flight(device, calls, hold, own, f
 
 
 def test_its_memory_is_handed_out_after_it(device, calls, hold, scene, feature, command):
-    """Closed while it is in use, `x` is nobody else's before the command has run."""
+    """Closed while it is in use, the memory of `x` gets no other owner before the command has run."""
     if feature.untouched:
         pytest.skip("it uses no memory")
     queue = device.queue(blocking=False)
@@ -116,7 +116,7 @@ def test_the_null_queue_comes_after_a_queue_that_is_gone(device, calls, log, hol
 
 @pytest.mark.parametrize("feature", each_feature(lambda feature: not feature.recordings))
 def test_a_closed_device_is_gone_when_it_is_dropped(device, watched, feature):
-    """At once, without the garbage collector: drivers have only so many contexts for a process."""
+    """At once, without the garbage collector: a process may have few contexts of a driver."""
     other = fb.Device(device.name, private=True)
     scene = Scene(other, program_of(other))
     command, queue = feature.make(scene), other.queue()

@@ -1,30 +1,20 @@
 """Several host threads: no command is lost or half done, none is claimed done too early, and all threads go on."""
 
 import itertools
-import sys
 import threading
 
 import pytest
 
 from tests.helpers.features import Scene, each_feature
 from tests.helpers.observer import EXECUTES
-from tests.helpers.threads import together
+from tests.helpers.threads import hurried, together  # noqa: F401
 
-pytestmark = pytest.mark.threads
+pytestmark = [pytest.mark.threads, pytest.mark.usefixtures("hurried")]
 
 
 def turns_of(feature):
     """How often a thread submits it: the more often the cheaper it is."""
     return 250 if feature.hosts else 2000
-
-
-@pytest.fixture(autouse=True)
-def hurried():
-    """Threads take turns far more often than they otherwise do."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("which", ["one queue", "two queues", "null and blocking", "per-thread"])

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 
 from forebay.queues.graphs.lanes import BRANCHES, segments_of
-from tests.graphs.test_branch_calls import graphs
+from tests.graphs.test_branch_calls import add_nodes, graphs
 from tests.graphs.test_lanes import ancestors
 
 from .conftest import ON_CUDA
@@ -16,16 +16,7 @@ pytestmark = ON_CUDA
 def test_nodes_come_after_what_they_depend_on_and_nothing_else(device, kernels, calls, drawn):
     dependencies, kinds = drawn
     x, y, graph = device.zeros(64, "u4"), device.zeros(64, "u4"), device.graph()
-    for k, (earlier, kind) in enumerate(zip(dependencies, kinds, strict=True)):
-        after = [graph.nodes[i] for i in earlier]
-        if kind == "kernel":
-            graph.add_kernel(kernels["advance"], 4, 16, x, k, after=after)
-        elif kind == "fill":
-            graph.add_fill(x, k, after=after)
-        elif kind == "copy":
-            graph.add_copy(x, y, after=after)
-        else:
-            graph.add_empty(after=after)
+    add_nodes(graph, dependencies, kinds, kernels, x, y)
     acts = [kind != "empty" for kind in kinds]
     first = len(calls)
     executable = graph.instantiate()

@@ -29,7 +29,7 @@ class Node(NamedTuple):
 
 
 def rows(dst, src, kind, count):
-    """A copy of all N ints, in so many rows."""
+    """A copy of all N ints, in this number of rows."""
     ends = [hip.hipPitchedPtr(pointer, BYTES // count, BYTES // count, count) for pointer in (dst, src)]
     extent = hip.hipExtent(BYTES // count, count, 1)
     return hip.hipMemcpy3DParms(dstPtr=ends[0], srcPtr=ends[1], extent=extent, kind=kind)

@@ -146,7 +146,7 @@ def test_peers(device, function):
 
 
 def test_a_reset_device_is_gone_at_once(device):
-    """Drivers have only so many contexts for a process."""
+    """A process may have few contexts of a driver."""
     ok(hip.hipDeviceReset())  # the fixture keeps that one
     gone = weakref.ref(hip.current_device())
     fill = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(SOURCE.encode())), b"fill"))

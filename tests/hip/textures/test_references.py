@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 8, 4
 @pytest.fixture
 def module(load, device):
     if device.info.backend == "sycl":
-        pytest.skip("the driver tells nobody where variables are")
+        pytest.skip("the driver does not report where variables are")
     return load(SOURCE)
 
 
