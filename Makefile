@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat mutants check bench docs wheels clean
+.PHONY: help demo test test-all test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat campaign mutants check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -32,12 +32,13 @@ help:
 	@echo "make test-long       run those that take more than a second or two each, which make test leaves out"
 	@echo "make test-all        run everything on every driver, in an hour"
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
-	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
-	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
+	@echo "make test-levelzero  run what can differ there on Intel's Level Zero driver without a GPU, most under its validation layer"
+	@echo "make test-sycl       run what can differ there on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-clusters   run the programs for Dask and Ray, a worker of which is killed, in a separate environment"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
+	@echo "make campaign        run random programs, and compare memory with a model's; ARGS='--programs 100000 --seed 1'"
 	@echo "make mutants         put known faults into a copy, one at a time, and list which no test finds; hours"
-	@echo "make check           check formatting, linting and types"
+	@echo "make check           check formatting, linting, types, docstrings, pages and links"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
 	@echo "make docs            build the documentation as a site: build/docs/index.html"
 	@echo "make wheels          build and try a wheel for each Python that is found, and the source distribution"

@@ -65,6 +65,7 @@ PAGES = [
 @ONCE
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.long
+@pytest.mark.every_driver
 def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
     program = program_of(ROOT / page)
     script = tmp_path / f"{page.replace('/', '_')}.py"

@@ -15,7 +15,7 @@ from tests.helpers.processes import ROOT, python
 
 image = pytest.importorskip("matplotlib.image")
 
-LONG = pytest.mark.long
+LONG = [pytest.mark.long, pytest.mark.every_driver]
 pytestmark = [
     pytest.mark.executes(run=False),
     pytest.mark.needs("no validation layer", "the default device"),
