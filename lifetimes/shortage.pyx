@@ -11,7 +11,7 @@ from forebay.core.state cimport (
     DeviceState, QueueState, closed_gates, find_queue, release_queue_state, retain_queue_state
 )
 from forebay.sync.finish cimport wait_on_host_for_all
-from forebay.sync.points cimport first_hold, take_point
+from forebay.sync.points cimport first_hold, marked_before, take_point
 
 
 cdef uint64_t free_until(QueueState* queue) noexcept nogil:
@@ -23,7 +23,7 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     cdef bint free = True
     queue.lock.lock()
     held = first_hold(queue)
-    epoch = submitted_epoch(queue.epochs) if held == 0 else held - 1
+    epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
     clock = retain_clock(queue.clock)
     queue.lock.unlock()
     list_entries(clock, entries)

@@ -374,13 +374,13 @@ cdef Gate submit_gate(object queue, QueueState* state):
                 end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")
-    if is_checked(state):
-        other_command(queue, state)
-    gate.handle = handle
+    gate.handle = handle  # first, so that the gate opens whatever Python code runs next
     gate.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)
     gate.device = state.device
     _gates.add(gate)
+    if is_checked(state):
+        other_command(queue, state)
     return gate
 
 

@@ -23,6 +23,7 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
 cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function
 cdef void forget_hold(QueueState* queue) noexcept nogil  # of one that was refused
 cdef uint64_t first_hold(QueueState* queue) noexcept nogil
+cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
 cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil

@@ -264,6 +264,18 @@ cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
     return 0 if queue.holds.empty() else queue.holds.front()
 
 
+cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
+    """Return the last epoch before this hold that has a marker, or is known to be reached. What was submitted since is
+    waits that the hold carries, and whoever waits for these waits for the hold. The queue is locked.
+    """
+    cdef uint64_t marked = completed_epoch(queue.epochs)
+    cdef size_t i
+    for i in range(queue.marks.size()):
+        if queue.marks[i].epoch < held:
+            marked = max(marked, queue.marks[i].epoch)
+    return marked
+
+
 cdef Status note_hold(QueueState* queue) noexcept nogil:
     """Note that the queue's next command is a gate or a host function. The queue is locked."""
     cdef Status status = mark_before_hold(queue)

@@ -1,8 +1,12 @@
 """Sizes that no device has: the same error for each, whatever the device is busy with."""
 
+import random
+import threading
+
 import pytest
 
 import forebay as fb
+from tests.helpers.examples import MANY, many
 
 SOURCE = "kernel void use(ulong n, global uchar *stack) { if (n == 0) stack[0] = 1; }"
 SIZES = [2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
@@ -57,3 +61,53 @@ def test_memory_runs_out(own, allocate, gated):
             with pytest.raises(fb.OutOfMemoryError, match=r"\d{19} "):
                 allocate(own, queue, kernel, nbytes)
     own.finish()
+
+
+OPERATIONS = {"launch": 4, "wait": 6, "free": 3, "record": 1, "gate": 2, "host function": 1}
+
+
+@pytest.mark.parametrize("programs", MANY)
+def test_it_runs_out_without_a_wait_for_a_gate(own, programs):
+    """Queues wait for each other, and some are held, each with commands before and behind what holds it."""
+    kernel = own.program(SOURCE)["use"]
+    for seed in range(many(programs // 5)):
+        draw, gates, late = random.Random(seed), [], []
+
+        def open_all(gates=gates):
+            for gate in gates:
+                gate.open()
+
+        def give_up(late=late, open_all=open_all):
+            late.append(True)
+            open_all()
+
+        queues = [own.null_queue, *(own.queue(draw.random() < 0.5) for _ in range(2))]
+        buffers = [queue.alloc(64, "u1") for queue in queues for _ in range(2)]
+        draw.shuffle(buffers)
+        for operation in draw.choices(list(OPERATIONS), OPERATIONS.values(), k=draw.randint(4, 16)):
+            queue, other = draw.choice(queues), draw.choice(queues)
+            if operation == "launch" and buffers:
+                queue.launch(kernel, 1, 1, 1, draw.choice(buffers))
+            elif operation == "wait":
+                queue.wait(other)
+            elif operation == "free" and buffers:
+                buffer = buffers.pop()
+                draw.choice([buffer.close, lambda queue=queue, buffer=buffer: queue.free(buffer)])()
+            elif operation == "record":
+                other.wait(queue.record())
+            elif operation == "gate":
+                gates.append(queue.gate())
+            elif operation == "host function":
+                queue.host(lambda: None)
+        watchdog = threading.Timer(20, give_up)
+        watchdog.start()
+        try:
+            with pytest.raises(fb.OutOfMemoryError):
+                own.empty(2**62, "u1")
+            assert not late, f"seed {seed} waited for a gate"
+        finally:
+            watchdog.cancel()
+            open_all()
+        own.finish()
+        for queue in queues[1:]:
+            queue.close()

@@ -1,4 +1,4 @@
-"""What `tests.hip_collections` prints of a small collection of programs."""
+"""The table of what becomes of kernels in other people's files, which are cut down to their kernels first."""
 
 import pytest
 from click.testing import CliRunner
@@ -6,12 +6,6 @@ from click.testing import CliRunner
 from forebay.hiprtc.clang import find_clang
 from forebay.queues.drivers.selection import VARIABLE
 from tests import hip_collections
-
-
-def run(arguments, device):
-    """The program's result; it chooses a device for its whole process, which ends with the call here."""
-    return CliRunner(env={VARIABLE: device.name}).invoke(hip_collections.main, [*arguments, "--device", device.name])
-
 
 PROGRAM = r"""
 #include <cstdio>
@@ -39,31 +33,31 @@ int main() {
 }
 """
 HEADER = "#pragma once\n__device__ inline int twice(int n) { return 2 * n; }\nvoid host() { std::cout; }\n"
+FILES = {
+    "program.cu": PROGRAM,
+    "shared.h": HEADER,
+    "page.py": 'SOURCE = r"""extern "C" __global__ void k(int* x) { x[0] = 1; }"""\nOTHER = "x"\n',
+    # What a build and other files give, and what that needs itself.
+    "Makefile": "TILE ?= 32\nall:\n\tnvcc -Xcompiler -Wall,-DTILE=$(TILE),-DCODE=4 -DOTHER=$(NOWHERE)\n",
+    "other.cu": "typedef float real;\n#define SIZE 4\nstatic const real width = SIZE;\nint on_host = 2;\n",
+}
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "program.cu").write_text(PROGRAM)
-    (tmp_path / "shared.h").write_text(HEADER)
-    (tmp_path / "page.py").write_text(
-        'SOURCE = r"""extern "C" __global__ void k(int* x) { x[0] = 1; }"""\nOTHER = "x"\n'
-    )
-    (tmp_path / "types.h").write_text("typedef float real;\ntypedef real field;\n")
-    (tmp_path / "kernel.cu").write_text("__global__ void k(field* x) { x[SIZE] = 1; }\n")
-    (tmp_path / "Makefile").write_text("SIZE ?= 4\nFLAGS = -O2 -DSIZE=$(SIZE)\n")
-    return tmp_path
-
-
-@pytest.mark.needs("SPIR-V")
-@pytest.mark.needs("no validation layer")  # its Devices live as long as the process
+@pytest.mark.needs("SPIR-V", "no validation layer")  # its Devices live as long as the process
 @pytest.mark.long
-def test_table(folder, device):
-    """Files are cut down to their kernels, with what they need of other files and of their build."""
+def test_table(tmp_path, device):
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])
-    done = run([str(folder), "--at-least", "99"], device)
+
+    def run(*options):
+        arguments = [str(tmp_path), *options, "--device", device.name]
+        return CliRunner(env={VARIABLE: device.name}).invoke(hip_collections.main, arguments)
+
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    done = run("--at-least", "99")
     assert done.exit_code == 1
-    assert "4 kernels: 3 loads, 1 does not compile" in done.output
+    assert "4 kernels: 3 loads, 1 does not compile" in done.output, done.output
     assert "assembly of a GPU" in done.output
     assert "of those that need nothing of the causes with a name 100.0 % load" in done.output
     done = run("--only", "page")
