@@ -186,7 +186,8 @@ cdef class Kernel:
     def groups_at_once(self, block: Grid, local_bytes: SupportsIndex = 0) -> int:
         """Return how many groups of so many work-items the device runs at the same time, at least.
 
-        The drivers of CUDA and Level Zero tell. Elsewhere it is one for each compute unit, and on CPUs one less.
+        That is 0 where a group has less local memory than is asked for. The drivers of CUDA and Level Zero tell.
+        Elsewhere it is one for each compute unit, and on CPUs one less.
 
         Parameters
         ----------
@@ -212,7 +213,8 @@ cdef class Kernel:
             raise InvalidArgumentError(
                 f"kernel {self.name!r} cannot have a block of {block}: 1 to {self.max_block} work-items, each at most "
                 f"{axes}")
-        return self.native.groups_at_once((*extents, 1, 1)[:3], read_bytes(local_bytes, "local_bytes"))
+        nbytes = read_bytes(local_bytes, "local_bytes")
+        return 0 if nbytes > self.local_bytes else self.native.groups_at_once((*extents, 1, 1)[:3], nbytes)
 
     def _create(self) -> int:
         """Return the handle of a new driver kernel, which the caller owns."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.cupy_style import ReductionKernel
 from tests.helpers.examples import MANY, on_examples
+from tests.helpers.observer import EXECUTES
 
 PROPERTIES = 4  # which share the examples
 
@@ -254,6 +255,22 @@ def test_counts(scene, name, described):
         assert what != "a number" or name == "axis" or operator.index(value) != 1  # which is right for all others
     scene.queue.finish()
     scene.check()
+
+
+LIMITS = [-(2**63) - 1, -1, 0, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_at_the_limits_of_types(scene, name):
+    scene.guarded((6,))
+    for n in LIMITS:
+        if ("shape" in name or name in ("grid", "priority")) and 0 <= n < 2**62:
+            continue  # the machine may have so much memory, time and range
+        with contextlib.suppress(*EXPECTED, fb.OutOfMemoryError):
+            COUNTS[name](scene, n)
+    scene.queue.finish()
+    if EXECUTES:
+        scene.check()
 
 
 scalars = st.builds(
