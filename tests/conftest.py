@@ -1,7 +1,4 @@
-import array
-import ast
 import contextlib
-import ctypes
 import functools
 import gc
 import importlib.util
@@ -13,10 +10,8 @@ import time
 import types
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -26,6 +21,7 @@ from forebay.queues.drivers.selection import VARIABLE, devices, select
 from forebay.queues.kernels import build_process
 from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
+from tests.helpers import device_data
 from tests.helpers.refusals import refused
 from tests.memory.other_process import Told
 from tests.observers.internals import in_flight_is_limited
@@ -56,9 +52,6 @@ settings.load_profile("forebay")
 NOT_EXECUTED = (
     "needs kernels, copies and host functions to really run; null hardware encodes and submits but executes nothing"
 )
-BYTES = (np.ndarray, np.generic, array.array, ctypes.Array, bytes, bytearray, memoryview)
-READ_BACK = {"get", "item", "tolist", "tobytes", "results", "value_of", "read", "contents", "out_of", "from_dlpack"}
-"""What tests call to see what the device wrote."""
 
 
 def devices_to_test():
@@ -134,10 +127,12 @@ def is_watched(item):
 
 def can_run(item, known):
     """Whether a test can pass on its device. Without a device it is kept, to fail with advice."""
-    info, mark = known.get(device_of(item)), executes(item)
+    info = known.get(device_of(item))
     if is_about_text(item) and os.environ.get(VARIABLE):
         return False
-    return not (mark and not mark.kwargs.get("run", True)) and (info is None or has(info, item))
+    if item.get_closest_marker("executes") and on_null_hardware(device_of(item)):
+        return False
+    return info is None or has(info, item)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -175,6 +170,7 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
+    device_data.executes = not on_null_hardware(device_of(item))
     result = yield
     sys.last_type = sys.last_value = sys.last_traceback = sys.last_exc = None  # with all that a failed test used
     if nextitem is None or nextitem.path != item.path:
@@ -191,72 +187,15 @@ def spare_collector():
 # -- null hardware
 
 
-def executes(item):
-    """The `executes` mark of a test whose device executes nothing; None for any other test."""
-    mark = item.get_closest_marker("executes")
-    return mark if mark and on_null_hardware(device_of(item)) else None
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
-    # Such a test still submits everything. The driver and its validation layer check it, and it is cleaned up. Only an
-    # assertion of the test itself about data that the device should have written is excused: counts, epochs and states
-    # are forebay's, and must be right whatever executes.
-    if not executes(pyfuncitem):
-        return (yield)
-    try:
-        with without_diffs(pyfuncitem.config):
-            return (yield)
-    except AssertionError as error:
-        if raised_in(error) != str(pyfuncitem.path) or not is_about_data(error, executes(pyfuncitem)):
-            raise
-    pytest.skip(NOT_EXECUTED)
-
-
-@contextlib.contextmanager
-def without_diffs(config):
-    """Make a failing assertion report only where two sequences begin to differ.
-
-    For -v, and under the environment variables of continuous integration, pytest makes a complete diff. That takes
-    difflib half a minute for a thousand numbers that all differ, and hours for a million.
-    """
-    with mock.patch.dict(os.environ), mock.patch.object(config.option, "verbose", 0):
-        for name in ("CI", "BUILD_NUMBER"):
-            os.environ.pop(name, None)
-        yield
-
-
-def last_frame(error):
-    """The traceback's entry of the statement that raised."""
-    entry = error.__traceback__
-    while entry.tb_next:
-        entry = entry.tb_next
-    return entry
-
-
-def raised_in(error):
-    """The file of the statement that raised."""
-    return last_frame(error).tb_frame.f_code.co_filename
-
-
-def is_about_data(error, mark):
-    """Whether the assertion that failed says so: it reads memory back, or names an array or bytes of the test, or what
-    the mark `executes(reads="names of variables and functions")` names.
-    """
-    entry = last_frame(error)
-    variables, read = entry.tb_frame.f_locals, {*READ_BACK, *mark.kwargs.get("reads", "").split()}
-    tree = ast.parse(Path(entry.tb_frame.f_code.co_filename).read_text(encoding="utf-8"))
-    asserted = [
-        each
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Assert) and each.lineno <= entry.tb_lineno <= each.end_lineno
-    ]
-    for each in (part for statement in asserted for part in ast.walk(statement.test)):
-        if isinstance(each, ast.Attribute) and each.attr in read:
-            return True
-        if isinstance(each, ast.Name) and (each.id in read or isinstance(variables.get(each.id), BYTES)):
-            return True
-    return False
+    # On null hardware a test still submits everything. The driver and its validation layer check it, and it is cleaned
+    # up. Only what it says of `device_data` is excused: counts, epochs and states must be right whatever executes.
+    before = device_data.unknown
+    result = yield
+    if device_data.unknown > before:
+        pytest.skip(NOT_EXECUTED)
+    return result
 
 
 # -- devices

@@ -124,7 +124,7 @@ def fork(queue, other, block, work, work_first):
     return graph
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("work_first", [False, True])
 @pytest.mark.parametrize("kind", ["kernel", "fill", "copy", "upload"])
 def test_a_branch_does_not_wait_for_another(device, make_queue, step, x, y, blocker, kind, work_first):
@@ -153,7 +153,7 @@ def test_a_branch_does_not_wait_for_another(device, make_queue, step, x, y, bloc
     assert event.done
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_nodes_that_nothing_orders(device, make_queue, kernels, x, blocker):
     queue, reader = make_queue(blocking=False), make_queue(blocking=False)
     graph = device.graph()
@@ -169,7 +169,7 @@ def test_nodes_that_nothing_orders(device, make_queue, kernels, x, blocker):
     assert (x.get() == steps(1, 2, 1, 2)).all()
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("asked", [True, False], ids=["never used", "never asked for"])
 def test_many_queues_that_are_idle_take_no_room(device, make_queue, kernels, x, y, blocker, asked):
     """Behind a host function that goes on only when they are submitted."""

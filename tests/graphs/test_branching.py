@@ -49,7 +49,6 @@ def test_what_need_not_come_after_another_may_come_before_it(device, kernels, qu
     assert recorded.reordered() == moved + 2
 
 
-@pytest.mark.executes
 def test_a_host_function_divides_a_graph(device, kernels, queue, x, y, recorded):
     graph, found, z = device.graph(), [], made(device)
     first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
@@ -62,7 +61,6 @@ def test_a_host_function_divides_a_graph(device, kernels, queue, x, y, recorded)
     assert [int(each.get(queue=queue)[0]) for each in (x, y, z)] == [1, 2, 5]
 
 
-@pytest.mark.executes
 def test_a_captured_fork_and_join_is_one_call(device, kernels, queue, x, y, recorded):
     other, z = device.queue(), made(device)
     with queue.capture() as graph:
@@ -78,7 +76,6 @@ def test_a_captured_fork_and_join_is_one_call(device, kernels, queue, x, y, reco
     assert [int(each.get(queue=queue)[0]) for each in (x, y, z)] == [1, 2, 2 * 5 + 2 + 1]
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("down", [True, False])
 def test_a_copy_of_pageable_memory_divides_a_graph_too(device, kernels, queue, x, recorded, monkeypatch, down):
     """Where the host thread runs such copies: no recording can have them."""

@@ -64,7 +64,6 @@ def test_one_call_where_the_driver_can(calls, graph, queue):
     assert queue.stats.events_made == 0
 
 
-@pytest.mark.executes
 @pytest.mark.needs("graphs cut into lanes")
 def test_a_kernel_of_the_graphs_own(calls, graph, queue, kernels, x):
     """A launch of the same kernel on a queue uses another kernel object, whose arguments may change."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 
 from .conftest import SIZE
@@ -23,7 +24,7 @@ def own(device):
         yield own["use"]
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_arrays_are_read_and_written_when_the_graph_runs(queue, kernels, x, value_of):
     given, written = np.full(SIZE, 1, "u4"), np.full(SIZE, 2, "u4")
     with queue.capture() as graph:
@@ -40,7 +41,7 @@ def test_arrays_are_read_and_written_when_the_graph_runs(queue, kernels, x, valu
         assert value_of(x) == start
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_such_graphs_are_like_others(device, queue, kernels):
     """What they have of memory is no node: they are updated, and become parts of others."""
 
@@ -65,7 +66,7 @@ def test_arrays_that_cannot_be_copied_leave_the_capture_as_it_was(queue, kernels
     assert len(graph) == 0
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_both_at_once(queue, own):
     own.scratch("room", 4 * SIZE)
     rows, out = np.full(4, 9, "u4"), np.zeros(SIZE, "u4")
@@ -76,7 +77,6 @@ def test_both_at_once(queue, own):
     assert out.tolist() == list(range(9, 9 + SIZE))
 
 
-@pytest.mark.executes
 def test_an_array_for_a_structure_is_no_array_to_copy(device, queue):
     source = "kernel void take(global uint *out, uint2 pair, global uint *room) { room[0] = pair.y; out[0] = room[0]; }"
     with device.program(source) as own:
@@ -86,4 +86,4 @@ def test_an_array_for_a_structure_is_no_array_to_copy(device, queue):
             queue.launch(own["take"], 1, 1, out, np.array([3, 4], "u4"))
         assert [node.kind for node in graph.nodes] == ["kernel"]
         graph.launch(queue)
-        assert out.get().tolist() == [4]
+        assert device_data(out.get().tolist()) == [4]

@@ -32,7 +32,7 @@ class Function:
         self.ran.append(1)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_graph_keeps_what_it_uses(device, queue):
     result, ran = made(device), []
     program = device.program(SOURCE)

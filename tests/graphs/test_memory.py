@@ -6,6 +6,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.graphs.allocations.memory import figures_of
+from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 from tests.inside import clock_of
 
@@ -38,17 +39,15 @@ def figures(device):
     return figures_of(device)
 
 
-@pytest.mark.executes
 def test_memory_inside_of_a_graph(queue, step, x, value_of):
     graph, _ = allocating(queue, step, x, 1, 2, 3)
     assert [node.kind for node in graph.nodes] == ["alloc", "fill", *["kernel"] * 3, "copy", "free"]
     for _ in range(3):
         queue.fill(x, 0)
         graph.launch(queue)
-        assert value_of(x) == steps(1, 2, 3)
+        assert device_data(value_of(x)) == steps(1, 2, 3)
 
 
-@pytest.mark.executes  # what hardware that runs nothing never finishes keeps memory
 def test_nothing_of_it_runs_or_counts_before(device, queue, step, x, figures):
     used, reserved = figures.used, figures.reserved
     before = queue.epoch, device.pool.used
@@ -76,14 +75,13 @@ def test_memory_that_outlives_the_launch(device, queue, make_queue, step, x, val
     assert not memory.closed
 
 
-@pytest.mark.executes
 def test_it_outlives_the_graph_too(device, queue, step, x, value_of):
     graph, memory = allocating(queue, step, x, 1, free=False)
     graph.launch(queue)
     graph.close()
     del graph
     step(queue, memory, 2)
-    assert value_of(memory) == steps(1, 2)
+    assert device_data(value_of(memory)) == steps(1, 2)
     queue.free(memory)
     with refused(fb.InvalidArgumentError, ValueError, "freed before"):
         queue.free(memory)
@@ -190,7 +188,6 @@ def test_no_memory(device, queue):
     assert len(graph) == 1
 
 
-@pytest.mark.executes
 def test_memory_freed_in_a_graph_serves_again(queue, make_queue, step, x, y, value_of, figures):
     reserved = figures.reserved
     other = make_queue()
@@ -213,7 +210,7 @@ def test_memory_freed_in_a_graph_serves_again(queue, make_queue, step, x, y, val
     for _ in range(2):
         with graph.instantiate(auto_free=True) as executable:
             executable.launch(queue)
-            assert (value_of(x), value_of(y)) == (steps(1, start=1), steps(2, start=2))
+            assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(1, start=1), steps(2, start=2))
 
 
 def test_the_most_that_graphs_have_used(queue, step, x, figures):
@@ -226,7 +223,6 @@ def test_the_most_that_graphs_have_used(queue, step, x, figures):
     assert (figures.used, figures.used_high) == (used, used + inner.nbytes)
 
 
-@pytest.mark.executes
 def test_freed_by_another_graph(device, queue, step, x, value_of):
     graph, memory = allocating(queue, step, x, 1, free=False)
     with queue.capture() as freeing:
@@ -238,7 +234,7 @@ def test_freed_by_another_graph(device, queue, step, x, value_of):
     for _ in range(2):
         graph.launch(queue)
         freeing.launch(queue)
-        assert value_of(x) == steps(1, 2)
+        assert device_data(value_of(x)) == steps(1, 2)
         with refused(fb.InvalidArgumentError, ValueError, "freed before"):
             freeing.launch(queue)
 
@@ -339,7 +335,6 @@ def test_a_launch_that_does_not_begin_changes_nothing(device, queue, step, x, fi
     queue.free(memory)
 
 
-@pytest.mark.executes  # what hardware that runs nothing never finishes keeps memory
 def test_in_a_capture_that_fails(device, queue, figures, works):
     reserved = figures.reserved
     with pytest.raises(ZeroDivisionError), queue.capture():

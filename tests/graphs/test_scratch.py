@@ -8,6 +8,7 @@ import pytest
 
 import forebay as fb
 from tests.drivers.levelzero import validation
+from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES
 from tests.helpers.refusals import refused
 from tests.inside import launch_memory_of
@@ -214,7 +215,6 @@ def test_changes_use_the_scratch_there_is(device, queue, crowd):
     crowd.check()
 
 
-@pytest.mark.executes
 def test_bytes_by_value_of_a_bound_launch(device, make_queue):
     """The graph has its own copy, too, which a kernel may use as it likes: each launch sees the bytes as they were."""
     source = """
@@ -234,7 +234,7 @@ def test_bytes_by_value_of_a_bound_launch(device, make_queue):
         assert bytes(graph.nodes[0].work.arguments[0]) == np.full(1000, 3, "u4").tobytes()
         for _ in range(3):
             graph.launch(queue)
-        assert out.get(queue=queue).tolist() == [36]
+        assert device_data(out.get(queue=queue).tolist()) == [36]
 
 
 # -- how large it is
@@ -269,7 +269,6 @@ def launched(device, queue, own, rows, k):
     graph.launch(queue)
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("what", list(WRITES))
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["on this queue", "on another"])
 def test_what_is_written_after_the_capture(device, make_queue, own, rows, out, queue, graph, what, elsewhere):
@@ -279,10 +278,11 @@ def test_what_is_written_after_the_capture(device, make_queue, own, rows, out, q
         WRITES[what](device, writer, own, rows, size)
         assert counted(device, "reductions", lambda: executable.launch(queue)) == 1
         assert counted(device, "reductions", lambda: executable.launch(queue)) == 0
-        assert np.array_equal(out.get(queue=queue)[:2000], rows.get(queue=queue)[0] + np.arange(2000))
+        assert np.array_equal(
+            device_data(out.get(queue=queue)[:2000]), device_data(rows.get(queue=queue)[0]) + np.arange(2000)
+        )
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("known", [False, True])
 def test_a_capture_measures_nothing(device, queue, own, rows, out, graph, known):
     if known:
@@ -291,7 +291,7 @@ def test_a_capture_measures_nothing(device, queue, own, rows, out, graph, known)
     assert counted(device, "reductions", lambda: made.append(graph(16).instantiate())) == 0
     assert counted(device, "reductions", lambda: made[0].launch(queue)) == (0 if known else 1)
     assert counted(device, "reductions", lambda: made[0].launch(queue)) == 0
-    assert out.get(queue=queue)[:16].tolist() == filled(16)
+    assert device_data(out.get(queue=queue)[:16].tolist()) == filled(16)
 
 
 def test_several_are_measured_with_one_wait(device, queue, own, out):
@@ -327,7 +327,6 @@ def test_memory_that_others_write_to_is_always_measured(device, queue, own, out,
     assert counted(device, "reductions", lambda: graph.launch(queue)) == 0
 
 
-@pytest.mark.executes
 def test_it_grows_seldom_and_is_given_back(device, queue, rows, out, graph):
     executable = graph(10).instantiate()
 
@@ -341,7 +340,6 @@ def test_it_grows_seldom_and_is_given_back(device, queue, rows, out, graph):
     assert counted(device, "allocations", lambda: (queue.fill(rows, 1 << 20), executable.launch(queue))) <= 2
 
 
-@pytest.mark.executes
 def test_a_part_of_the_same_memory(device, queue, own):
     """What the graph writes lies beside the rows: it may, but what is known of the memory is then out of date."""
     memory = device.array(np.full(8 + MOST, 100, "u4"))
@@ -350,7 +348,7 @@ def test_a_part_of_the_same_memory(device, queue, own):
         queue.launch(own["use"], 1, 1, rows, out, 100)
     for _ in range(3):
         assert counted(device, "reductions", lambda: graph.launch(queue)) == 1
-    assert out.get(queue=queue)[:100].tolist() == filled(100)
+    assert device_data(out.get(queue=queue)[:100].tolist()) == filled(100)
 
 
 def test_a_size_that_cannot_be_leaves_the_graph_as_it_was(device, queue, own, out):
@@ -366,7 +364,7 @@ def test_a_size_that_cannot_be_leaves_the_graph_as_it_was(device, queue, own, ou
         queue.finish()
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_nothing_is_measured_on_the_host_thread(device, queue, make_queue, rows, out, graph):
     executable, other = graph(16).instantiate(), make_queue(blocking=False)
     queue.host(lambda: executable.launch(other))
@@ -426,7 +424,6 @@ def test_that_is_refused_of_a_graph_in_a_graph(device, queue, own, rows, graph):
     queue.finish()
 
 
-@pytest.mark.executes
 def test_that_is_refused_of_changes(device, queue, own, rows, out, graph):
     other = device.zeros(8, "u4")
     made, harmless, writing = graph(16), device.graph(), device.graph()
@@ -445,8 +442,8 @@ def test_that_is_refused_of_changes(device, queue, own, rows, out, graph):
         with refused(fb.InvalidArgumentError, ValueError, "'use'", "'room'", "MaxOver('rows')"):
             change()
     executable.launch(queue)
-    assert out.get(queue=queue)[:16].tolist() == filled(16)
-    assert rows.get(queue=queue).tolist() == [16] * 8
+    assert device_data(out.get(queue=queue)[:16].tolist()) == filled(16)
+    assert device_data(rows.get(queue=queue).tolist()) == [16] * 8
 
 
 def test_that_is_refused_of_the_kernel_itself(device, queue, own, rows):
@@ -488,7 +485,6 @@ def test_that_is_refused_of_arrays_and_of_memory_of_the_graph(queue, own, out):
 # -- between two steps of a launch
 
 
-@pytest.mark.executes
 def test_a_capture_that_begins_in_a_launch(queue, own, rows, out):
     """The launch becomes a node, although it was about to run, with scratch of the queue."""
 
@@ -504,7 +500,7 @@ def test_a_capture_that_begins_in_a_launch(queue, own, rows, out):
     assert len(graph) == 1
     assert out.get(queue=queue)[100:116].tolist() == [0] * 16
     graph.launch(queue)
-    assert out.get(queue=queue)[100:116].tolist() == filled(16)
+    assert device_data(out.get(queue=queue)[100:116].tolist()) == filled(16)
 
 
 class Between:
@@ -537,10 +533,9 @@ def between(queue, own, rows, out):
     return between
 
 
-@pytest.mark.executes
 def test_a_write_before_it_is_submitted(device, queue, rows, out, between):
     assert counted(device, "reductions", lambda: between(lambda: queue.fill(rows, 2000))) == 2
-    assert out.get(queue=queue)[:2000].tolist() == filled(2000)
+    assert device_data(out.get(queue=queue)[:2000].tolist()) == filled(2000)
 
 
 @pytest.mark.parametrize("which", ["rows", "out"])
@@ -560,7 +555,7 @@ def test_a_buffer_that_is_closed_before_it_is_submitted(device, queue, rows, out
 # -- debugging
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("how", ["alone", "beside another", "in another graph"])
 def test_debugging_names_kernel_and_scratch_that_overflow(device, how):
     with fb.Device(device.name, debug=True, private=True) as debugging:

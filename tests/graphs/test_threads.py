@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.inside import executables_made
 
 from .conftest import made, steps
@@ -38,7 +39,6 @@ def at_once(*functions):
 
 
 @pytest.mark.threads
-@pytest.mark.executes
 @pytest.mark.parametrize("memory", [False, True])
 def test_first_launches_make_one_executable(device, make_queue, kernels, value_of, memory):
     """Of a graph with memory nodes there may be only one."""
@@ -55,11 +55,10 @@ def test_first_launches_make_one_executable(device, make_queue, kernels, value_o
         assert raised == []
         assert len(made_here) == 1
         device.finish()
-        assert value_of(x) == steps(*[1, 2, 3] * THREADS)
+        assert device_data(value_of(x)) == steps(*[1, 2, 3] * THREADS)
 
 
 @pytest.mark.threads
-@pytest.mark.executes
 def test_a_node_that_is_added_while_the_first_launch_prepares(device, queue, kernels, x, value_of):
     graph = device.graph()
     first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
@@ -73,9 +72,9 @@ def test_a_node_that_is_added_while_the_first_launch_prepares(device, queue, ker
     with amid_preparing(device, add):
         graph.launch(queue)
     adding.join()
-    assert value_of(x) == steps(1)
+    assert device_data(value_of(x)) == steps(1)
     graph.launch(queue)
-    assert value_of(x) == steps(1, 1, 2)
+    assert device_data(value_of(x)) == steps(1, 1, 2)
 
 
 # -- changes
@@ -107,7 +106,6 @@ def amid_preparing(device, do):
     return mock.patch.object(device.driver, "stage", staging)
 
 
-@pytest.mark.executes
 def test_a_change_while_a_launch_prepares_changes_the_next(device, queue, kernels, staged, x, y, value_of):
     executable, one, two = staged
 
@@ -117,12 +115,11 @@ def test_a_change_while_a_launch_prepares_changes_the_next(device, queue, kernel
 
     with amid_preparing(device, change):
         executable.launch(queue)
-    assert (value_of(x), value_of(y)) == (steps(2), steps(1))
+    assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(2), steps(1))
     executable.launch(queue)
-    assert (value_of(x), value_of(y)) == (steps(2, 5), steps(1, 5))
+    assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(2, 5), steps(1, 5))
 
 
-@pytest.mark.executes
 def test_an_update_while_a_launch_prepares(device, queue, kernels, staged, x, y, value_of):
     executable, _, _ = staged
     other = device.graph()
@@ -131,21 +128,19 @@ def test_an_update_while_a_launch_prepares(device, queue, kernels, staged, x, y,
         last = other.add_kernel(kernels["advance"], 4, 16, buffer, k, after=last)
     with amid_preparing(device, lambda: executable.update(other)):
         executable.launch(queue)
-    assert (value_of(x), value_of(y)) == (steps(2), steps(1))
+    assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(2), steps(1))
     executable.launch(queue)
-    assert (value_of(x), value_of(y)) == (steps(2, 7), steps(1, 7))
+    assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(2, 7), steps(1, 7))
 
 
-@pytest.mark.executes
 def test_a_launch_while_a_launch_prepares(device, queue, staged, x, y, value_of):
     executable, _, _ = staged
     with amid_preparing(device, lambda: executable.launch(queue)):
         executable.launch(queue)
-    assert (value_of(x), value_of(y)) == (steps(2, 2), steps(1, 1))
+    assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(2, 2), steps(1, 1))
 
 
 @pytest.mark.threads
-@pytest.mark.executes
 def test_the_last_change_stays(device, make_queue, kernels, value_of):
     """One thread launches while others change a node each, all the time: in the end each does what was set last."""
     queues = [make_queue(blocking=False) for _ in range(2)]
@@ -175,11 +170,10 @@ def test_the_last_change_stays(device, make_queue, kernels, value_of):
             queues[0].fill(buffer, 0)
         executable.launch(queues[0])
         queues[0].finish()
-        assert [value_of(buffer) for buffer in buffers] == [100 * turn + 19] * 3
+        assert [device_data(value_of(buffer)) for buffer in buffers] == [100 * turn + 19] * 3
 
 
 @pytest.mark.threads
-@pytest.mark.executes
 def test_no_launch_is_half_old_and_half_new(device, make_queue):
     source = """
     kernel void put(global uint *to, uint k) { to[0] = k; }
@@ -209,13 +203,12 @@ def test_no_launch_is_half_old_and_half_new(device, make_queue):
 
         assert at_once(launch, launch, change) == []
         queue.finish()
-        assert errors.get().tolist() == [0]
+        assert device_data(errors.get().tolist()) == [0]
 
 
 # -- ends
 
 
-@pytest.mark.executes
 def test_what_was_closed_can_be_replaced(device, queue, kernels, y, value_of):
     x, graph = made(device), device.graph()
     node = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
@@ -227,10 +220,9 @@ def test_what_was_closed_can_be_replaced(device, queue, kernels, y, value_of):
             executable.launch(queue)
     executable.set_kernel(node, kernels["advance"], 4, 16, y, 2)
     executable.launch(queue)
-    assert value_of(y) == steps(2)
+    assert device_data(value_of(y)) == steps(2)
 
 
-@pytest.mark.executes
 def test_it_is_closed_while_a_launch_prepares(device, queue, staged, x, y, value_of):
     """The launch goes on; it is the last."""
     executable, _, _ = staged
@@ -238,4 +230,4 @@ def test_it_is_closed_while_a_launch_prepares(device, queue, staged, x, y, value
         executable.launch(queue)
     with pytest.raises(fb.ClosedError):
         executable.launch(queue)
-    assert (value_of(x), value_of(y)) == (steps(2), steps(1))
+    assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(2), steps(1))

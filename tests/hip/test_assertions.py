@@ -11,7 +11,7 @@ from forebay.hip.errors import asserting
 from .conftest import ok
 from .helpers import E, K, compiled, function_of
 
-pytestmark = [pytest.mark.executes(run=False), pytest.mark.needs("SPIR-V")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V")]
 
 CHECKED = b"""extern "C" __global__ void check(int* x, int least) {
     assert(x[threadIdx.x] >= least); x[threadIdx.x] += 1;

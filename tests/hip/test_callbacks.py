@@ -16,7 +16,7 @@ STREAMS = {
     "blocking": lambda: ok(hip.hipStreamCreate()),
     "non-blocking": lambda: ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)),
 }
-pytestmark = pytest.mark.executes(run=False)
+pytestmark = pytest.mark.executes
 
 
 @pytest.fixture(params=STREAMS)

@@ -21,7 +21,7 @@ def test_an_error_sticks_until_it_is_asked_for(device):
     assert hip.last_exception() is None
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_not_ready_is_no_error(device, hold):
     hold(None)
     assert code(hip.hipStreamQuery(None)) == E.hipErrorNotReady

@@ -122,7 +122,7 @@ HOLDING = ("hipStreamAddCallback", "hipLaunchHostFunc", "hipStreamWaitValue")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.executes(run=False) if name.startswith(HOLDING) else ())
+        pytest.param(name, marks=pytest.mark.executes if name.startswith(HOLDING) else ())
         for name in FUNCTIONS
         if POINTERS[name]
     ],

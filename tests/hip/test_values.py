@@ -8,7 +8,7 @@ from forebay import hip
 from .conftest import ok
 from .helpers import CANNOT_MAP, E, K, can_map, code
 
-pytestmark = pytest.mark.executes(run=False)
+pytestmark = pytest.mark.executes
 BITS = {32: "u4", 64: "u8"}
 MEMORY = {"device": "hipMalloc", "host": "hipHostMalloc", "managed": "hipMallocManaged", "copies": "hipHostMalloc"}
 GTE, EQ, AND, NOR = (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from forebay.hiprtc.assembly import without_assembly
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
 RANDOM = np.random.default_rng(5)
@@ -156,7 +157,7 @@ def test_known_instructions(device, queue, newline):
     u = RANDOM.random(32, "f4")
     head = "__device__ float sums[2]; __device__ unsigned halves;"
     floats = Calls(FLOATS, "f4", {"u": u, "v": np.roll(u, -1)}, head, block=32)
-    assert call_differences(device, queue, [table, floats]) == []
+    assert device_data(call_differences(device, queue, [table, floats])) == []
 
 
 @pytest.mark.parametrize(
@@ -226,10 +227,10 @@ def test_addresses_within_shared_memory(compiled):
     x = np.random.default_rng(6).random((32, 4), "f4")
     out, counts = np.zeros(160, "f4"), np.zeros(33, "u4")
     compiled(SHARED).run("all", 1, 32, x, out, counts, shared=128)
-    assert np.array_equal(out[:32], x[np.arange(32) ^ 1, 2] + x[np.arange(32) ^ 1, 3])
+    assert np.array_equal(device_data(out[:32]), x[np.arange(32) ^ 1, 2] + x[np.arange(32) ^ 1, 3])
     kept = x * ((np.arange(32) % 2 == 1)[:, None] & (np.arange(4) < 2))
-    assert np.array_equal(out[32:].reshape(32, 4), kept)
-    assert counts.tolist() == [2] * 32 + [96]
+    assert np.array_equal(device_data(out[32:].reshape(32, 4)), kept)
+    assert device_data(counts.tolist()) == [2] * 32 + [96]
 
 
 PRODUCT = r"""
@@ -279,13 +280,13 @@ def test_products_of_matrices(compiled):
     program = compiled(PRODUCT)
     program.run("product", 1, 32, a, b, c, d, of_half)
     exact = a.astype("f8") @ b.astype("f8")
-    assert np.allclose(d, exact + c, rtol=1e-6, atol=1e-5)
-    assert np.array_equal(of_half, exact.astype("f2"))
+    assert np.allclose(device_data(d), exact + c, rtol=1e-6, atol=1e-5)
+    assert np.array_equal(device_data(of_half), exact.astype("f2"))
     x, y = (random.integers(-128, 128, shape, dtype="i1") for shape in ((16, 32), (32, 8)))
     sums = np.zeros((16, 8), "i4")
     program.run("bytes", 1, 32, x, y, sums)
     first = 1 + np.arange(8) % 2 + 2 * (np.arange(16) >= 8)[:, None]
-    assert np.array_equal(sums, x.astype("i4") @ y.astype("i4") + first)
+    assert np.array_equal(device_data(sums), x.astype("i4") @ y.astype("i4") + first)
 
 
 def test_lines_stay_where_they_are():

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
+from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
 
 pytestmark = [
-    pytest.mark.executes(reads="kernel_differences is_written"),
     pytest.mark.needs("a compiler of its own", "SPIR-V"),
 ]
 
@@ -189,7 +189,7 @@ def test_indices(device, program, queues, each_launch):
             for back in range(number % 2 + 1):
                 _, grid, block = each_launch[number - back]
                 which = (number - back) % 2
-                assert is_written(queues[which], memory[which], grid, block)
+                assert device_data(is_written(queues[which], memory[which], grid, block))
 
 
 SHAPES = ((8, 8), (32, 3), (31, 33), (5, 3, 2), (1,), (7,), (33,), (64, 2), (1, 1, 64), (2, 16, 3), (70, 9), (3, 5, 67),
@@ -212,7 +212,7 @@ def test_warps_and_all_else_of_a_kernel(device, queue, options):
         cases[f"winding {block}"] = winding
     for what in (0, 3, 7, 1):
         cases[f"chosen {what}"] = case(SOURCE, 1, (8, 5), np.zeros(40, "i4"), what, kernel="chosen")
-    assert kernel_differences(device, queue, cases, options) == []
+    assert device_data(kernel_differences(device, queue, cases, options)) == []
 
 
 @pytest.mark.parametrize("block", [(8, 5), (40,), (4, 2, 3)])
@@ -222,7 +222,9 @@ def test_an_index_that_a_row_would_change(device, program, queues, block):
     out = device.empty((6 * count, 2), "i4")
     queues[0].launch(program["alone"], (3, 2), block, out)
     first, second = (expected[:, 3 + axis] * expected[:, 6 + axis] + expected[:, axis] for axis in range(2))
-    assert np.array_equal(out.get(queue=queues[0]), np.stack([first + 1000 * second, np.ones(6 * count)], 1))
+    assert np.array_equal(
+        device_data(out.get(queue=queues[0])), np.stack([first + 1000 * second, np.ones(6 * count)], 1)
+    )
 
 
 def test_graphs_tell_the_shape_that_was_given(device, program):
@@ -240,7 +242,7 @@ def test_blocks_that_are_too_large(device, program, queues, block):
     with pytest.raises(fb.InvalidArgumentError, match=r"block"):
         queues[0].launch(program["indices"], 1, block, out)
     queues[0].launch(program["indices"], 1, 1, out)
-    assert out.get(queue=queues[0]).tolist() == [0] * 6 + [1] * 6 + [0]
+    assert device_data(out.get(queue=queues[0]).tolist()) == [0] * 6 + [1] * 6 + [0]
 
 
 def is_written(queue, out, grid, block):
@@ -272,7 +274,7 @@ def test_many_shapes_leave_nothing_behind(device, program, queues):
         assert tracemalloc.get_traced_memory()[0] - before < 100_000
     finally:
         tracemalloc.stop()
-    assert is_written(queue, out, (1,), shapes[-1])
+    assert device_data(is_written(queue, out, (1,), shapes[-1]))
 
 
 def test_bound_launches_of_many_shapes(device, program):
@@ -285,7 +287,7 @@ def test_bound_launches_of_many_shapes(device, program):
     for go in reversed(bound):
         go()
     for shape, out in zip(shapes, outs, strict=True):
-        assert is_written(queue, out, (1,), shape)
+        assert device_data(is_written(queue, out, (1,), shape))
 
 
 def test_branches_of_a_graph_with_shapes_of_their_own(device, program):
@@ -304,7 +306,7 @@ def test_branches_of_a_graph_with_shapes_of_their_own(device, program):
                 queue.fill(out, -1)
             executable.launch(queue)
             for shape, out in zip(shapes, outs, strict=True):
-                assert is_written(queue, out, (1,), shape)
+                assert device_data(is_written(queue, out, (1,), shape))
 
 
 def test_a_node_that_becomes_flat_and_plain_again(device, program):
@@ -316,13 +318,13 @@ def test_a_node_that_becomes_flat_and_plain_again(device, program):
         for shape in [(64, 2), (5, 7), (32,), (7, 5), (35, 1), (5, 7), (1, 35), (64, 2)] * 2:
             executable.set_kernel(node, kernel, 1, shape, out)
             executable.launch(queue)
-            assert is_written(queue, out, (1,), shape)
+            assert device_data(is_written(queue, out, (1,), shape))
             swapped = shape[::-1]
             another = device.graph()
             another.add_kernel(kernel, 2, swapped, out)
             executable.update(another)
             executable.launch(queue)
-            assert is_written(queue, out, (2,), swapped)
+            assert device_data(is_written(queue, out, (2,), swapped))
 
 
 @pytest.mark.parametrize("turn", range(3))

@@ -10,11 +10,11 @@ from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
 from forebay.spirv.intel_cpu.early_returns import find_early_returns, let_threads_return
+from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
 
 pytestmark = [
-    pytest.mark.executes(reads="kernel_differences"),
     pytest.mark.needs("a compiler of its own", "SPIR-V"),
 ]
 
@@ -134,7 +134,7 @@ def test_results(device, queue, options, shapes):
         for shape in shapes
         for number, each in enumerate(launches(name, shape))
     }
-    assert kernel_differences(device, queue, cases, options) == []
+    assert device_data(kernel_differences(device, queue, cases, options)) == []
 
 
 def test_launched_often(device, queue):
@@ -150,7 +150,7 @@ def test_launched_often(device, queue):
             go = program[name].bind(queue, blocks, n, x, often, count, by)
             for _ in range(times):
                 go() if times > 100 else graph.launch(queue)
-            assert often.get(queue=queue).tolist() == once.get(queue=queue).tolist()
+            assert device_data(often.get(queue=queue).tolist()) == device_data(once.get(queue=queue).tolist())
 
 
 UNCHANGED = """
@@ -237,4 +237,4 @@ def test_warps_at_different_barriers(device, queue):
     with device.program(made.code) as program:
         o = device.array(np.full(256, -1, "i4"))
         queue.launch(program["warps"], 2, 128, device.array(x), o, 8)
-        assert o.get(queue=queue).tolist() == np.roll(sums, -1, 1).ravel().tolist()
+        assert device_data(o.get(queue=queue).tolist()) == np.roll(sums, -1, 1).ravel().tolist()

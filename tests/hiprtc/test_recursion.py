@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from forebay.spirv.recursion import recursive
+from tests.helpers.device_data import device_data
 
 from .results.tables import case, kernel_differences
 
 pytestmark = [
-    pytest.mark.executes(reads="kernel_differences"),
     pytest.mark.needs("a compiler of its own", "a compiler of HIP C++"),
 ]
 
@@ -170,19 +170,19 @@ WITH_POINTERS = {
 
 
 def test_the_same_is_left_as_on_the_host(device, queue):
-    assert kernel_differences(device, queue, OF_ANY_COMPILER) == []
+    assert device_data(kernel_differences(device, queue, OF_ANY_COMPILER)) == []
 
 
 @pytest.mark.needs("SPIR-V")
 def test_with_pointers_and_beside_barriers(device, queue):
-    assert kernel_differences(device, queue, WITH_POINTERS) == []
+    assert device_data(kernel_differences(device, queue, WITH_POINTERS)) == []
 
 
 @pytest.mark.parametrize("options", [(), ("-g", "-O0")])
 @pytest.mark.long
 def test_functions_that_call_themselves_and_each_other(device, queue, options):
     numbers = case(FUNCTIONS + NUMBERS, 2, 64, np.arange(128, dtype="u4") * 7777)
-    assert kernel_differences(device, queue, {"numbers": numbers}, options) == []
+    assert device_data(kernel_differences(device, queue, {"numbers": numbers}, options)) == []
 
 
 def test_which_functions_are_recursive():

@@ -132,7 +132,6 @@ __global__ void stencil(float* to, const float* from, int line, int slice, int w
 RADIUS, WIDTH, DEPTH = 16, 60, 3
 
 
-@pytest.mark.executes
 @pytest.mark.long
 def test_what_ends_the_process_is_built_without_vectors_for_sycl_too(device, queue):
     """SYCL builds in this process, has no variables, and must be given what did not end the other one."""

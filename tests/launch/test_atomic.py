@@ -71,7 +71,7 @@ def test_a_close_in_the_middle_of_a_call(device, queue, use):
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_size_holds_when_the_launch_is_submitted(device):
     """One thread copies what a size is read from, another launches on the same queue."""
     with fb.Device(device.name, debug=True, private=True) as debugging:

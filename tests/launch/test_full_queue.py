@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.processes import python
 from tests.helpers.threads import together
@@ -59,10 +60,10 @@ class Counter:
             self.expected = np.int32(self.expected * np.int32(3) + np.int32(n))
 
     def check(self, **queue):
-        assert self.memory.get(**queue)[0] == self.expected
+        assert device_data(self.memory.get(**queue)[0]) == self.expected
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("bound", [False, True])
 def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, program, bound):
     queue, counter, ran = device.queue(blocking=False), Counter(device, program), []
@@ -83,7 +84,6 @@ def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, prog
 
 
 @pytest.mark.threads
-@pytest.mark.executes
 def test_a_thread_on_a_full_queue_holds_no_other_up(device, program):
     full, free = device.queue(blocking=False), device.queue(blocking=False)
     counter, other = Counter(device, program), Counter(device, program)
@@ -97,12 +97,12 @@ def test_a_thread_on_a_full_queue_holds_no_other_up(device, program):
         gate.open()
     filling.join()
     full.finish()
-    assert found == other.expected
+    assert device_data(found) == other.expected
     counter.check()
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_host_function_uses_a_blocking_queue_while_the_null_queue_is_filled_up(device, program):
     """The null queue, which waits for it, is given thousands of commands; no lock of its is kept meanwhile."""
     held, other, null = device.queue(), device.queue(), device.null_queue
@@ -188,7 +188,7 @@ def small(device):
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.needs("OpenCL")
 @pytest.mark.parametrize("which", ["queue", "null queue"])
 def test_no_thread_fills_a_queue_behind_a_host_function(small, which):
@@ -213,7 +213,6 @@ def test_no_thread_fills_a_queue_behind_a_host_function(small, which):
     seen.check()
 
 
-@pytest.mark.executes
 @pytest.mark.needs("OpenCL")
 def test_a_program_that_never_waits_has_the_queue_asked_now_and_then(small):
     """Else it would count as full from some command on, though the device keeps up, and each launch take longer."""
@@ -250,7 +249,7 @@ def test_counters_are_read_while_a_call_blocks(device):
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.needs("OpenCL")
 def test_a_host_function_of_another_device_does_not_stop_the_thread_that_is_to_open_a_gate(device, small):
     queue, go_on, counter = small.queue(blocking=False), threading.Event(), Counter(small, small.program(SOURCE))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.queues.kernels.scratch_size import read_size
+from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 from tests.helpers.threads import together
 from tests.inside import bounds_of, launch_memory_of, lend
@@ -75,7 +76,6 @@ def reductions(queue, launch):
 # Whose
 
 
-@pytest.mark.executes(reads="places")
 def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_queue, hold, kernels):
     """The size of both is known before, and the same."""
     queues = [make_queue(blocking=False) for _ in range(4)]
@@ -88,7 +88,7 @@ def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_que
     for gate in gates:
         gate.open()
     places = sorted(int(out.get(queue=queue)[0]) for queue, out in zip(queues, outs, strict=True))
-    assert all(b - a >= 1000 for a, b in itertools.pairwise(places)), places
+    assert all(b - a >= 1000 for a, b in device_data(itertools.pairwise(places))), places
 
 
 # When
@@ -305,7 +305,6 @@ def small_device(device):
         yield device
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("how", ["finish", "shortage"])
 def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, of_n, out, how):
     rows = small_device.zeros(1, "i4")
@@ -318,7 +317,7 @@ def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, of_n, 
     large.close()
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
     queue.fill(rows, 50)
     queue.launch(use, 1, 1, rows, 50, out)
@@ -336,7 +335,6 @@ def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
     assert out.get(queue=queue).tolist() == [49]
 
 
-@pytest.mark.executes(reads="allocated")
 def test_scratch_grows_seldom(device):
     with fb.Device(device.name, private=True) as alone:
         queue, use = alone.queue(), alone.program(SOURCE)["use"]
@@ -352,10 +350,9 @@ def test_scratch_grows_seldom(device):
 
         allocated(10)
         sizes = (5 << 20, 5 << 20, 11 << 19, 2 << 20, 5 << 20, 10, 5 << 20, 20 << 20)
-        assert [allocated(size) for size in sizes] == [1, 0, 0, 0, 0, 0, 0, 1]
+        assert [device_data(allocated(size)) for size in sizes] == [1, 0, 0, 0, 0, 0, 0, 1]
 
 
-@pytest.mark.executes
 def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(device, queue, hold, of_n, out):
     rows = device.zeros(1, "i4")
     queue.launch(of_n, 1, 1, rows, 1000, out)
@@ -368,7 +365,7 @@ def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(devi
     gate.open()
     queue.finish()
     for i, result in enumerate(results):
-        assert result.get(queue=queue).tolist() == [(1000 * 2**i % 4000037 + 199) % 256]
+        assert device_data(result.get(queue=queue).tolist()) == [(1000 * 2**i % 4000037 + 199) % 256]
 
 
 def test_scratch_does_not_keep_the_device(device):
@@ -384,10 +381,7 @@ def test_scratch_does_not_keep_the_device(device):
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize(
-    "debug",
-    [pytest.param(False, marks=pytest.mark.executes), pytest.param(True, marks=pytest.mark.executes(run=False))],
-)
+@pytest.mark.parametrize("debug", [False, pytest.param(True, marks=pytest.mark.executes)])
 def test_threads_with_different_sizes_on_one_queue(device, debug):
     """Neither gets the other's scratch, nor is that taken for an overflow on a device that debugs."""
     with fb.Device(device.name, debug=debug, private=True) as own:
@@ -399,7 +393,7 @@ def test_threads_with_different_sizes_on_one_queue(device, debug):
             own.finish()
             for _ in range(200):
                 queue.launch(use, 1, 1, rows, n, out)
-            assert out.get(queue=queue).tolist() == [(n - 1) % 256]
+            assert device_data(out.get(queue=queue).tolist()) == [(n - 1) % 256]
 
         together(partial(work, 100), partial(work, 1000))
 
@@ -407,7 +401,6 @@ def test_threads_with_different_sizes_on_one_queue(device, debug):
 # What the reductions give
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("code", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 4096, 100003])
 def test_reductions_are_exact(device, queue, code, count):
@@ -415,7 +408,7 @@ def test_reductions_are_exact(device, queue, code, count):
     values = np.random.default_rng(count).integers(bounds.min, bounds.max, count, dtype=code, endpoint=True)
     wide = "u8" if code[0] == "u" else "i8"
     expected = values.min(), values.max(), values.astype(wide).sum(dtype=wide)
-    assert bounds_of(queue, device.array(values)) == expected
+    assert device_data(bounds_of(queue, device.array(values))) == expected
 
 
 def test_nothing_is_measured_of_no_elements(device, queue, use, out):
@@ -457,7 +450,6 @@ def test_sizes_are_what_python_would_compute(data):
 # Against a model
 
 
-@pytest.mark.executes
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_random_programs(device, data):
@@ -491,7 +483,7 @@ def test_random_programs(device, data):
             sizes[which] = size
         device.finish()
         for out, expected in results:
-            assert out.get().tolist() == [expected]
+            assert device_data(out.get().tolist()) == [expected]
     for queue in queues:
         queue.close()
 
@@ -499,7 +491,7 @@ def test_random_programs(device, data):
 # Debugging
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_debugging_names_kernel_and_scratch_that_overflow(device):
     with fb.Device(device.name, debug=True, private=True) as debugging:
         kernel = debugging.program(SOURCE)["use"]
@@ -576,7 +568,7 @@ def test_launches_that_are_refused(refuses, device, queue, kernels, use, rows, o
         queue.launch(two, 1, 1, rows, more, 9)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_measuring_is_refused_on_the_host_thread(device, queue, make_queue, use, rows, out):
     queue.host(lambda: make_queue().launch(use, 1, 1, rows, 1, out))
     with pytest.raises(fb.Error, match="host function"):

@@ -9,6 +9,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.drivers.selection import open_driver, select
+from tests.helpers.device_data import device_data
 from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits
 from tests.helpers.refusals import refused
@@ -65,26 +66,24 @@ def test_memory_has_numpys_shape_and_type(device, queue, make, shape, arguments,
         assert made.tobytes() == host.tobytes()
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("dtype", [*DTYPES, PAIR, np.dtype("V256"), "M8[s]", "m8[ns]"])
 def test_arrays_and_zeros_of_each_type(device, dtype):
     host = sample((3, 4), dtype)
     out = device.array(host).get()
-    assert (out.shape, out.dtype, out.tobytes()) == (host.shape, host.dtype, host.tobytes())
+    assert (out.shape, out.dtype, device_data(out.tobytes())) == (host.shape, host.dtype, host.tobytes())
     for shape in ((), 5, (2, 0), (2, 3)):
         out = device.zeros(shape, dtype).get()
         assert out.shape == np.empty(shape).shape
-        assert not any(out.tobytes())
+        assert device_data(out.tobytes()) == bytes(out.nbytes)
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize(
     "host", [[[1, 2], [3, 4]], 7, 2.5, range(4), np.arange(10)[::2], np.arange(6).reshape(2, 3).T, (True, False)]
 )
 def test_array_takes_what_asarray_takes(device, host):
     assert device.array(host).dtype == np.asarray(host).dtype
     assert device.array(host, "f8").dtype == "f8"
-    assert device.array(host).get().tolist() == np.asarray(host).tolist()
+    assert device_data(device.array(host).get().tolist()) == np.asarray(host).tolist()
 
 
 def test_a_queue_in_a_with_block_copies_and_fills(device, make_queue):
@@ -103,42 +102,37 @@ def cube(device):
     return device.array(CUBE)
 
 
-@pytest.mark.executes
 def test_iterating_gives_the_rows_and_ends(cube):
-    assert [row.get().tolist() for row in cube] == CUBE.tolist()
+    assert [device_data(row.get().tolist()) for row in cube] == CUBE.tolist()
 
 
-@pytest.mark.executes
 def test_a_slice_shares_memory(cube, queue, program):
     queue.launch(program["fill"], 1, 12, cube[1], -1)
     queue.fill(cube[3][1:2], -2)
     queue.copy(cube[0], np.full((4, 3), -3, "i4"))
     host = CUBE.copy()
     host[1], host[3][1:2], host[0] = -1, -2, -3
-    assert cube.get(queue=queue).tolist() == host.tolist()
+    assert device_data(cube.get(queue=queue).tolist()) == host.tolist()
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("shape", [(60,), (-1,), (3, 20), (3, -1), (2, 5, 6), (60, 1, 1), [6, 10], (np.int64(60),)])
 def test_reshape(cube, shape):
     assert cube.reshape(*shape).shape == CUBE.reshape(shape).shape
-    assert cube.reshape(shape).get().tolist() == CUBE.reshape(shape).tolist()
+    assert device_data(cube.reshape(shape).get().tolist()) == CUBE.reshape(shape).tolist()
     assert cube[0][0][0].reshape(1, 1).shape == (1, 1)
     assert cube[:0].reshape(0, 7).shape == (0, 7)
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "u4", "V12", "V6"])
 def test_view_as_another_dtype(device, cube, dtype):
     assert cube.view(dtype).shape == CUBE.view(dtype).shape
-    assert cube.view(dtype).get().tobytes() == CUBE.tobytes()
+    assert device_data(cube.view(dtype).get().tobytes()) == CUBE.tobytes()
     assert device.array(1.5).view("i8").shape == ()
 
 
 # Addresses
 
 
-@pytest.mark.executes
 def test_addresses_count_bytes(device, queue, program):
     buffer = device.array(np.arange(100, dtype="i4"))
     if not device.driver.has_addresses:
@@ -150,17 +144,16 @@ def test_addresses_count_bytes(device, queue, program):
     assert buffer.view("u1")[5:].address == buffer.address + 5
     result = device.zeros(1, "i4")
     queue.launch(program["follow"], 1, 1, result, buffer[42:43].address)
-    assert result.get(queue=queue).tolist() == [42]
+    assert device_data(result.get(queue=queue).tolist()) == [42]
 
 
-@pytest.mark.executes
 def test_a_kernel_gets_the_address_of_a_slice_at_any_element(device, queue, program):
     buffer = device.zeros(64, "i4")
     for start in range(0, 64, 7):
         queue.launch(program["fill"], 1, 1, buffer[start:], start + 1)
     expected = np.zeros(64, "i4")
     expected[::7] = np.arange(0, 64, 7) + 1
-    assert buffer.get(queue=queue).tolist() == expected.tolist()
+    assert device_data(buffer.get(queue=queue).tolist()) == expected.tolist()
 
 
 # Closing
@@ -175,7 +168,6 @@ def test_closing_twice_is_fine(device):
     buffer.close()
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("nbytes", [4096, 1 << 20])
 @pytest.mark.parametrize("how", ["closed", "dropped"])
 def test_memory_stays_until_the_work_submitted_before_is_done(device, queue, make_queue, hold, program, how, nbytes):
@@ -199,17 +191,16 @@ def test_memory_stays_until_the_work_submitted_before_is_done(device, queue, mak
     other.finish()
     gate.open()
     queue.finish()
-    assert result.get().tolist() == list(range(5, count + 5))
+    assert device_data(result.get().tolist()) == list(range(5, count + 5))
 
 
-@pytest.mark.executes
 def test_memory_stays_while_a_slice_of_it_is_there(device, queue, hold):
     buffer = device.array(np.arange(1000, dtype="i4"))
     part = buffer[500:]
     del buffer
     gc.collect()
     pressure = [device.zeros(1000, "i4") for _ in range(16)]
-    assert part.get().tolist() == list(range(500, 1000))
+    assert device_data(part.get().tolist()) == list(range(500, 1000))
     assert len(pressure) == 16
 
 
@@ -227,16 +218,15 @@ def test_memory_is_given_back(device):
 # Getting and setting
 
 
-@pytest.mark.executes
 def test_get_and_set(device, queue):
     buffer, out = device.array(np.arange(6, dtype="f4").reshape(2, 3)), np.empty((2, 3), "f4")
     assert buffer.get(out) is out
-    assert out.tolist() == buffer.get(queue=queue).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert out.tolist() == device_data(buffer.get(queue=queue).tolist()) == [[0, 1, 2], [3, 4, 5]]
     for host in ([1, 2, 3], 7, np.arange(12)[::2].reshape(2, 3)):  # converted and broadcast
         buffer.set(host)
-        assert buffer.get().tolist() == np.broadcast_to(host, (2, 3)).tolist()
+        assert device_data(buffer.get().tolist()) == np.broadcast_to(host, (2, 3)).tolist()
     buffer[1].set(np.arange(3, dtype="u1"))
-    assert buffer.get().tolist() == [[0, 2, 4], [0, 1, 2]]
+    assert device_data(buffer.get().tolist()) == [[0, 2, 4], [0, 1, 2]]
 
 
 # The class
@@ -274,7 +264,6 @@ def plain(device):
         yield plain
 
 
-@pytest.mark.executes
 @pytest.mark.needs("OpenCL")
 def test_the_driver_gives_a_part_the_handle_of_one_that_is_gone(plain):
     count, row = 1024, 1024  # some devices want parts to begin at multiples of 512 bytes

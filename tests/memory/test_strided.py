@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-
-pytestmark = pytest.mark.executes
+from tests.helpers.device_data import device_data
 
 CUBE = np.arange(5 * 6 * 7, dtype="i4").reshape(5, 6, 7)
 KEYS = [
@@ -21,10 +20,10 @@ def test_parts_are_those_of_numpy(device, key):
     part = buffer[key]
     assert part.shape == CUBE[key].shape
     for found in (part.get(), np.asarray(part), part.copy().get()):
-        assert np.array_equal(found, CUBE[key])
+        assert np.array_equal(device_data(found), CUBE[key])
     for values in (7, np.random.default_rng(1).integers(0, 100, CUBE[key].shape, "i4")):
         buffer[key] = expected[key] = values
-        assert np.array_equal(buffer.get(), expected)
+        assert np.array_equal(device_data(buffer.get()), expected)
 
 
 PARTS_OF_PARTS = {
@@ -40,7 +39,7 @@ PARTS_OF_PARTS = {
 def test_parts_of_parts(device, part):
     found = part(device.array(CUBE))
     assert found.shape == part(CUBE).shape
-    assert np.array_equal(found.get(), part(CUBE))
+    assert np.array_equal(device_data(found.get()), part(CUBE))
 
 
 def test_contiguous_parts_are_buffers(device):
@@ -60,8 +59,8 @@ def test_elements_of_any_size_that_begin_anywhere(device, dtype, start):
         pytest.skip("its parts begin at multiples of some bytes")
     part = device.array(raw)[start:].view(dtype).reshape(5, 6)
     host = raw[start:].view(dtype).reshape(5, 6)
-    assert part[::2, 1::3].get().tobytes() == host[::2, 1::3].tobytes()
-    assert part[:, ::-1].copy().get().tobytes() == host[:, ::-1].tobytes()
+    assert device_data(part[::2, 1::3].get().tobytes()) == host[::2, 1::3].tobytes()
+    assert device_data(part[:, ::-1].copy().get().tobytes()) == host[:, ::-1].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_copies_between_parts_are_those_of_numpy(device, assign):
     assign(*there)
     assign(*here)
     for buffer, expected in zip(there, here, strict=True):
-        assert np.array_equal(buffer.get(), expected)
+        assert np.array_equal(device_data(buffer.get()), expected)
 
 
 def test_in_captures_and_steps(device, queue):
@@ -95,14 +94,14 @@ def test_in_captures_and_steps(device, queue):
         queue.fill(buffer, 7)
     for expected in (CUBE[:, 1, 1:5], np.full((5, 4), 7)):
         graph.launch(queue)
-        assert np.array_equal(out.get(queue=queue), expected)
+        assert np.array_equal(device_data(out.get(queue=queue)), expected)
     section = queue.step()
     for value in range(4):
         with section:
             queue.fill(buffer, value)
             queue.copy(out, buffer[:, 1, 1:5])
             queue.fill(buffer, 99)
-        assert (out.get(queue=queue) == value).all()
+        assert (device_data(out.get(queue=queue)) == value).all()
     for use in (buffer[:, 1].get, lambda: buffer[:, 1].set(3), lambda: buffer[:, 1].fill(3)):
         with pytest.raises(fb.CaptureError, match="strided"), queue.capture(), queue:
             use()
@@ -113,14 +112,14 @@ def test_many_fills_of_parts(device, queue):
     device.finish()
     for i in range(300):
         buffer[:, 1].fill(i, queue)
-        assert buffer[:, 1].get(queue=queue)[4, 3] == i
+        assert device_data(buffer[:, 1].get(queue=queue)[4, 3]) == i
 
 
 def test_strided_and_fortran_arrays_are_sources(device, queue):
     buffer = device.empty(CUBE.shape, "i4")
     for host in (np.asfortranarray(CUBE), CUBE[::-1], np.repeat(CUBE, 2, axis=1)[:, ::2]):
         queue.copy(buffer, host)
-        assert np.array_equal(buffer.get(queue=queue), host)
+        assert np.array_equal(device_data(buffer.get(queue=queue)), host)
         assert np.array_equal(device.array(host).get(), host)
 
 
@@ -132,7 +131,7 @@ def test_strided_pinned_arrays_are_sources(device, queue, hold):
     queue.copy(buffer, pinned[:, 1])
     pinned[:] = 0
     gate.open()
-    assert np.array_equal(buffer.get(queue=queue), expected)
+    assert np.array_equal(device_data(buffer.get(queue=queue)), expected)
 
 
 def test_strided_arrays_to_copy_to(device, queue):
@@ -142,7 +141,7 @@ def test_strided_arrays_to_copy_to(device, queue):
         assert buffer.get(out=out) is out
         assert np.array_equal(out, CUBE)
     out = np.zeros((5, 12), "i4")[:, ::2]
-    assert np.array_equal(buffer[..., 2].get(out=out), CUBE[..., 2])
+    assert np.array_equal(device_data(buffer[..., 2].get(out=out)), CUBE[..., 2])
 
 
 def test_memory_mapped_files_are_sources(device, queue, tmp_path):
@@ -150,34 +149,34 @@ def test_memory_mapped_files_are_sources(device, queue, tmp_path):
     CUBE.tofile(path)
     for mode in ("r", "c"):
         mapped = np.memmap(path, "i4", mode, shape=CUBE.shape)
-        assert np.array_equal(device.array(mapped).get(), CUBE)
+        assert np.array_equal(device_data(device.array(mapped).get()), CUBE)
         buffer = device.empty(CUBE.shape, "i4")
         queue.copy(buffer, mapped)
         queue.copy(buffer[0], mapped[1])
-        assert np.array_equal(buffer.get(queue=queue)[0], CUBE[1])
-        assert np.array_equal(device.array(mapped[:, ::2]).get(), CUBE[:, ::2])
+        assert np.array_equal(device_data(buffer.get(queue=queue)[0]), CUBE[1])
+        assert np.array_equal(device_data(device.array(mapped[:, ::2]).get()), CUBE[:, ::2])
 
 
 def test_items_copies_and_fills(device, queue):
     buffer = device.array(CUBE)
     for index in ((1, 2, 3), (100,), (-1,)):
-        assert buffer.item(*index) == CUBE.item(*index)
+        assert device_data(buffer.item(*index)) == device_data(CUBE.item(*index))
     assert type(buffer.item(0)) is int
-    assert device.array(2.5).item() == 2.5
-    assert buffer[::2, 1].item(1, 2) == CUBE[::2, 1].item(1, 2)
+    assert device_data(device.array(2.5).item()) == 2.5
+    assert device_data(buffer[::2, 1].item(1, 2)) == device_data(CUBE[::2, 1].item(1, 2))
     other = buffer.copy()
     buffer.fill(3)
     assert np.array_equal(other.get(), CUBE)
-    assert (buffer.get() == 3).all()
+    assert (device_data(buffer.get()) == 3).all()
     device.finish()
     other.fill(4, queue)
-    assert (other.copy(queue).get(queue=queue) == 4).all()
+    assert (device_data(other.copy(queue).get(queue=queue)) == 4).all()
 
 
 def test_fills_of_strided_parts_with_elements_of_three_bytes(device, queue):
     buffer = device.zeros((4, 4), "V3")
     buffer[:, 1].fill(np.void(b"abc"))
-    assert buffer.get()[2].tobytes() == b"\0\0\0abc\0\0\0\0\0\0"
+    assert device_data(buffer.get()[2].tobytes()) == b"\0\0\0abc\0\0\0\0\0\0"
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "V3", "V12", "c16"])
@@ -190,11 +189,11 @@ def test_axes_in_all_combinations(device, queue, dtype, key):
     shape = (3, 5, 4, 6, 7)
     values = np.random.default_rng(5).integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype)[..., 0]
     buffer, other = device.array(values), device.zeros(shape, dtype)
-    assert buffer[key].get().tobytes() == values[key].tobytes()
+    assert device_data(buffer[key].get().tobytes()) == values[key].tobytes()
     other[key] = buffer[key]
     expected = np.zeros(shape, dtype)
     expected[key] = values[key]
-    assert other.get().tobytes() == expected.tobytes()
+    assert device_data(other.get().tobytes()) == expected.tobytes()
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 63, 64, 65, 200])
@@ -205,6 +204,6 @@ def test_blocks_of_every_shape(device, queue, width, rows):
     values = np.arange(rows * (width + 1), dtype="i4").reshape(rows, width + 1)
     buffer = device.array(values)
     packed = buffer[:, :width].copy()
-    assert np.array_equal(packed.get(), values[:, :width])
+    assert np.array_equal(device_data(packed.get()), values[:, :width])
     buffer[:, :width] = packed.get() + 1
-    assert np.array_equal(buffer.get()[:, width], values[:, width])
+    assert np.array_equal(device_data(buffer.get()[:, width]), values[:, width])

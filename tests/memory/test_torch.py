@@ -10,7 +10,7 @@ import forebay as fb
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.executes, pytest.mark.usefixtures("takes_host")]
+pytestmark = [pytest.mark.usefixtures("takes_host")]
 
 COUNT = 1 << 10
 MUCH = 1 << 22  # elements, whose memory the host gives back to the system when it is freed

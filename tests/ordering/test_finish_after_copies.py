@@ -87,7 +87,7 @@ AFTER = {
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("behind", ["a wait", "a gate"])
 @pytest.mark.parametrize("what", AFTER)
 def test_what_comes_after_the_copy_is_waited_for(device, kernels, buffer, ends, hold, what, behind):
@@ -110,7 +110,7 @@ def test_what_comes_after_the_copy_is_waited_for(device, kernels, buffer, ends, 
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_finish_of_the_null_queue_after_its_copy_is_for_the_blocking_queues_too(device, kernels, ends, hold):
     null, queue = device.null_queue, device.queue()
     launched = device.zeros(SIZE, "u4")

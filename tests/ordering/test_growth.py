@@ -231,7 +231,7 @@ def ask(queue, last, rows):
         pass
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_results_that_nobody_reads_are_not_kept(device, last, staged):
     """Though nobody waits nor asks: the next copy gives back what is done."""
     queue, rows = device.queue(blocking=False), device.array(ONE)
@@ -246,7 +246,7 @@ def test_results_that_nobody_reads_are_not_kept(device, last, staged):
     assert staged() <= 1
 
 
-@pytest.mark.parametrize("way", [wait, get_result, pytest.param(ask, marks=pytest.mark.executes(run=False))])
+@pytest.mark.parametrize("way", [wait, get_result, pytest.param(ask, marks=pytest.mark.executes)])
 def test_who_waited_for_a_copy_has_its_memory_back(device, last, staged, way):
     """An array that it was read to; staging memory that Level Zero was given instead."""
     queue, rows, host = device.queue(blocking=False), device.array(ONE), np.empty(16, "i4")
@@ -260,7 +260,7 @@ def test_who_waited_for_a_copy_has_its_memory_back(device, last, staged, way):
     assert staged() <= 1
 
 
-@pytest.mark.parametrize("way", [wait, get_result, pytest.param(ask, marks=pytest.mark.executes(run=False))])
+@pytest.mark.parametrize("way", [wait, get_result, pytest.param(ask, marks=pytest.mark.executes)])
 def test_a_wait_for_what_is_done_does_not_wait_for_another_threads_call(device, last, way):
     """Which has the queue's lock, perhaps for as long as a host function runs."""
     queue, rows = device.queue(blocking=False), device.array(ONE)

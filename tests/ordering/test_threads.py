@@ -355,7 +355,6 @@ def test_statistics_are_exact_under_contention(device, threaded):
     assert made.arg_bytes_set + made.arg_bytes_skipped == 8000 * 12
 
 
-@pytest.mark.executes
 def test_no_command_runs_beside_one_of_the_null_queue(device, threaded):
     """While the null queue gathers from many, one that it has passed gets a command that it did not see."""
     busy = device.zeros(96, "u4")

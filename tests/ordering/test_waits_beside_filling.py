@@ -177,7 +177,7 @@ def test_it_ends_beside_long_commands(device, threads, place):
     assert None not in [scene.turn("finish", False) for _ in range(3)]
 
 
-@pytest.mark.parametrize("by", ["gate", pytest.param("host function", marks=pytest.mark.executes(run=False))])
+@pytest.mark.parametrize("by", ["gate", pytest.param("host function", marks=pytest.mark.executes)])
 def test_it_ends_while_something_else_is_held(device, hold, by):
     """A queue that has nothing to do with the wait, nor with what the threads submit."""
     scene = Scene(device, 4, "others", None, 200)
@@ -214,7 +214,7 @@ def hold_by_user_event(hold, queue):
     "hold_by",
     [
         hold_by_gate,
-        pytest.param(hold_by_host_function, marks=pytest.mark.executes(run=False)),
+        pytest.param(hold_by_host_function, marks=pytest.mark.executes),
         pytest.param(hold_by_user_event, marks=pytest.mark.needs("OpenCL")),
     ],
 )

@@ -18,7 +18,7 @@ pytestmark = [
 PROGRAMS = {"distributed": "with_dask", "ray": "with_ray"}
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("package", PROGRAMS)
 @pytest.mark.timeout(200)
 def test_the_work_of_a_killed_worker_is_done_again(tmp_path, package):
@@ -40,7 +40,7 @@ def test_the_work_of_a_killed_worker_is_done_again(tmp_path, package):
     assert last == "OK: 0 pixels differ"
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_tiles_fit_together():
     whole = Painter(3).paint(Tile(0, 0, 150, 150, 3.2 / 150))
     with mock.patch.object(picture, "MOST", 10_000):

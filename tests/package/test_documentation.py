@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from forebay.queues.drivers.selection import devices
+from tests.helpers.device_data import device_data
 from tests.helpers.processes import ROOT, output_of
 
 PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
@@ -37,7 +38,7 @@ def program_of(page, start=""):
 
 
 # What else a page needs, beside kernels that really run.
-WAITS = pytest.mark.executes(run=False)  # it asks for times, or waits for a host function
+WAITS = pytest.mark.executes  # it asks for times, or waits for a host function
 OPENCL_CPU = pytest.mark.skipif(
     not any(each.name == "opencl:cpu:0" and each.usable for each in devices()), reason="no OpenCL CPU"
 )
@@ -51,12 +52,11 @@ MARKS = {
     "docs/how-to/overlap.md": [WAITS],
     "docs/interop.md": [WAITS, pytest.mark.needs("OpenCL"), OPENCL_CPU],
     "docs/several-processes.md": [
-        pytest.mark.executes(reads="output_of"),
         pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="mpi4py is not installed"),
     ],
 }
 PAGES = [
-    pytest.param(page, marks=MARKS.get(page, [pytest.mark.executes(reads="output_of")]))
+    pytest.param(page, marks=MARKS.get(page, []))
     for page in (path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))))
     if "```python" in (ROOT / page).read_text(encoding="utf-8")
 ]
@@ -72,14 +72,14 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
     script.write_text(program, encoding="utf-8")
     expected = PRINTS.findall(program)
     assert expected
-    assert output_of(script, cwd=tmp_path).splitlines() == expected
+    assert device_data(output_of(script, cwd=tmp_path).splitlines()) == expected
 
 
 LAG = "import time; '{0}' in globals() and {0}.host(lambda: time.sleep(0.05))"
 
 
 @ONCE
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("queue", ["q1", "q2"])
 @pytest.mark.parametrize("page", ["README.md", "docs/concepts.md", "docs/how-to/graphs-and-steps.md"])
 def test_what_a_page_shows_does_not_depend_on_how_fast_a_queue_is(page, queue, tmp_path):
@@ -91,7 +91,7 @@ def test_what_a_page_shows_does_not_depend_on_how_fast_a_queue_is(page, queue, t
 # The tutorial's notebook
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.needs("no chosen device", "no validation layer")
 def test_the_notebook_prints_what_it_says_and_queues_and_graphs_draw_themselves():
     pytest.importorskip("ipykernel")
@@ -151,13 +151,11 @@ def rod():
         ),
     ],
 )
-@pytest.mark.executes(reads="output_of_moved")
 def test_moved_programs_compute_the_temperatures(package, name):
-    assert np.allclose(output_of_moved(package, name), rod(), atol=2e-3)
+    assert np.allclose(device_data(output_of_moved(package, name)), rod(), atol=2e-3)
 
 
 @DEFAULT
-@pytest.mark.executes(reads="output_of_moved")
 def test_the_raw_kernel_computes_what_numpy_does():
     row, column = np.mgrid[:64, :96]
     c = (column / np.float32(32) - 2 + 1j * (row / np.float32(32) - 1)).astype("c8")
@@ -166,4 +164,4 @@ def test_the_raw_kernel_computes_what_numpy_does():
         inside &= z.real**2 + z.imag**2 < 4
         z = np.where(inside, z * z + c, z)
     # a multiplication and an addition may be one operation, which moves points of the edge
-    assert abs(int(output_of_moved("cupy")[0]) - inside.sum()) <= 8
+    assert abs(device_data(int(output_of_moved("cupy")[0])) - inside.sum()) <= 8

@@ -17,7 +17,7 @@ image = pytest.importorskip("matplotlib.image")
 
 LONG = [pytest.mark.long, pytest.mark.every_driver]
 pytestmark = [
-    pytest.mark.executes(run=False),
+    pytest.mark.executes,
     pytest.mark.needs("no validation layer", "the default device"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
 ]

@@ -72,7 +72,7 @@ def test_events_of_a_closed_device(device):
 # Time
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_elapsed_time(device, timed, program):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -96,7 +96,7 @@ def test_a_timed_record_is_a_command_of_its_own(timed):
     assert first.done
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_an_event_made_with_timing_is_recorded_with_timing(device, timed):
     start, end = device.event(timing=True), device.event(timing=True)
     timed.record(start)
@@ -105,7 +105,7 @@ def test_an_event_made_with_timing_is_recorded_with_timing(device, timed):
     assert end - start >= 0
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_time_of_an_event_that_is_not_done_is_refused(timed, hold):
     start = timed.record(timing=True)
     gate = hold(timed)

@@ -8,7 +8,7 @@ from tests.helpers.processes import python
 from tests.helpers.refusals import refused
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_timeout_that_passes_leaves_the_queue_as_it_was(device, queue, hold, works, program):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -35,7 +35,7 @@ def test_a_timeout_of_a_queue_that_is_done_does_not_pass(queue, works):
     queue.finish(None)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queue, hold):
     gate = hold(queue)
     with refused(fb.TimeoutError, TimeoutError, "null queue"):
@@ -109,7 +109,7 @@ def interrupted(device, code):
     assert done.returncode == 0
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_ctrl_c_during_a_finish_with_a_timeout(device):
     interrupted(
         device,
@@ -126,7 +126,7 @@ except KeyboardInterrupt:
     )
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("what", ["queue.finish()", "device.finish()", "event.wait()", "buffer.get(queue=queue)"])
 def test_ctrl_c_is_delivered_when_finish_returns(device, what):
     interrupted(

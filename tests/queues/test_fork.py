@@ -119,10 +119,7 @@ NEED_HOST_FUNCTIONS = ("host function running", "host function that raised")
 
 @pytest.mark.parametrize(
     "state",
-    [
-        pytest.param(name, marks=pytest.mark.executes(run=False)) if name in NEED_HOST_FUNCTIONS else name
-        for name in STATES
-    ],
+    [pytest.param(name, marks=pytest.mark.executes) if name in NEED_HOST_FUNCTIONS else name for name in STATES],
 )
 def test_a_child_ends_at_once_and_the_parent_goes_on(device, state):
     before, after = STATES[state]

@@ -10,7 +10,7 @@ import forebay as fb
 from tests.helpers.refusals import refused
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_the_queue_waits_until_it_returns(device, queue, program):
     buffer = device.zeros(1, "i4")
     device.finish()
@@ -24,7 +24,7 @@ def test_the_queue_waits_until_it_returns(device, queue, program):
     assert event.done
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_they_run_in_order_and_in_one_thread(queue):
     seen = []
     for number in range(2000):
@@ -36,7 +36,7 @@ def test_they_run_in_order_and_in_one_thread(queue):
     assert queue.stats.host_functions == 2000
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_it_may_not_wait(device, queue, works):
     event = device.null_queue.record()
     with queue.gate():
@@ -58,7 +58,7 @@ def test_it_may_not_wait(device, queue, works):
     works(queue)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("how", ["close", "with"])
 def test_it_may_not_close_a_device(device, how):
     other = fb.Device(device.name, private=True)
@@ -108,7 +108,7 @@ def unraisable():
     sys.unraisablehook = hook
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError("mine"), fb.Error("mine"), SystemExit("mine"), KeyboardInterrupt("mine")]
 )
@@ -135,7 +135,7 @@ def test_what_it_raises_is_raised_by_the_next_synchronize(device, queue, works, 
     works(queue)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_only_the_synchronize_of_its_own_queue_raises_it(device, make_queue, works):
     guilty, other = make_queue(blocking=False), make_queue(blocking=False)
     guilty.host(raising(ZeroDivisionError("mine")))
@@ -150,7 +150,7 @@ def test_only_the_synchronize_of_its_own_queue_raises_it(device, make_queue, wor
     works(guilty)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_each_is_raised_once_the_oldest_first(device, queue):
     for number in range(3):
         queue.host(raising(ValueError(f"number {number}")))
@@ -160,7 +160,7 @@ def test_each_is_raised_once_the_oldest_first(device, queue):
     queue.finish()
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_closing_a_device_raises_it_and_closes(device):
     other = fb.Device(device.name, private=True)
     other.queue().host(raising(ValueError("mine")))
@@ -170,7 +170,7 @@ def test_closing_a_device_raises_it_and_closes(device):
     other.close()
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
     other = fb.Device(device.name, private=True)
     queue, null, errors = other.queue(), other.null_queue, [ValueError(f"number {number}") for number in range(4)]
@@ -193,7 +193,7 @@ def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
     assert len(unraisable) == 2
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("told", [False, True])
 def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, told):
     other, error = fb.Device(device.name, private=True), ZeroDivisionError("mine")
@@ -214,7 +214,7 @@ def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, tol
     assert [given for given, _ in unraisable] == ([] if told else [error])
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_a_hook_that_fails_itself_hides_nothing_else(device, monkeypatch, capfd):
     other, given = fb.Device(device.name, private=True), []
 
@@ -240,7 +240,7 @@ class Function:
         pass
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_it_is_kept_until_it_was_called_and_no_longer(queue, hold):
     function = Function()
     alive = weakref.ref(function)

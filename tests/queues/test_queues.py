@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 
 
@@ -315,11 +316,10 @@ def test_a_device_that_was_dropped_is_collected(device):
     assert alive() == before
 
 
-@pytest.mark.executes
 def test_a_device_is_kept_by_what_was_made_for_it(device):
     buffer = fb.Device(device.name, private=True).array([1, 2, 3])
     gc.collect()
-    assert buffer.get().tolist() == [1, 2, 3]
+    assert device_data(buffer.get().tolist()) == [1, 2, 3]
     buffer.device.close()
 
 

@@ -197,10 +197,7 @@ def ends_well(device, code, returncode=0, **environment):
 
 @pytest.mark.parametrize(
     "ending",
-    [
-        pytest.param(name, marks=pytest.mark.executes(run=False)) if name in NEED_HOST_FUNCTIONS else name
-        for name in ENDINGS
-    ],
+    [pytest.param(name, marks=pytest.mark.executes) if name in NEED_HOST_FUNCTIONS else name for name in ENDINGS],
 )
 @pytest.mark.long
 def test_it_ends(device, ending):
@@ -219,7 +216,7 @@ def test_it_ends_with_an_exception(device, state):
     assert stderr.count("Traceback") == 1
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_what_a_host_function_raised_and_nobody_was_told(device):
     code = """
 queue.host(lambda: 1 / 0)

@@ -94,7 +94,7 @@ def test_fills(device, queue, change):
     assert change(lambda: queue.fill(buffer, 7)) == counted(fills=1)
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_host_functions(queue, change):
     assert change(lambda: queue.host(lambda: None)) == counted(host_functions=1, events_made=2)
 

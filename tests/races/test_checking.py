@@ -315,7 +315,7 @@ def test_a_checked_device_that_is_dropped_checks_no_more():
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_what_a_host_function_submits_comes_after_its_queue(device, queues, found):
     a, b, _ = queues
     x = device.empty(SIZE)
@@ -336,7 +336,7 @@ def test_what_a_host_function_submits_comes_after_its_queue(device, queues, foun
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_what_another_thread_submits_while_a_host_function_runs_does_not_come_after_it(device, queues, found):
     a, b, _ = queues
     x = device.empty(SIZE)
@@ -375,7 +375,7 @@ def test_what_follows_a_wait_for_a_value_is_possible(device, queues, found):
     assert "wait for a value" in race.basis[-1]
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("seen", [False, True])
 def test_a_queue_that_was_seen_empty_is_done(device, kernels, queues, found, seen):
     """What forebay finds out for itself, here for memory that was freed, orders nothing."""

@@ -155,7 +155,7 @@ def play(device, kernels, way, pair, line="pass"):
 
 MARKS = {
     "by another thread": [pytest.mark.threads],
-    "host function elsewhere": [pytest.mark.threads, pytest.mark.executes(run=False)],
+    "host function elsewhere": [pytest.mark.threads, pytest.mark.executes],
 }
 
 

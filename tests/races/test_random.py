@@ -12,7 +12,7 @@ from tests.ordering.happens_before import Rules
 from tests.ordering.program import SOURCE, Program
 from tests.ordering.test_programs import Player, repeats, steps
 
-pytestmark = [pytest.mark.threads, pytest.mark.executes(run=False)]  # both for host functions
+pytestmark = [pytest.mark.threads, pytest.mark.executes]  # both for host functions
 
 programs = st.lists(st.one_of(steps, steps, steps, repeats), min_size=1, max_size=60)
 

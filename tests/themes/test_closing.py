@@ -116,7 +116,7 @@ def test_what_is_closed_or_lost_refuses_each_command(device, watched, feature):
 
 
 @pytest.mark.threads
-@pytest.mark.executes(run=False)  # null hardware waits for no gate
+@pytest.mark.executes  # null hardware waits for no gate
 @pytest.mark.parametrize("dropped", [False, True])
 def test_copies_of_pinned_memory_that_wait_for_a_gate(device, pins_of, dropped):
     """Closing waits for them, whether or not the program still has the memory."""

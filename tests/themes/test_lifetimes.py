@@ -138,7 +138,7 @@ def test_a_closed_device_is_gone_when_it_is_dropped(device, watched, feature):
         gc.enable()
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("opens", [True, False])
 def test_a_dropped_device_at_work_goes_when_it_is_done(device, calls, opens):
     """Also when its gate is dropped. Another Device that is opened or closed looks after it."""

@@ -94,7 +94,7 @@ def counted_by(command, most):
     return {value: k for k, value in enumerate(values)}
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("kind", ["non-blocking", "blocking", "null"])
 @pytest.mark.parametrize("feature", each_feature(lambda each: each.single and not each.hosts), indirect=True)
 def test_nothing_is_claimed_done_that_is_not(device, kernels, kind, feature):

@@ -57,7 +57,7 @@ def test_it_counts_what_the_queues_counted(path, ring):
     assert len(trace.query(COUNTERS)) == len(ours.counters) == 3
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.needs("no chosen device", "no validation layer")
 @pytest.mark.long
 def test_it_counts_the_launches_and_waits_of_the_demo(path, tmp_path):

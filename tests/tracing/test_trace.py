@@ -136,7 +136,7 @@ def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, 
     assert 0 < made <= 3
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_host_functions_run_on_their_thread(path, queue):
     def here():
         raise KeyError("mine")
@@ -152,7 +152,6 @@ def test_host_functions_run_on_their_thread(path, queue):
     assert [each["cat"] for each in trace.queues[name_of(queue)]].count("host function") == 1
 
 
-@pytest.mark.executes
 def test_commands_in_flight_go_up_with_each_and_down_when_they_are_known_done(path, own, program, buffer, hold):
     first, second = own(), own()
     gates = hold(first)

@@ -8,6 +8,7 @@ import pytest
 
 import forebay as fb
 from forebay import hip
+from tests.helpers.device_data import device_data
 from tests.helpers.limits import limits
 
 from ..conftest import ok
@@ -80,7 +81,6 @@ def results(memory, dtype, count):
     return out.tolist()
 
 
-@pytest.mark.executes(reads="results")
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(kernel, graph, streams, form):
     """Of a launch, and of a node, which reads them when it is added."""
@@ -88,13 +88,13 @@ def test_forms(kernel, graph, streams, form):
     memory = ok(hip.hipMalloc(64))
     made = structure(*values, int(memory))
     ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, **FORMS[form](made)))
-    assert results(memory, dtype, len(values)) == values
+    assert device_data(results(memory, dtype, len(values))) == values
     ok(hip.hipMemset(memory, 0, 64))
     params = hip.hipKernelNodeParams(func=function, gridDim=1, blockDim=1, **FORMS[form](made))
     ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
     made.b = 0
     run(graph, streams(1)[0])
-    assert results(memory, dtype, len(values)) == values
+    assert device_data(results(memory, dtype, len(values))) == values
 
 
 @pytest.mark.parametrize("form", READ_AT_EACH_LAUNCH)
@@ -123,12 +123,11 @@ def test_what_addresses_point_to_is_read_at_each_launch(kernel, form, really):
         assert results(second, dtype, len(values)) == changed or not really
 
 
-@pytest.mark.executes
 def test_arguments_in_memory_of_hip_that_the_host_reads(function, device):
     memory, here = ints(), ok(hip.hipHostMalloc(16, 0))
     np.asarray(here).view("u8")[:] = int(memory), 7
     ok(hip.hipModuleLaunchKernel(function("fill"), N // 10, 1, 1, 10, 1, 1, 0, None, [here, int(here) + 8]))
-    assert read(memory) == [7] * N
+    assert device_data(read(memory)) == [7] * N
     ok(hip.hipHostFree(here))
 
 
@@ -136,17 +135,15 @@ class Pair(ctypes.Structure):
     _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize(
     "pair", [Pair(7, 8.0), np.array((7, 8.0), [("a", "i4"), ("b", "f4")])[()]], ids=["ctypes", "numpy"]
 )
 def test_structures(function, device, pair):
     out = ints(2)
     ok(hip.hipModuleLaunchKernel(function("structure"), 1, 1, 1, 1, 1, 1, 0, None, None, (pair, out)))
-    assert read(out, 2) == [7, 8]
+    assert device_data(read(out, 2)) == [7, 8]
 
 
-@pytest.mark.executes
 @pytest.mark.needs("null pointers after others")
 def test_none_is_a_null_pointer_and_so_are_0_and_one_of_ours(device):
     out, is_null = ints(1), device.program(
@@ -154,10 +151,9 @@ def test_none_is_a_null_pointer_and_so_are_0_and_one_of_ours(device):
     )["is_null"]  # fmt: skip
     for pointer, expected in ((None, 1), (out, 0), (0, 1), (ctypes.c_void_p(), 1), (fb.NULL, 1), (hip.Pointer(0), 1)):
         ok(hip.hipModuleLaunchKernel(is_null, 1, 1, 1, 1, 1, 1, 0, None, None, (out, pointer)))
-        assert read(out, 1) == [expected], pointer
+        assert device_data(read(out, 1)) == [expected], pointer
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
 def test_pointers_have_no_type(device, function, dtype):
     """Nor has a Buffer of forebay that stands for one."""
@@ -168,17 +164,16 @@ def test_pointers_have_no_type(device, function, dtype):
     graph = ok(hip.hipGraphCreate(0))
     add(graph, function("add"), buffer, 4)
     run(graph, stream)
-    assert buffer[0].view("i4").get().tolist() == [13] * N
+    assert device_data(buffer[0].view("i4").get().tolist()) == [13] * N
 
 
-@pytest.mark.executes
 def test_dynamic_local_memory(function, graph, streams):
     memory = ints(10)
     ok(hip.hipMemcpy(memory, np.arange(10, dtype="i4"), 40, K.hipMemcpyHostToDevice))
     for _ in range(2):
         launch(function("reverse"), None, memory, groups=2, block=5, shared=20)
     launch(function("reverse"), None, memory, groups=1, block=10, shared=40)
-    assert read(memory, 10) == list(range(9, -1, -1))
+    assert device_data(read(memory, 10)) == list(range(9, -1, -1))
     params = hip.hipKernelNodeParams(
         func=function("reverse"), gridDim=1, blockDim=10, extra=(memory,), sharedMemBytes=40
     )  # fmt: skip
@@ -190,7 +185,6 @@ def test_dynamic_local_memory(function, graph, streams):
 FOLLOWS = b"""extern "C" __global__ void gather(int** rows, int* out) { out[blockIdx.x] = rows[blockIdx.x][0]; }"""
 
 
-@pytest.mark.executes
 @pytest.mark.needs("a compiler of HIP C++")
 def test_pointers_in_memory(device):
     """What is found there is ready for the kernel, without being told."""
@@ -198,14 +192,13 @@ def test_pointers_in_memory(device):
     table, out = ok(hip.hipMalloc(24)), ints(3)
     ok(hip.hipMemcpy(table, np.array([int(row) for row in rows], "u8"), 24, K.hipMemcpyHostToDevice))
     launch(gather, None, table, out, groups=3, block=1)
-    assert read(out, 3) == [3, 4, 5]
+    assert device_data(read(out, 3)) == [3, 4, 5]
 
 
-@pytest.mark.executes
 def test_numpys_bool_is_an_integer(function):
     out, values = ok(hip.hipMalloc(40)), [np.True_, True, np.False_, np.array(True), np.True_]
     ok(hip.hipModuleLaunchKernel(function("integers"), 1, 1, 1, 1, 1, 1, 0, None, None, [*values, out]))
-    assert read(out, 10) == [1, 0, 1, 0, 0, 0, 1, 0, 1, 0]
+    assert device_data(read(out, 10)) == [1, 0, 1, 0, 0, 0, 1, 0, 1, 0]
 
 
 # HIP's vector types, and structures as arguments for a kernel's vectors
@@ -236,7 +229,6 @@ def launched(vectors, params=None, extra=None):
     ok(hip.hipModuleLaunchKernel(vectors, 1, 1, 1, 1, 1, 1, 0, None, params, extra))
 
 
-@pytest.mark.executes
 @pytest.mark.needs("OpenCL")
 @pytest.mark.parametrize("way", ["extra", "values", "addresses", "own structure"])
 def test_a_kernel_gets_them(vectors, way):

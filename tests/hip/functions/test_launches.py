@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from forebay import hip
+from tests.helpers.device_data import device_data
 
 from ..conftest import ok
 from ..helpers import E, K, N, code, function_of, instantiate, ints, launch, launched, read, replay, together
@@ -36,14 +37,13 @@ def meet(device):
     return function_of(MEETING, b"meet")
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("dimensions", [(hip.dim3(N // 10), hip.dim3(10)), (N // 10, 10), ((N // 10, 1), (10,))])
 def test_as_in_cplusplus(function, streams, dimensions):
     memory, (stream,) = ints(), streams(1)
     given = values(memory, 5)
     ok(hip.hipLaunchKernel(function("fill"), *dimensions, addresses(given), 0, stream))
     ok(hip.hipStreamSynchronize(stream))
-    assert read(memory) == [5] * N
+    assert device_data(read(memory)) == [5] * N
 
 
 PLACES = b"""kernel void places(global int *out, local int *room) {
@@ -56,7 +56,6 @@ PLACES = b"""kernel void places(global int *out, local int *room) {
 }"""
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize(("grid", "block"), [((2, 3, 1), (8, 8, 1)), ((1, 2, 4), (3, 2, 7)), ((1, 1, 5), (42, 1, 1))])
 def test_dimensions(device, stream, grid, block):
     """Of a launch, of one that is captured and of a node."""
@@ -76,10 +75,10 @@ def test_dimensions(device, stream, grid, block):
         run()
         ok(hip.hipStreamSynchronize(stream))
         expected = [here + 1000 * group for group in range(groups) for here in reversed(range(threads))]
-        assert read(out, threads * groups) == expected
+        assert device_data(read(out, threads * groups)) == expected
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_with_events(function, streams):
     memory, (stream,), before, after = ints(), streams(1), ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
     given = addresses(keep := values(memory, 5))
@@ -97,7 +96,6 @@ def test_with_events(function, streams):
 # Cooperative launches
 
 
-@pytest.mark.executes
 def test_all_groups_run_at_once(meet, device):
     """As many as there may be; again and again, and beside other work."""
     most = meet.kernel.groups_at_once(1)
@@ -109,11 +107,11 @@ def test_all_groups_run_at_once(meet, device):
         ok(hip.hipMemsetD32(arrived, 0, 1))
         ok(hip.hipMemsetD32Async(busy, i, N, other))
         ok(hip.hipLaunchCooperativeKernel(meet, most, 1, addresses(given), 0, None))
-        assert read(out, most) == [most] * most
+        assert device_data(read(out, most)) == [most] * most
     ok(hip.hipStreamDestroy(other))
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_they_run_one_after_the_other(function, streams, hold):
     """Half of the groups of two that run at once would wait for the others for ever."""
     stream, other = streams(2, hip.hipStreamNonBlocking)
@@ -128,7 +126,6 @@ def test_they_run_one_after_the_other(function, streams, hold):
     del keep
 
 
-@pytest.mark.executes(reads="run")
 @pytest.mark.threads
 def test_two_streams_at_the_same_time(meet):
     number, most = ok(hip.hipGetDevice()), meet.kernel.groups_at_once(1)
@@ -147,10 +144,9 @@ def test_two_streams_at_the_same_time(meet):
             results.append((got == most).all())
         return all(results)
 
-    assert together(run, run) == [True, True]
+    assert device_data(together(run, run)) == [True, True]
 
 
-@pytest.mark.executes
 def test_captured(function, streams):
     memory, (stream,) = ints(), streams(1)
     given = addresses(keep := values(memory, 5))
@@ -159,9 +155,9 @@ def test_captured(function, streams):
     keep[1].value = 7
     ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 10, given, 0, stream))
     executable = instantiate(ok(hip.hipStreamEndCapture(stream)))
-    assert read(memory, 10) == [5] * 10
+    assert device_data(read(memory, 10)) == [5] * 10
     launched(executable, stream)
-    assert read(memory, 10) == [7] * 10
+    assert device_data(read(memory, 10)) == [7] * 10
 
 
 ROOM = b"""
@@ -173,18 +169,17 @@ extern "C" __global__ void maybe(int* out, int uses) {
 """
 
 
-@pytest.mark.executes
 @pytest.mark.needs("a compiler of HIP C++")
 def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
     (stream,), memory, maybe = streams(1), ints(), function_of(ROOM, b"maybe")
     for uses, shared, expected in ((0, 0, 5), (1, 40, 7), (0, 0, 5)):
         launch(maybe, stream, memory, uses, groups=1, block=10, shared=shared)
         ok(hip.hipStreamSynchronize(stream))
-        assert read(memory)[:10] == [expected] * 10
+        assert device_data(read(memory)[:10]) == [expected] * 10
     ok(hip.hipMemset(memory, 0, 40))
     given = values(memory, 0)
     params = hip.hipKernelNodeParams(hip.dim3(10), None, maybe, (1,), addresses(given), 0)
     graph = ok(hip.hipGraphCreate(0))
     ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
     replay(graph, stream)
-    assert read(memory)[:10] == [5] * 10
+    assert device_data(read(memory)[:10]) == [5] * 10

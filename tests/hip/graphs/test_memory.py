@@ -68,7 +68,7 @@ def filled(graph, out, value):
     return pointer
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("how", ["hipFree", "hipFreeAsync", "another graph"])
 def test_freeing_it_outside_of_the_graph(graph, stream, function, out, how):
     pointer = filled(graph, out, 12)
@@ -93,7 +93,7 @@ def test_freeing_it_outside_of_the_graph(graph, stream, function, out, how):
     ok(hip.hipGraphExecDestroy(executable))
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("free", [True, False])
 def test_in_a_capture(stream, function, out, free):
     ok(hip.hipStreamBeginCapture(stream, GLOBAL))
@@ -133,7 +133,7 @@ def test_what_a_capture_does_not_free(device, stream, works):
     ok(hip.hipFree(plain))
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_freed_by_the_next_launch(graph, stream, out, figures):
     pointer = filled(graph, out, 9)
     executable = ok(hip.hipGraphInstantiateWithFlags(graph, AUTO_FREE))
@@ -148,7 +148,7 @@ def test_freed_by_the_next_launch(graph, stream, out, figures):
     ok(hip.hipGraphExecDestroy(executable))
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_it_outlives_its_graph_until_it_is_freed(graph, stream, out, figures):
     pointer = filled(graph, out, 22)
     executable = instantiate(graph)
@@ -164,7 +164,6 @@ def test_it_outlives_its_graph_until_it_is_freed(graph, stream, out, figures):
     assert figures() == (0, NBYTES, 0, NBYTES)
 
 
-@pytest.mark.executes  # what hardware that runs nothing never finishes keeps memory
 def test_memory_that_was_never_handed_out_goes_with_its_graph(graph, figures):
     pointer = int(alloc(graph)[1])
     assert figures() == (0, 0, NBYTES, NBYTES)
@@ -230,7 +229,7 @@ def test_use_after_the_free(graph, function):
     assert hip.hipGraphInstantiate(graph, 0)[0] == E.hipErrorInvalidValue
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_memory_freed_in_a_capture_is_handed_out_again_under_the_same_address(stream, function, out, figures):
     """On devices whose memory has addresses: both pointers are good where they are used."""
     ok(hip.hipStreamBeginCapture(stream, GLOBAL))

@@ -9,6 +9,7 @@ import pytest
 
 import forebay as fb
 from forebay import hip
+from tests.helpers.device_data import device_data
 from tests.helpers.limits import limits
 from tests.helpers.observer import LOST, observe
 
@@ -88,13 +89,12 @@ extern "C" __global__ void lanes(int* out) { out[0] = warpSize; out[1 + threadId
 """
 
 
-@pytest.mark.executes
 @pytest.mark.needs("a compiler of HIP C++")
 @pytest.mark.long
 def test_a_warp_is_on_the_host_what_it_is_in_kernels(device):
     memory = ok(hip.hipMalloc(65 * 4))
     launch(function_of(WARPS, b"lanes"), 0, memory, groups=1, block=64)
-    assert read(memory, 65) == [32, *(i % 32 for i in range(64))]
+    assert device_data(read(memory, 65)) == [32, *(i % 32 for i in range(64))]
 
 
 def test_limits_and_caches(fresh):
@@ -115,7 +115,6 @@ def test_limits_and_caches(fresh):
 
 
 @pytest.mark.needs("two devices")
-@pytest.mark.executes
 def test_peers(device, function):
     ok(hip.hipSetDevice(0))
     linked = ok(hip.hipDeviceCanAccessPeer(0, 1))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from forebay import hip
+from tests.helpers.device_data import device_data
 
 from ..conftest import ok
 from ..helpers import E, K, code, instantiate, ints, launched, read, together
@@ -90,7 +91,6 @@ def test_launches_with_what_is_gone(array, get, what):
 # -- launches
 
 
-@pytest.mark.executes
 def test_as_numbers_and_in_memory(load, array):
     other = texture_of(array_like(np.arange(N, 2 * N, dtype="i4").reshape(1, 1, N, 1)))
     texture, out = texture_of(array), ints(N)
@@ -101,10 +101,9 @@ def test_as_numbers_and_in_memory(load, array):
     addresses = (ctypes.c_void_p * 3)(*map(ctypes.addressof, values))
     for given in ((None, (out, table, both)), (None, [out, int(table), both.tobytes()]), (addresses, None)):
         ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, N, 1, 1, 0, None, *given))
-        assert read(out, N) == [i + 1000 * (N + i) for i in range(N)]
+        assert device_data(read(out, N)) == [i + 1000 * (N + i) for i in range(N)]
 
 
-@pytest.mark.executes
 def test_destroyed_behind_a_gate(array, get, streams, hold):
     """A launch that was submitted reads what it was given, though other objects come and go."""
     (stream,) = streams(1, hip.hipStreamNonBlocking)
@@ -116,12 +115,11 @@ def test_destroyed_behind_a_gate(array, get, streams, hold):
     made = [texture_of(zeros) for _ in range(50)]
     gate.open()
     ok(hip.hipStreamSynchronize(stream))
-    assert read(out, N) == list(range(N))
+    assert device_data(read(out, N)) == list(range(N))
     for each in made:
         ok(hip.hipDestroyTextureObject(each))
 
 
-@pytest.mark.executes
 def test_made_while_streams_are_held(array, get, streams, hold):
     """It waits for nothing that the streams are busy with."""
     one, other = streams(2, hip.hipStreamNonBlocking)
@@ -133,10 +131,10 @@ def test_made_while_streams_are_held(array, get, streams, hold):
     ok(hip.hipStreamSynchronize(other))
     for gate in gates:
         gate.open()
-    assert read(out, N) == list(range(N))
+    assert device_data(read(out, N)) == list(range(N))
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_in_a_captured_graph(array, get, streams):
     (stream,) = streams(1)
     out, texture, host = ints(N), texture_of(array), np.arange(N, dtype="i4")
@@ -180,7 +178,6 @@ def test_many(array, get, launches):
     assert launches == 1 or not array.objects
 
 
-@pytest.mark.executes(reads="both")
 @pytest.mark.threads
 def test_two_threads(array, get, streams):
     number = ok(hip.hipGetDevice())
@@ -196,7 +193,7 @@ def test_two_threads(array, get, streams):
         ok(hip.hipStreamSynchronize(stream))
         return read(out, N)
 
-    assert together(both, both) == [list(range(N))] * 2
+    assert device_data(together(both, both)) == [list(range(N))] * 2
 
 
 # Arrays: allocated, described and freed

@@ -16,7 +16,7 @@ from .test_math import extremes
 mp = pytest.importorskip("mpmath").mp.clone()
 
 pytestmark = [
-    pytest.mark.executes(run=False),
+    pytest.mark.executes,
     pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
 ]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
 pytestmark = [
-    pytest.mark.executes(reads="call_differences"),
     pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles"),
 ]
 
@@ -182,4 +182,4 @@ GIVEN = {"v": V, "w": W}
 def test_blocks_and_warps(device, queue):
     tables = [Calls(LINE, "i4", GIVEN, HEAD, BLOCK, 128), Calls(FLAT, "i4", GIVEN, HEAD, BLOCK, (16, 8)),
               Calls(WARPS, "i4", GIVEN, HEAD, WARP, 128)]  # fmt: skip
-    assert call_differences(device, queue, tables) == []
+    assert device_data(call_differences(device, queue, tables)) == []

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+from tests.helpers.device_data import device_data
+
+pytestmark = [pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
 
 # name -> bits of the fraction, bias, the largest number's code, what is beyond, what is no number, one zero
 FORMATS = {
@@ -85,10 +87,10 @@ def test_all_codes_and_roundings(compiled, name):
     values = values_of(name)
     with np.errstate(over="ignore"):
         halves = values.astype("f2")
-    assert np.array_equal(f, values.astype("f4"), equal_nan=True)
-    assert np.array_equal(np.signbit(f), np.signbit(values) & ~np.isnan(values))
-    assert np.array_equal(h, halves, equal_nan=True)
-    assert np.array_equal(both, np.stack([values, values[::-1]], 1).astype("f4"), equal_nan=True)
+    assert np.array_equal(device_data(f), values.astype("f4"), equal_nan=True)
+    assert np.array_equal(np.signbit(device_data(f)), np.signbit(values) & ~np.isnan(values))
+    assert np.array_equal(device_data(h), halves, equal_nan=True)
+    assert np.array_equal(device_data(both), np.stack([values, values[::-1]], 1).astype("f4"), equal_nan=True)
 
     # Every code's number, the middles between neighbours, and what is beside those; random bits; none and infinite.
     known = np.sort(values[np.isfinite(values)]).astype("f4")
@@ -103,10 +105,10 @@ def test_all_codes_and_roundings(compiled, name):
     out = np.zeros((6, len(x)), "u1")
     program.run("encode", -(-len(x) // 256), 256, x, wide, out, np.int32(len(x)))
     saturated = rounded(name, x.astype("f8"), True)
-    assert np.array_equal(out[0], saturated)
-    assert np.array_equal(out[1], rounded(name, wide, True))
+    assert np.array_equal(device_data(out[0]), saturated)
+    assert np.array_equal(device_data(out[1]), rounded(name, wide, True))
     with np.errstate(over="ignore"):
-        assert np.array_equal(out[2], rounded(name, x.astype("f2").astype("f8"), True))
-    assert np.array_equal(out[3], rounded(name, x.astype("f8"), False))
-    assert np.array_equal(out[4], saturated)
-    assert np.array_equal(out[5], saturated)
+        assert np.array_equal(device_data(out[2]), rounded(name, x.astype("f2").astype("f8"), True))
+    assert np.array_equal(device_data(out[3]), rounded(name, x.astype("f8"), False))
+    assert np.array_equal(device_data(out[4]), saturated)
+    assert np.array_equal(device_data(out[5]), saturated)

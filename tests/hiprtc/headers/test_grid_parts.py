@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
+from tests.helpers.device_data import device_data
+
+pytestmark = [pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 DECODE = r"""
 #include <cub/block/block_run_length_decode.cuh>
@@ -35,9 +37,9 @@ def test_runs_are_decoded(compiled, longest):
     whole = np.repeat(values, lengths)
     out, places, total = np.zeros(len(whole), "i4"), np.zeros(len(whole), "u2"), np.zeros(1, "u4")
     compiled(DECODE).run("decode", 1, 64, values, lengths, out, places, total)
-    assert total[0] == len(whole)
-    assert np.array_equal(out, whole)
-    assert np.array_equal(places, np.concatenate([np.arange(each) for each in lengths]))
+    assert device_data(total[0]) == len(whole)
+    assert np.array_equal(device_data(out), whole)
+    assert np.array_equal(device_data(places), np.concatenate([np.arange(each) for each in lengths]))
 
 
 SHARE = r"""
@@ -74,8 +76,8 @@ def test_blocks_share_what_there_is(compiled, count):
     blocks = min(tiles, 7)
     each = [tiles // blocks + (block < tiles % blocks) for block in range(blocks)]
     tile = np.arange(count) // 16
-    assert np.array_equal(raked, 1 + (np.repeat(np.arange(blocks), each)[tile] << 8))
-    assert np.array_equal(stripped, 1 + (tile % blocks << 8))
+    assert np.array_equal(device_data(raked), 1 + (np.repeat(np.arange(blocks), each)[tile] << 8))
+    assert np.array_equal(device_data(stripped), 1 + (tile % blocks << 8))
 
 
 def test_searches(compiled):
@@ -85,7 +87,7 @@ def test_searches(compiled):
     compiled(SHARE).run("search", 1, 64, a, b, np.int32(40), np.int32(30), out)
     of_a = np.argsort(np.concatenate([a, b]), kind="stable") < 40
     taken = np.concatenate([[0], np.cumsum(of_a)])[:64]
-    assert np.array_equal(out[0], taken)
-    assert np.array_equal(out[1], np.arange(64) - taken)
-    assert np.array_equal(out[2], np.searchsorted(a, np.arange(64), "left"))
-    assert np.array_equal(out[3], np.searchsorted(a, np.arange(64), "right"))
+    assert np.array_equal(device_data(out[0]), taken)
+    assert np.array_equal(device_data(out[1]), np.arange(64) - taken)
+    assert np.array_equal(device_data(out[2]), np.searchsorted(a, np.arange(64), "left"))
+    assert np.array_equal(device_data(out[3]), np.searchsorted(a, np.arange(64), "right"))

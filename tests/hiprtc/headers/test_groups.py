@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
 RANK, BLOCK = np.arange(128) % 64, np.arange(128) // 64
@@ -33,9 +34,8 @@ CALLS = {
 }  # fmt: skip
 
 
-@pytest.mark.executes(reads="call_differences")
 @pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")
 def test_groups(device, queue):
     random = np.random.default_rng(3)
     given = {"x": random.integers(0, 1000, 128, dtype="i4"), "d": random.random(128)}
-    assert call_differences(device, queue, [Calls(CALLS, "i4", given, HEAD, BEGIN, 64)]) == []
+    assert device_data(call_differences(device, queue, [Calls(CALLS, "i4", given, HEAD, BEGIN, 64)])) == []

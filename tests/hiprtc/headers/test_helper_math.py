@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.helpers.device_data import device_data
+
 SOURCE = r"""
 #include <HEADER>
 extern "C" __global__ void all(const float3* a, const float3* b, float* out, int* whole, int n) {
@@ -22,7 +24,6 @@ extern "C" __global__ void all(const float3* a, const float3* b, float* out, int
 """
 
 
-@pytest.mark.executes
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.parametrize("header", ["helper_math.h", "cutil_math.h"])
 def test_vectors(compiled, header):
@@ -39,10 +40,10 @@ def test_vectors(compiled, header):
         np.floor(a * 5), (a * 5) % 1, abs(x - y), x, np.trunc(a * 9), np.clip(y, 0, 1) ** 2 * (3 - 2 * np.clip(y, 0, 1)),
     ]  # fmt: skip
     for number, wanted in enumerate(expected):
-        assert np.allclose(out[3 * number : 3 * number + 3].T, wanted, rtol=2e-6, atol=2e-6), number
-    assert np.allclose(out[42], dot, rtol=2e-6)
-    assert np.allclose(out[43], length, rtol=2e-6)
-    assert np.allclose(out[44], (x[:, 0] + y[:, 0]) / 2 + np.clip(x[:, 1], 0.25, 0.5), rtol=2e-6)
-    assert np.allclose(out[45], dot + 6 + np.hypot(x[:, 0], x[:, 1]), rtol=2e-6)
+        assert np.allclose(device_data(out[3 * number : 3 * number + 3].T), wanted, rtol=2e-6, atol=2e-6), number
+    assert np.allclose(device_data(out[42]), dot, rtol=2e-6)
+    assert np.allclose(device_data(out[43]), length, rtol=2e-6)
+    assert np.allclose(device_data(out[44]), (x[:, 0] + y[:, 0]) / 2 + np.clip(x[:, 1], 0.25, 0.5), rtol=2e-6)
+    assert np.allclose(device_data(out[45]), dot + 6 + np.hypot(x[:, 0], x[:, 1]), rtol=2e-6)
     wanted = 2 * i + 32 + np.clip(i, 3, 9) + np.maximum(i, 8) + i + 3 * i + 21
-    assert np.array_equal(whole, wanted)
+    assert np.array_equal(device_data(whole), wanted)

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
 from .rounding import MODES, nearest
 
 pytestmark = [
-    pytest.mark.executes(reads="call_differences"),
     pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
 ]
 
@@ -185,12 +185,12 @@ GIVEN = {"x": X, "y": Y, "z": Z}
 
 def test_integers(device, queue):
     scalars = Calls({call: each(function) for call, function in SCALARS.items()}, "u8", GIVEN)
-    assert call_differences(device, queue, [scalars, Calls(WORDS, "u4", GIVEN)]) == []
+    assert device_data(call_differences(device, queue, [scalars, Calls(WORDS, "u4", GIVEN)])) == []
 
 
 @pytest.mark.needs("SPIR-V")
 def test_names_of_cuda_and_of_clang_for_amds_gpus(device, queue):
-    assert call_differences(device, queue, [Calls(CUDA_NAMES, "u4", GIVEN)]) == []
+    assert device_data(call_differences(device, queue, [Calls(CUDA_NAMES, "u4", GIVEN)])) == []
 
 
 INTEGERS = {"int": ("int", -(2**31), 2**31 - 1), "uint": ("unsigned", 0, 2**32 - 1),
@@ -227,7 +227,7 @@ def test_conversions_in_every_direction(device, queue):
               for kind, (word, low, high) in INTEGERS.items() for mode in MODES
               if name == "float" or "ll" in kind}  # fmt: skip
         tables.append(Calls(of, dtype, {"x": LONG}))
-    assert call_differences(device, queue, tables) == []
+    assert device_data(call_differences(device, queue, tables)) == []
 
 
 def test_no_number_becomes_0(device, queue):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+from tests.helpers.device_data import device_data
+
+pytestmark = [pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
 RANDOM = np.random.default_rng(3)
 
@@ -37,7 +39,7 @@ def test_products_of_matrices(compiled):
         a, b = (RANDOM.integers(-5, 6, shape).astype(dtype) for shape in ((m, k), (n, k)))
         c, out = RANDOM.integers(-5, 6, (m, n)).astype(sums), np.zeros((n, m), sums)
         built.run(name, 1, 32, a, b, c, out)
-        assert np.array_equal(out.T, a.astype("f8") @ b.T.astype("f8") + 2 * c.astype("f8")), name
+        assert np.array_equal(device_data(out.T), a.astype("f8") @ b.T.astype("f8") + 2 * c.astype("f8")), name
 
 
 ATOMICS = r"""
@@ -80,10 +82,10 @@ def test_atomic_objects_barriers_and_pipelines(compiled):
     built = compiled(ATOMICS)
     at, out, f = np.zeros(1, "i4"), np.zeros(4, "u4"), np.zeros(1, "f4")
     built.run("counts", 1, 64, at, out, f)
-    assert (at[0], out.tolist(), f[0]) == (64 * 63 // 2, [64, 63, 7, 11], 64)
+    assert (device_data(at[0]), out.tolist(), f[0]) == (64 * 63 // 2, [64, 63, 7, 11], 64)
     x, y = np.arange(256, dtype="f4"), np.zeros(64, "f4")
     built.run("copies", 1, 64, x, y)
-    assert np.array_equal(y, (x.reshape(4, 64).sum(0) + x[:64])[::-1])
+    assert np.array_equal(device_data(y), (x.reshape(4, 64).sum(0) + x[:64])[::-1])
 
 
 THRUST = r"""
@@ -111,5 +113,5 @@ extern "C" __global__ void all(int* x, int n, int* out) {
 def test_thrust_in_a_thread(compiled):
     x, out = np.array([5, -3, 9, 2, 2], "i4"), np.zeros(16, "i4")
     compiled(THRUST).run("all", 1, 1, x, 5, out)
-    assert out.tolist() == [15, 9, 3, 2, 5, 9, 14, -1, 9, 0, 9, 14, 42, 42, 1, 0]
-    assert x.tolist() == [9, 5, 2, 2, -3]
+    assert device_data(out.tolist()) == [15, 9, 3, 2, 5, 9, 14, -1, 9, 0, 9, 14, 42, 42, 1, 0]
+    assert device_data(x.tolist()) == [9, 5, 2, 2, -3]

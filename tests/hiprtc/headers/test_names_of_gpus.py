@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
 pytestmark = [
-    pytest.mark.executes(reads="call_differences"),
     pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles"),
 ]
 
@@ -94,7 +94,7 @@ NAMES = {
 
 
 def test_movements_between_lanes(device, queue):
-    assert call_differences(device, queue, [Calls(LANES, "i4", {"x": X, "y": Y}, block=32)]) == []
+    assert device_data(call_differences(device, queue, [Calls(LANES, "i4", {"x": X, "y": Y}, block=32)])) == []
 
 
 def test_names_of_cuda_and_strings(device, queue):
@@ -102,4 +102,4 @@ def test_names_of_cuda_and_strings(device, queue):
     x = y.copy()
     x[:4] = np.nan, np.inf, -np.inf, -0.0
     table = Calls(NAMES, "f4", {"x": x, "y": y}, HEAD, BEGIN, rtol=1e-5, atol=1e-5)
-    assert call_differences(device, queue, [table]) == []
+    assert device_data(call_differences(device, queue, [table])) == []

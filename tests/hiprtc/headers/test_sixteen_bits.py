@@ -10,7 +10,7 @@ from tests.hiprtc.results.tables import Calls, call_differences
 from .rounding import MODES, nearest
 
 pytestmark = [
-    pytest.mark.executes(run=False),
+    pytest.mark.executes,
     pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "halves"),
 ]
 

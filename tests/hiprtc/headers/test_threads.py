@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import case, kernel_differences
 
 pytestmark = [
-    pytest.mark.executes(reads="kernel_differences"),
     pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles", "atomics on 64 bits"),
 ]
 
@@ -165,7 +165,7 @@ CASES = {
 
 
 def test_the_same_as_on_the_host(device, queue):
-    assert kernel_differences(device, queue, CASES) == []
+    assert device_data(kernel_differences(device, queue, CASES)) == []
 
 
 LOOP = """
@@ -188,11 +188,14 @@ def test_a_kernel_that_gets_no_warps_is_refused(device, queue):
                     program["loop"]
             out = device.zeros(32, "u4")
             queue.launch(program["other"], 1, 32, out)
-            assert out.get(queue=queue).tolist() == (np.arange(32) ^ 3).tolist()
+            assert device_data(out.get(queue=queue).tolist()) == (np.arange(32) ^ 3).tolist()
 
 
 @pytest.mark.parametrize("option", ["-O0", "-O3"])
 @pytest.mark.long
 def test_warps_with_options(device, queue, option):
     given = np.array([5, 6], "u4"), zeros(64, "u4"), 2
-    assert kernel_differences(device, queue, {"loop": case(LOOP, 2, 32, *given, kernel="loop")}, (option,)) == []
+    assert (
+        device_data(kernel_differences(device, queue, {"loop": case(LOOP, 2, 32, *given, kernel="loop")}, (option,)))
+        == []
+    )

@@ -22,7 +22,7 @@ def read_behind_a_gate(queue, hold, fill, gated=None):
     return buffer, out, gate
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("second", KINDS)
 @pytest.mark.parametrize("first", KINDS)
 def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, first, second):
@@ -41,7 +41,7 @@ def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, first
     assert out.tolist() == [1] * N
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("user", ["blocking", "null"])
 def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, full_pool, user):
     """Freed on the null queue it may still be in use on a blocking one, and the other way round: the free waits."""
@@ -137,7 +137,7 @@ def test_memory_freed_before_a_gate_is_waited_for_without_the_gate(make_queue, h
     assert not a.query() or not really
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_the_queue_that_it_was_freed_on_may_be_gone(device, make_queue, hold, fill, full_pool):
     a, b = device.queue(blocking=False), make_queue(blocking=False)
     buffer, out, gate = read_behind_a_gate(a, hold, fill)
@@ -158,7 +158,7 @@ def test_the_queue_that_it_was_freed_on_may_be_gone(device, make_queue, hold, fi
     assert not third.closed
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @pytest.mark.parametrize("how", ["drop", "close"])
 def test_memory_that_is_not_freed_comes_back_when_the_device_is_done(device, make_queue, hold, fill, pool, how):
     a, b = make_queue(blocking=False), make_queue(blocking=False)

@@ -20,7 +20,7 @@ OPERATIONS = st.lists(
 )
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(operations=OPERATIONS, switches=st.tuples(*[st.booleans()] * 3), threshold=st.sampled_from([0, 1 << 30]))
 def test_any_program_reads_what_it_wrote(device, pool, program, operations, switches, threshold):

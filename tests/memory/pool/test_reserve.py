@@ -41,7 +41,7 @@ def test_what_is_used_and_reserved_and_kept(device, queue, fill, pool):
         assert pool.reserved == kept * size
 
 
-@pytest.mark.executes(run=False)
+@pytest.mark.executes
 def test_what_is_in_use_is_not_given_back(device, make_queue, hold, fill, pool):
     a, b = make_queue(blocking=False), make_queue(blocking=False)
     buffer, _, gate = read_behind_a_gate(a, hold, fill)
