@@ -8,6 +8,7 @@ import time
 import weakref
 from random import Random
 
+import numpy as np
 import pytest
 
 import forebay as fb
@@ -74,6 +75,36 @@ def changeable(queue, kernels, chain, x):
         done += [k, 1, 2, 3, 4]
         queue.finish()
     return executable, nodes, done
+
+
+ARGUMENTS = {
+    "advance": lambda k: (k,),
+    "take": lambda k: (np.array((0, k), "u4,u4")[()],),
+    "gather": lambda k: (fb.by_value(np.full(300, k, "u4")), 1),
+}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_launches_among_copies_fills_and_bytes_by_value(calls, device, queue, kernels, x, y, value_of, seed):
+    """Where a launch is in a recording depends on every command before it."""
+    draw, graph, launches, ks, last, total = Random(seed), device.graph(), [], [], [], 0
+    z = made(device)
+    for kind in draw.choices([*ARGUMENTS, "copy", "fill"], k=draw.randint(4, 10)):
+        if kind in ARGUMENTS:
+            ks.append(draw.randrange(1000))
+            last = [graph.add_kernel(kernels[kind], 4, 16, x, *ARGUMENTS[kind](ks[-1]), after=last)]
+            launches.append((last[0], kind))
+        else:
+            last = [graph.add_copy(z, y, after=last) if kind == "copy" else graph.add_fill(z, 7, after=last)]
+    executable = graph.instantiate()
+    for _ in range(8):
+        for i in draw.sample(range(len(ks)), draw.randint(0, len(ks))):
+            ks[i] = draw.randrange(1000)
+            node, kind = launches[i]
+            executable.set_kernel(node, kernels[kind], 4, 16, x, *ARGUMENTS[kind](ks[i]))
+        executable.launch(queue)
+        total = steps(*ks, start=total)
+        assert device_data(value_of(x)) == total
 
 
 @pytest.mark.parametrize("count", [5, 200])

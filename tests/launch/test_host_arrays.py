@@ -74,7 +74,7 @@ def test_one_array_twice_is_one_piece_of_memory(queue, kernels):
     assert device_data(values.tolist()) == list(range(8))
     a, b = np.arange(8, dtype="i4"), np.full(8, 5, "i4")
     queue.launch(kernels["swap"], 8, 1, a, b)
-    assert (device_data(a.tolist()), b.tolist()) == ([6] * 8, list(range(8)))
+    assert (device_data(a.tolist()), device_data(b.tolist())) == ([6] * 8, list(range(8)))
 
 
 @pytest.mark.threads

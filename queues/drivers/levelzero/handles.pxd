@@ -81,7 +81,7 @@ cdef cppclass ZeRecording:
     void* list
     ZeDevice* device  # retained
     bint changeable
-    vector[uint64_t] ids  # by launch, if it is changeable: what the driver calls it
+    vector[uint64_t] ids  # by command, if it is changeable: what the driver calls a launch, 0 for others
     vector[ArgumentChange] arguments  # room for the next change's descriptors, so that it allocates nothing
     vector[GroupsChange] groups
 

@@ -255,6 +255,8 @@ cdef Status add_command(
             return status
         return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
             list, kernel.handle, command.geometry.groups, NULL, 0, NULL))
+    if (<ZeRecording*> recording).changeable:
+        (<ZeRecording*> recording).ids.push_back(0)
     if command.kind == COPY_COMMAND:
         return outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
             list, <void*> <uintptr_t> command.to.address, <const void*> <uintptr_t> command.source.address,

@@ -82,7 +82,7 @@ def test_atomic_objects_barriers_and_pipelines(compiled):
     built = compiled(ATOMICS)
     at, out, f = np.zeros(1, "i4"), np.zeros(4, "u4"), np.zeros(1, "f4")
     built.run("counts", 1, 64, at, out, f)
-    assert (device_data(at[0]), out.tolist(), f[0]) == (64 * 63 // 2, [64, 63, 7, 11], 64)
+    assert (device_data(at[0]), device_data(out.tolist()), device_data(f[0])) == (64 * 63 // 2, [64, 63, 7, 11], 64)
     x, y = np.arange(256, dtype="f4"), np.zeros(64, "f4")
     built.run("copies", 1, 64, x, y)
     assert np.array_equal(device_data(y), (x.reshape(4, 64).sum(0) + x[:64])[::-1])
