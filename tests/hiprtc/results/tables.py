@@ -105,9 +105,24 @@ def joined(cases: Mapping[str, Case]) -> tuple[str, tuple[str, ...]]:
     return "\n".join([*headers, *parts]), tuple(f"{spaces[each.source]}::{each.kernel}" for each in cases.values())
 
 
-def first_difference(name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> list[str]:
+def units_between(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return how many floats of the type lie between, plus one; infinity where only one is none."""
+    least = np.iinfo(f"i{got.dtype.itemsize}").min
+    a, b = (
+        np.where(bits < 0, least - bits, bits).astype("O")
+        for bits in (each.view(least.dtype) for each in (got, expected))
+    )
+    one, both = np.isnan(got) ^ np.isnan(expected), np.isnan(got) & np.isnan(expected)
+    return np.where(both, 0, np.where(one, np.inf, abs(a - b).astype("f8")))
+
+
+def first_difference(
+    name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: float, units: float | None = None
+) -> list[str]:
     """Return where two arrays differ, in words."""
-    if expected.dtype.kind in "fc":
+    if units is not None:
+        same = units_between(got, expected) <= units
+    elif expected.dtype.kind in "fc":
         with np.errstate(all="ignore"):
             same = np.isclose(got, expected, rtol, atol, equal_nan=True)
     else:
@@ -161,6 +176,8 @@ class Calls:
         Threads of a block; by default at most 64.
     rtol, atol
         As for `numpy.isclose`; integers must be the same.
+    units
+        Instead of these, by call: how many units in the last place a result may be from the exact one's nearest float.
     """
 
     rows: Mapping[str, Callable[..., Any]]
@@ -171,6 +188,7 @@ class Calls:
     block: Any = 0
     rtol: float = 0
     atol: float = 0
+    units: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def parts(self) -> list[Calls]:
         """Return tables of fewer rows each if there are barriers, over many of which Intel's compiler for CPUs crashes."""
@@ -209,7 +227,7 @@ class Calls:
             for (call, function), got in zip(self.rows.items(), out, strict=True):
                 wide = (a.astype("f8") if a.dtype.kind == "f" else a for a in self.given.values())
                 expected = np.broadcast_to(np.asarray(function(*wide)), got.shape).astype(got.dtype)
-                found += first_difference(call, got, expected, self.rtol, self.atol)
+                found += first_difference(call, got, expected, self.rtol, self.atol, self.units.get(call))
         return found
 
 
