@@ -106,12 +106,10 @@ def joined(cases: Mapping[str, Case]) -> tuple[str, tuple[str, ...]]:
 
 
 def units_between(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Return how many floats of the type lie between, plus one; infinity where only one is none."""
-    least = np.iinfo(f"i{got.dtype.itemsize}").min
-    a, b = (
-        np.where(bits < 0, least - bits, bits).astype("O")
-        for bits in (each.view(least.dtype) for each in (got, expected))
-    )
+    """Return how many units in the last place are between floats; infinity where only one is NaN."""
+    least, wide = np.iinfo(f"i{got.dtype.itemsize}").min, "i8" if got.dtype.itemsize < 8 else "O"
+    words = (each.view(f"i{each.dtype.itemsize}").astype(wide) for each in (got, expected))
+    a, b = (np.where(each < 0, least - each, each) for each in words)
     one, both = np.isnan(got) ^ np.isnan(expected), np.isnan(got) & np.isnan(expected)
     return np.where(both, 0, np.where(one, np.inf, abs(a - b).astype("f8")))
 
