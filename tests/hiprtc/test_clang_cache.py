@@ -206,10 +206,7 @@ def test_the_same_headers_installed_again(tmp_path):
     here = tmp_path / "include"
     shutil.copytree(prelude.INCLUDE, here)
     headers = ("-I", str(here), "-I", str(here / "cuda"))
-    with (
-        mock.patch.object(prelude, "INCLUDE", here),
-        mock.patch.multiple(compiler, INCLUDE=here, HEADERS=headers),
-    ):
+    with mock.patch.object(prelude, "INCLUDE", here), mock.patch.multiple(compiler, INCLUDE=here, HEADERS=headers):
         compiled()
         os.utime(here / "hip" / "hip_cooperative_groups.h", ns=(1, 1))
         compiled(source="#include <cooperative_groups.h>\n" + KERNEL)

@@ -13,10 +13,7 @@ from forebay.spirv.intel_cpu.early_returns import find_early_returns, let_thread
 
 from .results.tables import case, kernel_differences
 
-pytestmark = [
-    pytest.mark.executes(reads="kernel_differences"),
-    pytest.mark.needs("a compiler of its own", "SPIR-V"),
-]
+pytestmark = [pytest.mark.executes(reads="kernel_differences"), pytest.mark.needs("a compiler of its own", "SPIR-V")]
 
 BEGIN = """
     int n = blockDim.x * blockDim.y, l = threadIdx.x + blockDim.x * threadIdx.y, i = blockIdx.x * n + l;
