@@ -52,10 +52,6 @@ __device__ __attribute__((noinline)) int shifted(int* t, int l, int n, int v, bo
     t[l] = v; __syncthreads();
     return t[(l + 1) % n] + 1;
 }
-KERNEL(in_a_function)
-    __shared__ int t[256]; t[l] = 5; __syncthreads();
-    o[i] = shifted(t, l, n, x[i], i < count);
-}
 KERNEL(function_after_return)
     __shared__ int t[256]; t[l] = 5; __syncthreads();
     if (i >= count) return;
@@ -84,18 +80,6 @@ KERNEL(dynamic)
     cg::this_thread_block().sync();
     o[i] = room[n - 1 - l];
 }
-KERNEL(while_flag)
-    __shared__ int t[256], left; int v = x[i], rounds = 0;
-    if (i >= count) return;
-    do {
-        t[l] = v; if (l == 0) left = 0; __syncthreads();
-        v = (v + t[0]) / 2; if (v > 10) atomicAdd(&left, 1);
-        __syncthreads();
-        int some = left; __syncthreads();
-        if (!some) break;
-    } while (++rounds < by);
-    o[i] = v + 1000 * rounds;
-}
 """.replace("BEGIN", BEGIN.strip())
 
 
@@ -110,7 +94,7 @@ def launches(name, shape):
         x, o = random.integers(0, 1000, BLOCKS * n).astype("i4"), np.full(BLOCKS * n, -1, "i4")
         count = int(random.choice([0, 1, n, BLOCKS * n] if edge else random.integers(0, BLOCKS * n + 1, 3)))
         count = int(random.integers(0, BLOCKS + 4)) if name == "leave_a_loop" else count
-        by = int(random.integers(name == "while_flag", 5))
+        by = int(random.integers(0, 5))
         shared = 4 * n if name == "dynamic" else 0
         yield case(SOURCE, BLOCKS, shape, x, o, count, by, kernel=name, shared=shared)
 
