@@ -472,16 +472,3 @@ def test_a_closed_kernel(device, queue, make_queue, refuses):
     queue.fill(buffer, 0)
     go()
     assert buffer.get(queue=queue).tolist() == [1]
-
-
-@pytest.mark.executes
-def test_a_kernel_may_be_closed_while_it_is_in_flight(device, queue, hold):
-    program = device.program("kernel void one(global int *a) { a[0] = 1; }")
-    buffer = device.zeros(1, "i4")
-    device.finish()
-    gate = hold(queue)
-    with program["one"] as kernel:
-        queue.launch(kernel, 1, 1, buffer)
-    del kernel, program
-    gate.open()
-    assert buffer.get(queue=queue).tolist() == [1]

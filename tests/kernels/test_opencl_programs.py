@@ -14,7 +14,6 @@ import forebay as fb
 from forebay.queues.drivers.opencl import identity, programs
 from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
-from tests.helpers import spirv
 from tests.inside import cache_key, refusing_to_tell
 
 pytestmark = pytest.mark.needs("OpenCL")
@@ -245,14 +244,3 @@ def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache
     queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
     assert out.get(queue=queue).tolist() == [2]
     assert cache.info().entries == 0
-
-
-@pytest.mark.needs("SPIR-V")
-def test_spirv(device, queue):
-    module = spirv.fill_module("fill")
-    device.program(module)
-    with mock.patch.object(Builder, "_compile") as compile, mock.patch.object(BinaryCache, "put") as put:
-        buffer, program = device.zeros(100, "i4"), device.program(module)
-    assert compile.call_count == put.call_count == 0
-    queue.launch(program["fill"], 10, 10, buffer, -7)
-    assert buffer.get(queue=queue).tolist() == [-7] * 100
