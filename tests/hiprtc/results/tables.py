@@ -115,7 +115,7 @@ def units_between(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def first_difference(
-    name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: float, units: float | None = None
+    name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: Any, units: float | None = None
 ) -> list[str]:
     """Return where two arrays differ, in words."""
     if units is not None:
@@ -160,8 +160,8 @@ class Calls:
     Attributes
     ----------
     rows
-        The call, and a function of the arrays. A call is an expression of the names in `given`, or statements that
-        assign to ``r``.
+        The call, and a function of the arrays, which may return how far each result may be, too. A call is an
+        expression of the names in `given`, or statements that assign to ``r``.
     result
         The type of the results.
     given
@@ -224,8 +224,9 @@ class Calls:
         with np.errstate(all="ignore"):
             for (call, function), got in zip(self.rows.items(), out, strict=True):
                 wide = (a.astype("f8") if a.dtype.kind == "f" else a for a in self.given.values())
-                expected = np.broadcast_to(np.asarray(function(*wide)), got.shape).astype(got.dtype)
-                found += first_difference(call, got, expected, self.rtol, self.atol, self.units.get(call))
+                exact, atol = value if isinstance(value := function(*wide), tuple) else (value, self.atol)
+                expected = np.broadcast_to(np.asarray(exact), got.shape).astype(got.dtype)
+                found += first_difference(call, got, expected, self.rtol, atol, self.units.get(call))
         return found
 
 
