@@ -23,22 +23,6 @@ def zeros(count, dtype="i4"):
 
 
 KERNELS = {
-    "vectors of three": case("""
-        struct Body { float3 position; float mass; };
-        __constant__ float3 UP = {0, 0, 1};
-        __device__ float3 scaled(float3 v, float by) { return make_float3(v.x * by, v.y * by, v.z * by); }
-        __device__ void push(float3* v) { v->x += 100; }
-        __global__ void k(Body* bodies, const float3* velocity, float dt, float3 drift, int* sizes) {
-            int i = threadIdx.x;
-            float3 p = bodies[i].position;
-            p += velocity[i] * dt + drift;
-            p = (i % 2) ? p : p + UP;
-            push(&p);
-            bodies[i].position = scaled(p, 2);
-            float3 row[2] = {{1, 2, 3}, make_float3(4, 5, 6)};
-            bodies[i].mass += row[1].y;
-            sizes[0] = sizeof(float3); sizes[1] = sizeof(Body); sizes[2] = sizeof(row); sizes[3] = sizeof(float4);
-        }""", 1, 10, floats(40), floats(30), 0.5, np.array([(1, 2, 3)], "f4,f4,f4")[0], zeros(4)),
     "operators of vectors": case("""
         struct Body { float4 at; float3 v; };
         __constant__ float4 weights[2] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
@@ -87,12 +71,6 @@ KERNELS = {
             b &= d;
             out[5] = b;
         }""", 1, 1, 1, np.array([1, 0, 0], "u1"), zeros(6), 0.25),
-    "functions of doubles among floats and integers": case("""
-        __global__ void k(const double* in, double* out, float f, int n) {
-            double x = in[0];
-            out[0] = sin(x); out[1] = pow(x, 2); out[2] = sqrt(n); out[3] = fmax(f, x); out[4] = f * 0.1; out[5] = abs(-x);
-            out[6] = exp(1); out[7] = __longlong_as_double(__double_as_longlong(x)); out[8] = max(f, 0.1);
-        }""", 1, 1, np.array([0.3]), zeros(9, "f8"), 0.25, 2, rtol=1e-14),
     "integers of all widths": case("""
         #include <stdint.h>
         __global__ void k(long long* out, uint8_t b, int8_t c, unsigned short s, uint32_t u, int64_t l, char sign) {
