@@ -269,7 +269,9 @@ def is_gone(pid):
 
 
 def build(info, source, options):
-    """A build that takes for ever, without the GIL, as drivers' do. It writes the number of its process."""
+    """Build for ever: on the processor, or without the GIL, as drivers do, having written its process's number."""
+    while not source:
+        pass
     Path(source).write_text(str(os.getpid()))
     threading.Event().wait()
 
@@ -293,7 +295,7 @@ def test_a_build_that_takes_too_long_is_an_error(device):
     """The time is the processor's, so that a busy machine takes none away."""
     too_long = pytest.raises(fb.BuildError, match="had not finished after 1 seconds of processor time")
     with mock.patch.dict(os.environ, FOREBAY_BUILD_SECONDS="1"), too_long as caught:
-        build_process.build_apart("tests.helpers.endless_build", device.info, b"", ())
+        build_process.build_apart(__name__, device.info, b"", ())
     assert device.info.name in str(caught.value)
     assert isinstance(caught.value, build_process.CompilerEndedError)
     assert build_processes() == []
