@@ -4,7 +4,6 @@ import os
 import shutil
 import stat
 import subprocess
-import threading
 from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
@@ -18,6 +17,7 @@ from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
 from tests.helpers.no_files import NO_FILES, folder_of_others
 from tests.helpers.processes import command
+from tests.helpers.threads import together
 
 clang, reason = find_clang()
 if clang is None:
@@ -261,26 +261,22 @@ def test_headers_of_other_flags_are_apart_and_the_oldest_go(folder):
     assert [path.name for path in (folder / "headers").glob(".part-*")] == [".part-new"]
 
 
-@pytest.mark.parametrize("how", ["a file", "turned off"])
+FULL = mock.patch.object(prelude.os, "replace", side_effect=OSError(28, "No space left on device"))
+
+
+@pytest.mark.parametrize("how", ["a file", "turned off", pytest.param("a full disk", marks=pytest.mark.long)])
 def test_without_a_cache_it_compiles_all_the_same(folder, compile_counted, how):
-    if how == "a file":
-        shutil.rmtree(folder)
-        folder.write_text("in the way")
-    else:
+    if how == "turned off":
         os.environ["FOREBAY_NO_CACHE"] = "1"
-    first, count = compile_counted()
-    again, more = compile_counted()
+    else:
+        shutil.rmtree(folder)
+    if how == "a file":
+        folder.write_text("in the way")
+    with FULL if how == "a full disk" else nullcontext():
+        (first, count), (again, more) = compile_counted(), compile_counted()
+    assert [kernel.name for kernel in first.kernels] == ["k"]
     assert again == first
     assert count + more >= 4
-
-
-@pytest.mark.long
-def test_a_full_disk(compile_counted, folder):
-    shutil.rmtree(folder)
-    with mock.patch.object(prelude.os, "replace", side_effect=OSError(28, "No space left on device")):
-        made, count = compile_counted()
-    assert [kernel.name for kernel in made.kernels] == ["k"]
-    assert 2 < count < 5  # one for the header in the cache's folder, one where an earlier test may have left it
 
 
 @pytest.mark.long
@@ -309,11 +305,7 @@ def test_threads_and_processes_at_once(folder):
     arguments, env = command("-c", code, FOREBAY_CACHE=folder)
     others = [subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     results = []
-    threads = [threading.Thread(target=lambda: results.append(compiled())) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[lambda: results.append(compiled())] * 2)
     sizes = {int(other.communicate()[0]) for other in others} | {len(made.code) for made in results}
     assert len(sizes) == 1
     assert len(results) == 2
