@@ -287,8 +287,3 @@ def elementwise_that_calls_before_it_compiles(function):
             return super()._take(device, program)
 
     return Calling
-
-
-def forgetful_kernel(program, name):
-    """Return a kernel of the program with which nothing was ever launched."""
-    return program._make_kernel(program._natives[name], program._identities, program._natives.accesses)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 from unittest import mock
 
 import numpy as np
@@ -14,6 +13,7 @@ from forebay.hiprtc import current, hiprtcResult
 from forebay.hiprtc.code import MAGIC, is_code, pack_code, unpack_code
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
 
 OK = hiprtcResult.HIPRTC_SUCCESS
 COMPILATION = hiprtcResult.HIPRTC_ERROR_COMPILATION
@@ -210,14 +210,7 @@ def test_a_program_may_be_compiled_again_and_by_two_threads():
     prog = create(OPENCL)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
     results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"])))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[lambda: results.append(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"]))] * 4)
     assert results == [(OK,)] * 4
     assert log_of(prog) == ""
     assert unpack_code(code_of(prog)).options == ("-DN=3",)

@@ -32,7 +32,7 @@ BEGIN = """
 
 def on_device(test):
     """Mark a test of what is compiled and run."""
-    return pytest.mark.executes(reads="call_differences")(pytest.mark.needs("a compiler of its own", "SPIR-V")(test))
+    return pytest.mark.needs("a compiler of its own", "SPIR-V")(test)
 
 
 def asm(text, *inputs, result="=r(r)"):

@@ -146,12 +146,8 @@ def test_kernels_that_use_it_have_one_more_parameter():
 def test_it_works_in_kernels_and_in_functions(device, queue):
     start = np.arange(8, dtype="f4")
     cases = {f"direct {twice}": case(SHARED, 1, 8, start, twice, kernel="direct", shared=32) for twice in (True, False)}
-    for name, x in (
-        ("none", start),
-        ("by_functions", start),
-        ("bits", np.zeros(8, "i4")),
-        ("typed<double>", np.arange(3.0, 11)),
-    ):
+    given = {"none": start, "by_functions": start, "bits": np.zeros(8, "i4"), "typed<double>": np.arange(3.0, 11)}
+    for name, x in given.items():
         cases[name] = case(SHARED, 1, 8, x, kernel=name, shared=64)
     assert device_data(kernel_differences(device, queue, cases)) == []
 

@@ -24,19 +24,6 @@ def test_it_runs(device, queue):
         queue.launch(program["scale"], 1, 8, device.zeros(8, "f8"), 2.5, 6)
 
 
-@pytest.mark.needs("SPIR-V")
-@pytest.mark.parametrize("source", [
-    "// __global__ void k(float* x) { }\nkernel void k(global float* x) { x[0] = 1; }",
-    "/* __global__\n */ kernel void k(global float* x) { x[0] = 1; }",
-    "#define __global__ kernel\n__global__ void k(global float* x) { x[0] = 1; }",
-    '#define TEXT "__global__"\nkernel void k(global float* x) { x[0] = sizeof(TEXT); }',
-    "kernel void k(global float* x) { int my__global__s = 1; x[0] = my__global__s; }",
-])  # fmt: skip
-def test_what_is_opencl_c(device, source):
-    with device.program(source) as program:
-        assert list(program) == ["k"]
-
-
 @pytest.mark.needs("a compiler of HIP C++")
 @pytest.mark.long
 def test_instances_and_variables_by_their_names_in_the_source(device, queue):

@@ -27,12 +27,6 @@ REACHED = {
         "template <class T> struct By<T, library::enable<T>> { enum { n = 3 }; };\n",
         "By<float>::n",
     ),
-    "a specialization behind another template": (
-        "template <class T> struct By { static const int n = 2; };\n"
-        "template <> struct By<float> { static const int n = library::factor; };\n"
-        "template <class T> struct Twice { enum { n = 2 * By<T>::n }; };\n",
-        "Twice<float>::n",
-    ),
     "a statement of a function's specialization": (
         "template <class T> __device__ int by() { return 2; }\n"
         "template <> int by<float>() { int n = 1; n = library::factor; return n; }\n",
@@ -64,11 +58,6 @@ REACHED = {
         "struct By { __device__ int n(int); };\nint By::n(int m) { m = library::f(m); return m; }\n", "By().n(1)"),
     "a statement of a function behind a header's macro": (
         '#include "own.h"\nOF_BOTH int by(int m) { m = library::f(m); return m; }\n', "by(1)"),
-    "a function behind a header's macro": (
-        '#include "own.h"\n__device__ int by(double) { return 2; }\n'
-        "OF_BOTH int by(float m, library::Type t = 1) { return 3; }\n",
-        "by(1.0f)",
-    ),
     "a constexpr function behind a header's macro": (
         '#include "own.h"\nconstexpr int by(double) { return 2; }\nALWAYS int by(float) { return library::factor; }\n',
         "by(1.0f)",

@@ -84,83 +84,49 @@ def test_a_compiler_that_ends_its_process_is_an_error(device):
 # Intel's CPU runtime 2026.2.0 ends its process while it makes vectors of this (its pass vplan-vec).
 STENCIL = """
 constexpr int R = 16, X = 64, Y = 16;
-__constant__ float cx[2 * R + 1], cy[2 * R + 1], cz[2 * R + 1];
-__global__ void stencil(float* to, const float* from, int line, int slice, int width, int depth) {
-    const size_t i = R + threadIdx.x + blockIdx.x * blockDim.x;
-    if (i >= width) return;
+__global__ void stencil(float* to, const float* from, const float* c, int line, int slice, int depth) {
     __shared__ float tile[X * (Y + 2 * R)];
     const size_t at = threadIdx.x + (R + threadIdx.y) * X;
-    const size_t start = i + line * (R + threadIdx.y + blockIdx.y * blockDim.y);
-    float above[2 * R + 1], sums[R + 1], row[2 * R + 1];
-    from += start;
-    to += start;
-    for (int r = 0; r < R; ++r, from += slice) above[r] = from[0];
+    float above[2 * R + 1] = {}, sums[R + 1] = {}, row[2 * R + 1];
     for (int r = R; r < 2 * R; ++r, from += slice) {
         for (int k = 0; k <= 2 * R; ++k) row[k] = from[k - R];
         __syncthreads();
         tile[at - X * R] = from[-R * line];
         tile[at] = row[R];
         tile[at + X * Y] = from[line * Y];
-        __syncthreads();
-        sums[r - R] = 0;
-        for (int k = 0; k <= 2 * R; ++k) {
-            sums[r - R] += tile[at + (k - R) * X] * cy[k];
-            sums[r - R] += row[k] * cx[k];
-        }
         above[r] = row[R];
     }
-    for (int z = 0; z < depth; ++z, from += slice, to += slice) {
+    __syncthreads();
+    for (int z = 0; z < depth; ++z, from += slice) {
         for (int k = 0; k <= 2 * R; ++k) row[k] = from[k - R];
-        __syncthreads();
-        tile[at - X * R] = from[-R * line];
-        tile[at] = row[R];
-        tile[at + X * Y] = from[line * Y];
-        __syncthreads();
-        above[2 * R] = row[R];
-        sums[R] = 0;
-        for (int k = 0; k <= 2 * R; ++k) {
-            sums[0] += above[k] * cz[k];
-            sums[R] += tile[at + (k - R) * X] * cy[k];
-            sums[R] += row[k] * cx[k];
-        }
-        to[0] = sums[0];
+        for (int k = 0; k <= 2 * R; ++k) sums[R] += (tile[at + (k - R) * X] + row[k]) * c[k];
         for (int k = 0; k < 2 * R; ++k) above[k] = above[k + 1];
         for (int k = 0; k < R; ++k) sums[k] = sums[k + 1];
     }
+    to[threadIdx.x + X * threadIdx.y] = tile[at] + sums[R];
 }
 """
-RADIUS, WIDTH, DEPTH = 16, 60, 3
+RADIUS, ROWS, LINE, SLICE, DEPTH = 16, 16, 48, 96, 3
 
 
 @pytest.mark.long
 def test_what_ends_the_process_is_built_without_vectors_for_sycl_too(device, queue):
-    """SYCL builds in this process, has no variables, and must be given what did not end the other one."""
+    """SYCL builds in this process, and must be given what did not end the other one."""
     if device.info.platform != INTEL_CPU:
         pytest.skip("another compiler")
-    random = np.random.default_rng(0)
-    x = random.integers(-9, 9, (2 * RADIUS + DEPTH, 3 * RADIUS, 96)).astype("f4")
-    weights = {name: random.integers(-9, 9, 2 * RADIUS + 1).astype("f4") for name in ("cx", "cy", "cz")}
-    if device.info.backend == "sycl":
-        weights = {name: np.zeros_like(values) for name, values in weights.items()}
-    expected = np.full((DEPTH, 3 * RADIUS, 96), 5, "f4")
-    to = expected[:, RADIUS:-RADIUS, RADIUS : RADIUS + WIDTH]
-    to[:] = 0
-    for k in range(2 * RADIUS + 1):
-        inner = slice(RADIUS, RADIUS + DEPTH), slice(RADIUS, -RADIUS), slice(RADIUS, RADIUS + WIDTH)
-        for axis, name in enumerate(("cz", "cy", "cx")):
-            moved = list(inner)
-            first = moved[axis].start - RADIUS + k
-            moved[axis] = slice(first, first + to.shape[axis])
-            to += weights[name][k] * x[tuple(moved)]
+    first, size, random = RADIUS * LINE, 2 * RADIUS + 1, np.random.default_rng(0)
+    x, weights = (random.integers(-9, 9, count).astype("f4") for count in (8192, size))
+    last = first + (RADIUS - 1) * SLICE
+    column = x[[last - RADIUS * LINE, last, last + ROWS * LINE]].repeat(ROWS)
+    planes = (first + (RADIUS + z) * SLICE - RADIUS for z in range(DEPTH))
+    lines = sum(x[at : at + size] @ weights for at in planes)
+    expected = [x[last] + DEPTH * (column[row : row + size] @ weights) + lines for row in range(ROWS)]
     with mock.patch.object(programs, "without_vectors", wraps=programs.without_vectors) as ended:
         for _ in range(2):  # the second is from the cache
-            program, o = device.program(STENCIL), device.empty(expected.shape, "f4")
-            for name, values in weights.items() if device.info.backend == "opencl" else ():
-                queue.copy(program.get_global(name).view("f4"), values)
-            queue.fill(o, 5)
-            arguments = o, device.array(x), 96, 3 * RADIUS * 96, RADIUS + WIDTH, DEPTH
-            queue.launch(program["stencil"], 1, (64, RADIUS), *arguments)
-            assert (o.get(queue=queue) == expected).all()
+            program, o, there = device.program(STENCIL), device.empty((ROWS, 64), "f4"), device.array(x)
+            arguments = o, there[first:], device.array(weights), LINE, SLICE, DEPTH
+            queue.launch(program["stencil"], 1, (64, ROWS), *arguments)
+            assert np.array_equal(o.get(queue=queue), np.repeat(expected, 64).reshape(ROWS, 64))
     assert device.info.backend == "sycl" or ended.call_count == 1
     with pytest.raises(fb.BuildError, match="ended its process"):
         device.program(spirv.deadly_module())
@@ -302,7 +268,9 @@ def is_gone(pid):
 
 
 def build(info, source, options):
-    """A build that takes for ever, without the GIL, as drivers' do. It writes the number of its process."""
+    """Build for ever: on the processor, or without the GIL, as drivers do, having written its process's number."""
+    while not source:
+        pass
     Path(source).write_text(str(os.getpid()))
     threading.Event().wait()
 
@@ -326,7 +294,7 @@ def test_a_build_that_takes_too_long_is_an_error(device):
     """The time is the processor's, so that a busy machine takes none away."""
     too_long = pytest.raises(fb.BuildError, match="had not finished after 1 seconds of processor time")
     with mock.patch.dict(os.environ, FOREBAY_BUILD_SECONDS="1"), too_long as caught:
-        build_process.build_apart("tests.helpers.endless_build", device.info, b"", ())
+        build_process.build_apart(__name__, device.info, b"", ())
     assert device.info.name in str(caught.value)
     assert isinstance(caught.value, build_process.CompilerEndedError)
     assert build_processes() == []

@@ -1,8 +1,5 @@
 """`fb.elementwise`: the results are NumPy's, whatever goes in; a kernel is compiled once; mistakes submit nothing."""
 
-import gc
-import weakref
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -140,15 +137,3 @@ def test_on_a_device_that_looks_after_each_launch(device):
     with fb.Device(device.name, private=True, debug=True) as careful:
         for _ in range(2):
             assert device_data(AXPY(careful.array(np.arange(3, dtype="f4")), 1).get().tolist()) == [1, 3, 5]
-
-
-def test_closed_devices_are_forgotten(device):
-    one = fb.elementwise("T x", "T y", "y = x + 1", name="one")
-    with fb.Device(device.name, private=True) as other:
-        one(other.empty(5))
-    gone = weakref.ref(other)
-    del other
-    one(device.empty(5))
-    one(device.empty(5, "i4"))
-    gc.collect()
-    assert gone() is None

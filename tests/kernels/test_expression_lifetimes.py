@@ -2,10 +2,7 @@
 
 import copy
 import gc
-import itertools
-import threading
 import weakref
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ import forebay as fb
 from forebay.cupy_style import ElementwiseKernel, RawKernel, ReductionKernel
 from forebay.queues.kernels.kernel import names
 from tests.helpers.threads import together
-from tests.helpers.turns import turns
 from tests.inside import elementwise_that_calls_before_it_compiles
 
 ONE = fb.elementwise("T x", "T y", "y = x + 1", name="lives_on")
@@ -120,35 +116,3 @@ def test_a_device_is_closed_while_a_kernel_is_compiled(device):
     assert compiled_now() == before
     del other
     assert gone() is None
-
-
-@pytest.mark.threads
-def test_a_thread_calls_while_another_closes(device):
-    """It is refused as closed, whether it compiles, is submitting, or has not begun; and nothing is left."""
-    for turn in turns(4):
-        one = fb.elementwise("T x", "T y", f"y = x + {turn}", name="lives_on")
-        total = fb.reduction("T x", "T y", f"x + {turn}", "a + b", 0, name="lives_on")
-        other, begun = fb.Device(device.name, private=True), threading.Event()
-        gone = weakref.ref(other)
-        things = [other.empty(5, dtype) for dtype in ("f4", "i4", "i2", "u1")]
-
-        def call(*calls, things=things, begun=begun):
-            for number in itertools.count():
-                calls[number % 2](things[number // 50 % len(things)])
-                begun.set()
-
-        def work(*calls, call=call):
-            with pytest.raises(fb.ClosedError):
-                call(*calls)
-
-        def close(other=other, one=one, things=things, begun=begun, turn=turn):
-            begun.wait(60)
-            for _ in range(turn):
-                one(things[0])
-            other.close()
-
-        together(partial(work, one, one), partial(work, one, total), close)
-        del other, things, call, work, close
-        gc.collect()
-        assert gone() is None
-    assert compiled_now() == 0

@@ -28,6 +28,8 @@ CUBIN = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xbe\x00" + bytes(44)
         ("// __global__\nkernel void k(global int *a) { }", "OpenCL C"),
         ('constant char *words = "__global__"; kernel void k(global int *a) { }', "OpenCL C"),
         ("#define __global__ kernel\n__global__ void k(global int *a) { }", "OpenCL C"),
+        ("/* __global__\n */ kernel void k(global int *a) { }", "OpenCL C"),
+        ("kernel void k(global int *a) { int my__global__s = 1; }", "OpenCL C"),
         (PTX, "PTX"),
         (PTX.encode(), "PTX"),
         ("kernel void k(global int *a) { }\n" + PTX, "OpenCL C"),

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import struct
 from unittest import mock
@@ -14,7 +13,6 @@ import forebay as fb
 from forebay.queues.drivers.opencl import identity, programs
 from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
-from tests.helpers import spirv
 from tests.inside import cache_key, refusing_to_tell
 
 pytestmark = pytest.mark.needs("OpenCL")
@@ -206,12 +204,6 @@ def test_a_binary_of_other_kernels_is_ignored_and_rewritten(device, runs, cache,
         assert Entry.loads(cache.get(key_of(device))).declared == declared
 
 
-def test_an_entry_comes_back():
-    entry = Entry(b"\0binary", {"k": [programs.declarations.Declared("a", "int*", "pointer", 8)], "l": []})
-    assert Entry.loads(entry.dumps()) == entry
-    assert json.loads(entry.dumps()[8:-7])["kernels"]["l"] == []
-
-
 # What decides
 
 
@@ -245,14 +237,3 @@ def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache
     queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
     assert out.get(queue=queue).tolist() == [2]
     assert cache.info().entries == 0
-
-
-@pytest.mark.needs("SPIR-V")
-def test_spirv(device, queue):
-    module = spirv.fill_module("fill")
-    device.program(module)
-    with mock.patch.object(Builder, "_compile") as compile, mock.patch.object(BinaryCache, "put") as put:
-        buffer, program = device.zeros(100, "i4"), device.program(module)
-    assert compile.call_count == put.call_count == 0
-    queue.launch(program["fill"], 10, 10, buffer, -7)
-    assert buffer.get(queue=queue).tolist() == [-7] * 100

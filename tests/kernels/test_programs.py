@@ -1,10 +1,12 @@
-import gc
 import secrets
 import warnings
+from unittest import mock
 
+import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.queues.kernels.cache import BinaryCache
 from tests.helpers import spirv
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
@@ -98,20 +100,6 @@ def test_a_closed_program(device, queue, refuses):
         queue.launch(kernel, 1, 1, None)
 
 
-def test_a_program_may_be_closed_or_dropped_while_its_kernels_are_in_flight(device, queue, hold):
-    buffer, other = device.zeros(1, "i4"), device.zeros(1, "i4")
-    device.finish()
-    program, second = device.program(ONE_TWO, "-DN=5"), device.program(ONE_TWO, "-DN=6")
-    gate = hold(queue)
-    with program:
-        queue.launch(program["one"], 1, 1, buffer)
-    queue.launch(second["one"], 1, 1, other)
-    del program, second
-    gc.collect()
-    gate.open()
-    assert [device_data(buffer.get(queue=queue)[0]), device_data(other.get(queue=queue)[0])] == [5, 6]
-
-
 # SPIR-V
 
 
@@ -153,3 +141,50 @@ def test_a_build_leaves_the_filters_of_warnings_alone(device):
             warnings.warn("mine", stacklevel=1)
             device.program(source)
     assert [str(each.message) for each in shown] == ["mine"]
+
+
+# Out of the disk cache
+
+CACHED = """
+typedef struct { float weight; int offset; long large; } Part;
+kernel void first(global int *restrict out, const global int *in, constant float *table, local int *shared,
+                  int count, float3 scale, Part part, uchar small)
+{ out[get_global_id(0)] = count + (int)part.large + small + (int)scale.y; }
+kernel void sized(global const int *rows, global uchar *stack, int n) { stack[n - 1] = rows[0]; }
+"""
+
+
+def seen_of_cached(name, really):
+    """What a Device of its own shows of the program: ids, parameters, messages, counters and results."""
+    with fb.Device(name, private=True) as device:
+        queue, out = device.queue(), device.zeros(64, "i4")
+        program = device.program(CACHED, "-cl-mad-enable")
+        first, sized = program["first"], program["sized"]
+        sized.scratch("stack", fb.MaxOver("rows") + 3)
+        given = out, out, out.view("f4"), fb.local(64), 5, np.array([0, 10000, 0], "f4")
+        part = np.array((0.5, 1, 1000), "f4,i4,i8")[()]
+        said = []
+        for grid, arguments in ((1, ()), (1, (part, 256)), (1, (b"short", 2)), (1 << 30, (part, 2))):
+            with pytest.raises(fb.Error) as caught:
+                queue.launch(first, grid, grid, *given, *arguments)
+            said.append(str(caught.value))
+        queue.launch(first, 1, 64, *given, part, 2)
+        queue.launch(sized, 1, 1, device.array(np.arange(100, dtype="i4")), 5)
+        shown = [(each.content_id, str(each.parameters), each.max_block_size) for each in (first, sized)]
+        counted = queue.stats.arg_bytes_set, queue.stats.reductions
+        return shown, sized.scratch_id("stack"), said, counted, really and out.get(queue=queue)[7]
+
+
+def test_a_program_out_of_the_cache_is_like_one_that_was_compiled(device, own_cache, really):
+    with mock.patch.object(BinaryCache, "put", autospec=True, side_effect=BinaryCache.put) as put:
+        cold = seen_of_cached(device.name, really)
+        assert cold[-1] == (really and 5 + 1000 + 2 + 10000)
+        assert put.call_count > 0
+        put.reset_mock()
+        assert seen_of_cached(device.name, really) == cold
+        assert put.call_count == 0
+        files = [path for path in (own_cache / "programs").iterdir() if path.is_file()]
+        for path in files:
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        assert seen_of_cached(device.name, really) == cold
+        assert put.call_count > 0

@@ -292,21 +292,6 @@ def test_pictures(result, tmp_path):
         assert "<svg" in (tmp_path / "pictures" / f"result-{name}.svg").read_text()
 
 
-# The command line
-
-
-def test_a_terminal_is_shown_how_much_is_left():
-    words = ["launch", *SMALL, "--layer", "forebay"]
-    done = CliRunner().invoke(main, words, env={"FORCE_COLOR": "1"}, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    assert "left:" in done.stderr
-    assert "left:" not in done.stdout
-
-
-def test_an_unknown_case_is_refused_with_the_cases():
-    assert "reproducer" in run("launhc", status=2)
-
-
 @pytest.mark.needs("no chosen device")
 def test_the_installed_command_is_the_same_and_without_scipy_says_what_to_install(tmp_path):
     (tmp_path / "scipy.py").write_text("raise ModuleNotFoundError('no scipy', name='scipy')")

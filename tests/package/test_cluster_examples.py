@@ -48,16 +48,3 @@ def test_tiles_fit_together():
         assert all(tile.width * tile.height * 2 <= picture.MOST for tile in tiles_of(150))
         assert np.array_equal(painted_alone(150), whole)
     assert np.unique(whole).size > 30
-
-
-def test_a_picture_that_is_wrong_is_told(tmp_path, capsys):
-    right = np.arange(400, dtype="u2").reshape(20, 20)
-    right[0, 0] = picture.TURNS
-    wrong, tile, left = right.copy(), Tile(0, 0, 20, 20, 1.0), tmp_path / "killed"
-    left.write_text("17")
-    wrong[3, 4] += 1
-    with mock.patch.object(picture, "painted_alone", return_value=right):
-        assert picture.judged(right.copy(), {tile: 18}, {tile: left})
-        assert not picture.judged(right.copy(), {tile: 17}, {tile: left})
-        assert not picture.judged(wrong, {tile: 18}, {})
-    assert capsys.readouterr().out.endswith("WRONG: 1 pixels differ\n")

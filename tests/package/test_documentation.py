@@ -1,8 +1,7 @@
-"""What pages, the tutorial's notebook and moved programs show runs as it stands, and prints what is said there."""
+"""What pages and moved programs show runs as it stands, and prints what is said there."""
 
 import importlib.util
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -86,33 +85,6 @@ def test_what_a_page_shows_does_not_depend_on_how_fast_a_queue_is(page, queue, t
     script = tmp_path / f"{page.replace('/', '_')}.py"
     script.write_text(program_of(ROOT / page, start=LAG.format(queue)), encoding="utf-8")
     assert output_of(script).splitlines() == PRINTS.findall(program_of(ROOT / page))
-
-
-# The tutorial's notebook
-
-
-@pytest.mark.executes
-@pytest.mark.needs("no chosen device", "no validation layer")
-def test_the_notebook_prints_what_it_says_and_queues_and_graphs_draw_themselves():
-    pytest.importorskip("ipykernel")
-    nbclient, path = pytest.importorskip("nbclient"), ROOT / "docs" / "tutorial.ipynb"
-    notebook = pytest.importorskip("jupytext").read(path)
-    nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": path.parent}}).execute()
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    printed = ["".join(output.text for output in cell.outputs if "text" in output) for cell in cells]
-    assert [text.splitlines() for text in printed] == [PRINTS.findall(cell.source) for cell in cells]
-    assert any(printed)
-    graph, queue = (
-        ElementTree.fromstring(cell.outputs[0].data["text/html"])
-        for source in ("graph", "queue")
-        for cell in cells
-        if cell.source == source
-    )
-    assert graph.tag == "{http://www.w3.org/2000/svg}svg"
-    assert [each.text for each in graph.iter("{http://www.w3.org/2000/svg}text")] == ["axpy", "axpy"]
-    words = list(queue.itertext())
-    assert "blocking" in words
-    assert words[words.index("state") + 1] == "empty"
 
 
 # Programs of other packages, before and after they were moved here

@@ -139,16 +139,6 @@ def test_a_trace_shows_what_overlaps(tmp_path):
         assert {each.track for each in ran} == set(range(tracks))
 
 
-def test_shares_of_a_trace():
-    pytest.importorskip("skimage")
-    from examples.pipeline import Ran, shares
-
-    one_after_another = [Ran(0, "copy", 0, 1), Ran(0, "median", 1, 3), Ran(0, "copy", 4, 5)]
-    assert shares(one_after_another) == (0.8, 0)
-    assert shares([*one_after_another, Ran(1, "copy", 2, 4), Ran(2, "copy", 2, 3)]) == (1, 0.2)
-    assert shares([]) == (0, 0)
-
-
 @pytest.mark.parametrize("block", [4096, 1000])
 @pytest.mark.long
 def test_high_tones_are_taken_out_of_music(tmp_path, block):

@@ -237,19 +237,6 @@ def test_precompiled_headers_change_no_module(checkout):
     assert not [path for path in (checkout / "build").rglob("*") if "headers" in path.name or path.suffix == ".gch"]
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_view_has_the_layout_of_an_installed_forebay(checkout, links):
-    """Where no symbolic links can be made it is a copy."""
-    forbid = "def symlink_to(*_, **__): raise OSError\nimport pathlib; pathlib.Path.symlink_to = symlink_to\n" * (
-        not links
-    )
-    output_of("-c", f"{forbid}import runpy; runpy.run_path('setup.py')['make_view']()", cwd=checkout)
-    view, large = checkout / "build/view/forebay", "queues/drivers/opencl/large.pyx"
-    assert {path.name for path in view.iterdir()} == {*os.listdir(checkout / FACE), "bench", *ROOMS}
-    assert (view / large).read_text() == (checkout / large).read_text()
-    assert (view / large).is_symlink() == links
-
-
 @pytest.mark.parametrize(("system", "missing"), [("win32", "WSL 2"), ("darwin", "Apple's OpenCL"), ("aix", "tried")])
 def test_another_system_is_told_what_is_missing(rules, system, missing):
     rules["require_linux"]()

@@ -44,3 +44,10 @@ def nearest(true, mode, dtype):
     except OverflowError:
         guess = float("inf") if true > 0 else -float("inf")
     return rounded(guess, lambda each: each - true, mode, dtype)
+
+
+def exactly(function, mode, dtype):
+    """Return a function of arrays that computes with fractions and rounds once."""
+    return lambda *arrays: np.array(
+        [nearest(Fraction(function(*map(Fraction, each))), mode, dtype) for each in zip(*arrays, strict=True)]
+    )

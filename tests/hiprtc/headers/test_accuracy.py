@@ -10,7 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from .rounding import MODES, nearest, rounded
+from tests.helpers.device_data import device_data
+from tests.hiprtc.results.tables import Calls, call_differences
+
+from .rounding import MODES, exactly, rounded
 from .test_math import extremes
 
 mp = pytest.importorskip("mpmath").mp.clone()
@@ -22,6 +25,7 @@ pytestmark = [
 
 mp.prec = 140
 COUNT = 512
+DTYPES = {"float": np.dtype("f4"), "double": np.dtype("f8")}
 NAN, INFINITY = mp.nan, mp.inf
 
 
@@ -115,8 +119,9 @@ ODD = {"sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "sinpi", 
 POLES = {"rsqrt", "rcbrt", "tgamma"}  # whose infinity has the sign of the zero
 # Intel's runtime for CPUs keeps OpenCL's bounds, which are larger.
 OF_RUNTIME = {("sinpi", 4): 2, ("cospi", 4): 2, ("erf", 4): 4, ("cos", 8): 4}
-# Where the bound of CUDA's own lgamma does not hold: its zeros are there.
-ZEROS = {4: (-10.001, -2.264), 8: (-23.0001, -2.2637)}
+# Where a bound does not hold: near 0, and at the zeros of CUDA's own lgamma.
+EXCEPT = {"erfcinv": (-1e-200, 1e-200), "normcdfinv": (-1e-200, 1e-200)}
+ZEROS = {"float": (-10.001, -2.264), "double": (-23.0001, -2.2637)}
 BINARY = {
     "pow": (np.power, 4, 2), "atan2": (np.arctan2, 3, 2), "hypot": (np.hypot, 3, 2),
     "rhypot": (lambda x, y: 1 / np.hypot(x, y), 2, 1), "fmod": (np.fmod, 0, 0),
@@ -151,17 +156,6 @@ def as_number(exact, dtype):
     return np.float32(float(sign * mp.nint(abs(exact) / mp.mpf(2) ** exponent) * mp.mpf(2) ** exponent))
 
 
-def distances(got, expected):
-    """How many numbers of the type lie between."""
-    word = np.dtype(f"i{got.dtype.itemsize}")
-    a, b = (
-        np.where(each.view(word) < 0, np.iinfo(word).min - each.view(word), each.view(word)) for each in (got, expected)
-    )
-    both = np.isnan(got) & np.isnan(expected)
-    one = np.isnan(got) != np.isnan(expected)
-    return np.where(both, 0.0, np.where(one, np.inf, np.abs(a.astype("O") - b.astype("O")).astype("f8")))
-
-
 def exact_of(name, x, dtype):
     """What a function is at a number, rounded."""
     if np.isnan(x):
@@ -174,97 +168,81 @@ def exact_of(name, x, dtype):
         return dtype.type(np.nan)
 
 
-def check(name, got, expected, bound, *given):
-    away = distances(got, expected)
-    i = int(away.argmax())
-    assert away[i] <= bound, f"{name}({', '.join(str(each[i]) for each in given)}): {got[i]}, not {expected[i]}"
+def suffixed(name, word):
+    """The name of C's function of this type."""
+    return name + "f" * (word == "float")
 
 
-@pytest.mark.parametrize(("word", "suffix", "code"), [("float", "f", "f4"), ("double", "", "f8")])
+def compare(device, queue, word, functions, **given):
+    """Compare calls with what `functions` has for each: a function of exact numbers, and units in the last place."""
+    rows, units = ({call: each[part] for call, each in functions.items()} for part in (0, 1))
+    head = "template <class T> __device__ int differ(T a, T b) { return a != b && (a == a || b == b); }"
+    table = Calls(rows, DTYPES[word].str[1:], given, head, units=units)
+    assert device_data(call_differences(device, queue, [table])) == []
+
+
+@pytest.mark.parametrize("word", DTYPES)
 @pytest.mark.long
-def test_of_one(compiled, device, word, suffix, code):
-    dtype = np.dtype(code)
-    rows = "".join(
-        f"v = x[{row} * n + i]; out[{row} * n + i] = {name}{suffix}(v); again[{row} * n + i] = {name}(v);\n"
-        for row, name in enumerate(UNARY)
-    )
-    program = compiled(f"""extern "C" __global__ void all(const {word}* x, {word}* out, {word}* again, int n) {{
-        {word} v; int i = blockIdx.x * blockDim.x + threadIdx.x; {rows} }}""")
-    x = np.array([arguments(dtype, more) for _, _, _, more in UNARY.values()])
-    for name in ("erfcinv", "normcdfinv"):  # 2e-14 off from here on
-        row = x[list(UNARY).index(name)]
-        row[np.abs(row) < 1e-200] = 0.1
-    out, again = np.zeros_like(x), np.zeros_like(x)
-    program.run("all", COUNT // 64, 64, x, out, again, np.int32(COUNT))
-    assert np.array_equal(out, again, equal_nan=True)  # of overloads
-    for (name, (_, *bounds, _)), given, got in zip(UNARY.items(), x, out, strict=True):
-        expected = np.array([exact_of(name, each, dtype) for each in given], dtype)
+def test_of_one(device, queue, word):
+    dtype, more = DTYPES[word], {each for _, _, _, more in UNARY.values() for each in more}
+    left_out = EXCEPT | ({"lgamma": ZEROS[word]} if device.info.backend == "cuda" else {})
+    functions = {}
+    for name, (_, *bounds, _) in UNARY.items():
+        low, high = left_out.get(name, (0, 0))
+
+        def exact(x, name=name, low=low, high=high):
+            return np.array([exact_of(name, np.nan if low < each < high else each, dtype) for each in x])
+
         bound = OF_RUNTIME.get((name, dtype.itemsize), bounds[dtype.itemsize // 8])
-        if name == "lgamma" and device.info.backend == "cuda":
-            low, high = ZEROS[dtype.itemsize]
-            got = np.where((given > low) & (given < high), expected, got)
-        check(name, got, expected, bound, given)
+        functions[f"{low} < x && x < {high} ? NAN : {suffixed(name, word)}(x)"] = exact, bound
+    overloads = "".join(f" r += differ({name}(x), {suffixed(name, word)}(x));" for name in UNARY)
+    functions[f"r = 0;{overloads}"] = np.zeros_like, 0
+    compare(device, queue, word, functions, x=arguments(dtype, sorted(more)))
 
 
-@pytest.mark.parametrize(("word", "suffix", "code"), [("float", "f", "f4"), ("double", "", "f8")])
-def test_of_two(compiled, word, suffix, code):
-    dtype, wide = np.dtype(code), np.float64 if code == "f4" else np.longdouble
-    rows = "".join(f"out[{row} * n + i] = {name}{suffix}(x[i], y[i]);\n" for row, name in enumerate(BINARY))
-    program = compiled(f"""extern "C" __global__ void all(const {word}* x, const {word}* y, {word}* out, int n) {{
-        int i = blockIdx.x * blockDim.x + threadIdx.x; {rows} }}""")
-    numbers = arguments(dtype)
+@pytest.mark.parametrize("word", DTYPES)
+def test_of_two(device, queue, word):
+    functions = {}
+    for name, (function, *bounds) in BINARY.items():
+        bound = bounds[word == "double"]
+        wide = np.longdouble if word == "double" and bound else np.float64  # else rounded once
+        exact = lambda x, y, function=function, wide=wide: function(x.astype(wide), y.astype(wide))  # noqa: E731
+        functions[f"{suffixed(name, word)}(x, y)"] = exact, bound
+    numbers, random = arguments(DTYPES[word]), np.random.default_rng(43)
     special = numbers[:20]
-    random = np.random.default_rng(43)
     pairs = np.repeat(special, special.size), np.tile(special, special.size)
     x, y = (np.concatenate([each, random.permutation(np.tile(numbers, 4))])[:2432] for each in pairs)
-    out = np.zeros((len(BINARY), x.size), dtype)
-    program.run("all", x.size // 64, 64, x, y, out, np.int32(x.size))
-    with np.errstate(all="ignore"):
-        for (name, (function, *bounds)), got in zip(BINARY.items(), out, strict=True):
-            exact = wide if any(bounds) else dtype  # rounded once
-            expected = function(x.astype(exact), y.astype(exact)).astype(dtype)
-            if name in ("fmin", "fmax"):  # of zeros either may come
-                same = (x == 0) & (y == 0)
-                expected[same] = got[same]
-            check(name, got, expected, bounds[dtype.itemsize // 8], x, y)
+    compare(device, queue, word, functions, x=x, y=y)
 
 
 OPERATIONS = {
-    "add": ("x[i], y[i]", lambda x, y, z: x + y), "sub": ("x[i], y[i]", lambda x, y, z: x - y),
-    "mul": ("x[i], y[i]", lambda x, y, z: x * y), "div": ("x[i], y[i]", lambda x, y, z: x / y),
-    "rcp": ("y[i]", lambda x, y, z: 1 / y), "fma": ("x[i], y[i], z[i]", lambda x, y, z: x * y + z),
-    "sqrt": ("fabs(x[i])", None),
+    "add": ("x, y", lambda x, y, z: x + y), "sub": ("x, y", lambda x, y, z: x - y), "mul": ("x, y", lambda x, y, z: x * y),
+    "div": ("x, y", lambda x, y, z: x / y), "rcp": ("y", lambda x, y, z: 1 / y), "fma": ("x, y, z", lambda x, y, z: x * y + z),
 }  # fmt: skip
 
 
-def root(square, mode, dtype):
-    """The square root of a fraction, rounded."""
-    return rounded(math.sqrt(square), lambda each: max(each, 0) ** 2 - square, mode, dtype)
-
-
-@pytest.mark.parametrize(("word", "dtype"), [("float", np.float32), ("double", np.float64)])
-def test_rounding(compiled, word, dtype):
-    """Each result is the neighbour of the exact one in its direction, also near the ends of what a type holds."""
-    calls = [(operation, mode) for operation in OPERATIONS for mode in MODES]
-    fma = {"float": "fmaf", "double": "fma"}[word]
-    rows = "".join(
-        f"out[{row} * n + i] = __{fma if operation == 'fma' else word[0] + operation}_{mode}({OPERATIONS[operation][0]});\n"
-        for row, (operation, mode) in enumerate(calls)
+def root(mode, dtype):
+    """The square root, rounded."""
+    return lambda x, y, z: np.array(
+        [
+            rounded(math.sqrt(abs(each)), lambda at, each=each: max(at, 0) ** 2 - abs(Fraction(each)), mode, dtype)
+            for each in x
+        ]
     )
-    program = compiled(f"""extern "C" __global__ void all(
-        const {word}* x, const {word}* y, const {word}* z, {word}* out, int n) {{ int i = threadIdx.x; {rows} }}""")
+
+
+@pytest.mark.parametrize("word", DTYPES)
+def test_rounding(device, queue, word):
+    """Each result is the neighbour of the exact one in its direction, also near the ends of what a type holds."""
+    dtype, functions = DTYPES[word].type, {}
+    for mode in MODES:
+        functions[f"__{word[0]}sqrt_{mode}(fabs(x))"] = root(mode, dtype), 0
+        for operation, (given, function) in OPERATIONS.items():
+            name = suffixed("fma", word) if operation == "fma" else word[0] + operation
+            functions[f"__{name}_{mode}({given})"] = exactly(function, mode, dtype), 0
     x, y, z = (np.roll(extremes(dtype), by) for by in (0, 77, 191))
     x[20:24], y[20:24] = 1, np.array([2.0**-40, -(2.0**-40), 3, 0.1], dtype)
     with np.errstate(all="ignore"):
         y[24:80] = np.nan_to_num(x[24:80] * dtype(1.5), posinf=2, neginf=2)  # sums and quotients of numbers of one size
         z[100:200] = np.nan_to_num(-(x * y)[100:200] * dtype(1.25), posinf=2, neginf=2)
-    out = np.zeros((len(calls), x.size), dtype)
-    program.run("all", 1, x.size, x, y, z, out, np.int32(x.size))
-    numbers = [[Fraction(float(each)) for each in values] for values in (x, y, z)]
-    for (operation, mode), row in zip(calls, out, strict=True):
-        for a, b, c, got in zip(*numbers, row, strict=True):
-            if operation == "sqrt":
-                expected = root(abs(a), mode, dtype)
-            else:
-                expected = nearest(OPERATIONS[operation][1](a, b, c), mode, dtype)
-            assert got == expected, (operation, mode, float(a), float(b), float(c))
+    compare(device, queue, word, functions, x=x, y=y, z=z)

@@ -35,6 +35,7 @@ def shifted(values, by, filled):
 HEAD = r"""
 #include <cub/cub.cuh>
 #include <cub/block/block_shuffle.cuh>
+#include <cub/grid/grid_even_share.cuh>
 #include <rocprim/rocprim.hpp>
 #include <thrust/functional.h>
 struct Running { int total; __device__ int operator()(int sum) { int before = total; total += sum; return before; } };
@@ -176,10 +177,18 @@ WARPS = {
     "10 * thrust::maximum<>()(1, 2.5) + 100 * rocprim::minimum<>()(1, 2.5) + rocprim::maximum<int>()(1, 2.5)": lambda v, w: 127,
     "10 * rocprim::plus<>()(1, 2.5) + thrust::minimum<int>()(3, 2)": lambda v, w: 37,
 }  # fmt: skip
+OF_A, OF_B = np.sort(RANDOM.integers(0, 60, (2, 64), dtype="i4"), 1)
+TAKEN = np.append(0, np.cumsum(np.argsort(np.append(OF_A, OF_B), kind="stable") < 64))[:64]
+SEARCHES = {
+    "int2 place; cub::MergePathSearch(i, a_, b_, 64, 64, place); r = place.x": lambda a, b: TAKEN,
+    "int2 place; cub::MergePathSearch(i, a_, b_, 64, 64, place); r = place.y": lambda a, b: np.arange(64) - TAKEN,
+    "cub::LowerBound(a_, 64, i)": lambda a, b: np.searchsorted(a, np.arange(64), "left"),
+    "cub::UpperBound(a_, 64, i)": lambda a, b: np.searchsorted(a, np.arange(64), "right"),
+}  # fmt: skip
 GIVEN = {"v": V, "w": W}
 
 
 def test_blocks_and_warps(device, queue):
     tables = [Calls(LINE, "i4", GIVEN, HEAD, BLOCK, 128), Calls(FLAT, "i4", GIVEN, HEAD, BLOCK, (16, 8)),
-              Calls(WARPS, "i4", GIVEN, HEAD, WARP, 128)]  # fmt: skip
+              Calls(WARPS, "i4", GIVEN, HEAD, WARP, 128), Calls(SEARCHES, "i4", {"a": OF_A, "b": OF_B}, HEAD)]  # fmt: skip
     assert device_data(call_differences(device, queue, tables)) == []

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.device_data import device_data
+from tests.hiprtc.results.tables import Calls, call_differences
 
-pytestmark = [pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles")]
+pytestmark = [
+    pytest.mark.needs("a compiler of its own", "a compiler of HIP C++", "doubles"),
+]
 
 # name -> bits of the fraction, bias, the largest number's code, what is beyond, what is no number, one zero
 FORMATS = {
@@ -53,46 +56,8 @@ def rounded(name, x, saturates):
     return (code | sign).astype("u1")
 
 
-SOURCE = r"""
-#include <HEADER>
-using kind = __NAME;
-extern "C" __global__ void decode(float* f, half* h, float* both) {
-    int i = threadIdx.x; kind x; x.__x = i;
-    f[i] = x; h[i] = (half)x;
-    PAIR pair; pair.__x = (255 - i) << 8 | i; float2 v = (float2)pair; both[2 * i] = v.x; both[2 * i + 1] = v.y;
-}
-extern "C" __global__ void encode(const float* f, const double* d, unsigned char* out, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    out[i] = kind(f[i]).__x; out[n + i] = kind(d[i]).__x; out[2 * n + i] = kind((half)f[i]).__x;
-    out[3 * n + i] = __LIB_cvt_float_to_fp8(f[i], __SAT_NOSAT, __SAT_FORMAT);
-    out[4 * n + i] = __LIB_cvt_float2_to_fp8x2(float2{0, f[i]}, __SAT_SATFINITE, __SAT_FORMAT) >> 8;
-    out[5 * n + i] = QUAD(float4{1, 1, f[i], 1}).__x >> 16 & 255;
-}
-"""
-
-
-@pytest.mark.parametrize(
-    "name",  # CUDA's header is forebay's own for clang
-    [pytest.param(name, marks=pytest.mark.needs("SPIR-V")) if name.startswith("nv") else name for name in FORMATS],
-)
-def test_all_codes_and_roundings(compiled, name):
-    lib = name[: name.index("_")]
-    source = SOURCE.replace("HEADER", "cuda_fp8.h" if lib == "nv" else "hip/hip_fp8.h").replace("__NAME", f"__{name}")
-    source = source.replace("PAIR", f"__{name.replace('fp8', 'fp8x2')}").replace("__LIB", f"__{lib}")
-    source = source.replace("QUAD", f"__{name.replace('fp8', 'fp8x4')}")
-    program = compiled(source.replace("__SAT", f"__{lib.upper()}").replace("FORMAT", name.split("_", 2)[2].upper()))
-    f, h, both = np.zeros(256, "f4"), np.zeros(256, "f2"), np.zeros((256, 2), "f4")
-    program.run("decode", 1, 256, f, h, both)
-    values = values_of(name)
-    with np.errstate(over="ignore"):
-        halves = values.astype("f2")
-    assert np.array_equal(device_data(f), values.astype("f4"), equal_nan=True)
-    assert np.array_equal(np.signbit(device_data(f)), np.signbit(values) & ~np.isnan(values))
-    assert np.array_equal(device_data(h), halves, equal_nan=True)
-    assert np.array_equal(device_data(both), np.stack([values, values[::-1]], 1).astype("f4"), equal_nan=True)
-
-    # Every code's number, the middles between neighbours, and what is beside those; random bits; none and infinite.
+def numbers_for(values):
+    """Each code's number, the middles between neighbours, and what is beside those; random bits; none and infinite."""
     known = np.sort(values[np.isfinite(values)]).astype("f4")
     middle = ((known[1:].astype("f8") + known[:-1]) / 2).astype("f4")
     beside = [np.nextafter(middle, np.float32(way)) for way in (-np.inf, np.inf)]
@@ -100,15 +65,36 @@ def test_all_codes_and_roundings(compiled, name):
     scaled = np.random.default_rng(5).standard_normal(1 << 15) * 2.0 ** np.arange(-16, 16).repeat(1 << 10)
     edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 464, 463.99, 464.01, 61440, 61439.9, 248, 247.9, 1e-45, 3e38]
     x = np.concatenate([known, middle, *beside, random, scaled.astype("f4"), np.array(edges, "f4")])
-    x = np.where(np.isnan(x), np.float32(np.nan), x)
-    wide = x.astype("f8") * (1 + 2.0**-40)
-    out = np.zeros((6, len(x)), "u1")
-    program.run("encode", -(-len(x) // 256), 256, x, wide, out, np.int32(len(x)))
-    saturated = rounded(name, x.astype("f8"), True)
-    assert np.array_equal(device_data(out[0]), saturated)
-    assert np.array_equal(device_data(out[1]), rounded(name, wide, True))
-    with np.errstate(over="ignore"):
-        assert np.array_equal(device_data(out[2]), rounded(name, x.astype("f2").astype("f8"), True))
-    assert np.array_equal(device_data(out[3]), rounded(name, x.astype("f8"), False))
-    assert np.array_equal(device_data(out[4]), saturated)
-    assert np.array_equal(device_data(out[5]), saturated)
+    return np.resize(np.where(np.isnan(x), np.float32(np.nan), x), -(-x.size // 64) * 64)
+
+
+@pytest.mark.parametrize(
+    "name",  # CUDA's header is forebay's own for clang
+    [pytest.param(name, marks=pytest.mark.needs("SPIR-V")) if name.startswith("nv") else name for name in FORMATS],
+)
+def test_all_codes_and_roundings(device, queue, name):
+    lib, _, kind = name.split("_", 2)
+    two, four = (f"__{name.replace('fp8', f'fp8x{count}')}" for count in (2, 4))
+    convert, mode = f"__{lib}_cvt_float", f"__{lib.upper()}_{kind.upper()}"
+    values = values_of(name)
+    codes = {
+        "(float)v": lambda i: values, "signbit((float)v)": lambda i: np.signbit(values) & ~np.isnan(values),
+        "(half)v": lambda i: values.astype("f2"), "((float2)both).x": lambda i: values,
+        "((float2)both).y": lambda i: values[::-1],
+    }  # fmt: skip
+    roundings = {
+        f"__{name}(f).__x": lambda f, d: rounded(name, f, True),
+        f"__{name}(d).__x": lambda f, d: rounded(name, d, True),
+        f"__{name}((half)f).__x": lambda f, d: rounded(name, f.astype("f2").astype("f8"), True),
+        f"{convert}_to_fp8(f, __{lib.upper()}_NOSAT, {mode})": lambda f, d: rounded(name, f, False),
+        f"{convert}2_to_fp8x2(float2{{0, f}}, __{lib.upper()}_SATFINITE, {mode}) >> 8": lambda f, d: rounded(name, f, True),
+        f"{four}(float4{{1, 1, f, 1}}).__x >> 16 & 255": lambda f, d: rounded(name, f, True),
+    }  # fmt: skip
+    x = numbers_for(values)
+    head = f"#include <{'cuda_fp8.h' if lib == 'nv' else 'hip/hip_fp8.h'}>\n"
+    begin = f"__{name} v; v.__x = code; {two} both; both.__x = (255 - code) << 8 | code;"
+    tables = [
+        Calls(codes, "f4", {"code": np.arange(256, dtype="u1")}, head, begin),
+        Calls(roundings, "u1", {"f": x, "d": x.astype("f8") * (1 + 2.0**-40)}, head),
+    ]
+    assert device_data(call_differences(device, queue, tables)) == []

@@ -1,4 +1,4 @@
-"""CUB's decoded runs, even shares of a grid and searches, compared with NumPy."""
+"""CUB's decoded runs and even shares of a grid, compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -56,13 +56,6 @@ template <cub::GridMappingStrategy Way> __device__ void share(int* count, int n)
 }
 extern "C" __global__ void rake(int* count, int n) { share<cub::GRID_MAPPING_RAKE>(count, n); }
 extern "C" __global__ void strip(int* count, int n) { share<cub::GRID_MAPPING_STRIP_MINE>(count, n); }
-extern "C" __global__ void search(const int* a, const int* b, int n, int m, int* out) {
-    int i = threadIdx.x;
-    int2 place;
-    cub::MergePathSearch(i, a, b, n, m, place);
-    out[i] = place.x; out[64 + i] = place.y;
-    out[128 + i] = cub::LowerBound(a, n, i); out[192 + i] = cub::UpperBound(a, n, i);
-}
 """
 
 
@@ -78,16 +71,3 @@ def test_blocks_share_what_there_is(compiled, count):
     tile = np.arange(count) // 16
     assert np.array_equal(device_data(raked), 1 + (np.repeat(np.arange(blocks), each)[tile] << 8))
     assert np.array_equal(device_data(stripped), 1 + (tile % blocks << 8))
-
-
-def test_searches(compiled):
-    random = np.random.default_rng(2)
-    a, b = np.sort(random.integers(0, 60, 40, dtype="i4")), np.sort(random.integers(0, 60, 30, dtype="i4"))
-    out = np.zeros((4, 64), "i4")
-    compiled(SHARE).run("search", 1, 64, a, b, np.int32(40), np.int32(30), out)
-    of_a = np.argsort(np.concatenate([a, b]), kind="stable") < 40
-    taken = np.concatenate([[0], np.cumsum(of_a)])[:64]
-    assert np.array_equal(device_data(out[0]), taken)
-    assert np.array_equal(device_data(out[1]), np.arange(64) - taken)
-    assert np.array_equal(device_data(out[2]), np.searchsorted(a, np.arange(64), "left"))
-    assert np.array_equal(device_data(out[3]), np.searchsorted(a, np.arange(64), "right"))

@@ -1,49 +1,37 @@
-"""Functions of vectors by the names of CUDA's samples, compared with NumPy."""
+"""Functions of vectors by the names of CUDA's samples: rows of calls, and what NumPy says of them."""
 
 import numpy as np
 import pytest
 
 from tests.helpers.device_data import device_data
+from tests.hiprtc.results.tables import Calls, call_differences
 
-SOURCE = r"""
-#include <HEADER>
-extern "C" __global__ void all(const float3* a, const float3* b, float* out, int* whole, int n) {
-    int i = threadIdx.x;
-    float3 x = a[i], y = b[i];
-    float3 vectors[] = {cross(x, y), normalize(x), lerp(x, y, 0.25f), reflect(x, y), clamp(x, 0.25f, 0.5f),
-                        clamp(x, make_float3(0.1f), y), fminf(x, y), fmaxf(x, y), floorf(x * 5), fracf(x * 5),
-                        fabs(x - y), make_float3(make_float4(x, 3)), make_float3(make_int3(x * 9)), smoothstep(x * 0, x * 0 + 1, y)};
-    for (int k = 0; k < 14; k++) {
-        out[(3 * k) * n + i] = vectors[k].x; out[(3 * k + 1) * n + i] = vectors[k].y; out[(3 * k + 2) * n + i] = vectors[k].z;
-    }
-    out[42 * n + i] = dot(x, y); out[43 * n + i] = length(x); out[44 * n + i] = lerp(x.x, y.x, 0.5f) + clamp(x.y, 0.25f, 0.5f);
-    out[45 * n + i] = dot(make_float4(x, 2), make_float4(y, 3)) + length(make_float2(x)) + make_float4(x).w;
-    int3 p = make_int3(i, 7, 9);
-    whole[i] = dot(p, make_int3(2)) + clamp(i, 3, 9) + max(p, make_int3(8)).x + abs(make_int2(-i, i)).x + dot(make_uint2(3u), make_uint2(p.x, p.y));
-}
-"""
+N = 32
+A, B = (np.random.default_rng(seed).random((N, 3), "f4") + np.float32(0.01) for seed in (11, 12))
+X, Y, I = A.astype("f8"), B.astype("f8"), np.arange(N)  # noqa: E741
+DOT, LENGTH, LEAST = (X * Y).sum(1), np.sqrt((X * X).sum(1)), np.float32(0.1)
+BEGIN = "int3 p = make_int3(i % 32, 7, 9); float3 u = ((const float3*)a_)[p.x], v = ((const float3*)b_)[p.x];"
+VECTORS = {
+    "cross(u, v)": np.cross(X, Y), "normalize(u)": X / LENGTH[:, None], "lerp(u, v, 0.25f)": X + 0.25 * (Y - X),
+    "reflect(u, v)": X - 2 * Y * DOT[:, None], "clamp(u, 0.25f, 0.5f)": np.clip(X, 0.25, 0.5),
+    "clamp(u, make_float3(0.1f), v)": np.where(X < LEAST, LEAST, np.where(Y < X, Y, X)), "fminf(u, v)": np.minimum(X, Y),
+    "fmaxf(u, v)": np.maximum(X, Y), "floorf(u * 5)": np.floor(A * 5), "fracf(u * 5)": (A * 5) % 1, "fabs(u - v)": abs(X - Y),
+    "make_float3(make_float4(u, 3))": X, "make_float3(make_int3(u * 9))": np.trunc(A * 9),
+    "smoothstep(u * 0, u * 0 + 1, v)": np.clip(Y, 0, 1) ** 2 * (3 - 2 * np.clip(Y, 0, 1)),
+}  # fmt: skip
+NUMBERS = {
+    "dot(u, v)": DOT, "length(u)": LENGTH, "lerp(u.x, v.x, 0.5f) + clamp(u.y, 0.25f, 0.5f)": (X[:, 0] + Y[:, 0]) / 2 + np.clip(X[:, 1], 0.25, 0.5),
+    "dot(make_float4(u, 2), make_float4(v, 3)) + length(make_float2(u)) + make_float4(u).w": DOT + 6 + np.hypot(X[:, 0], X[:, 1]),
+    "dot(p, make_int3(2)) + clamp(p.x, 3, 9) + max(p, make_int3(8)).x": 2 * I + 32 + np.clip(I, 3, 9) + np.maximum(I, 8),
+    "abs(make_int2(-p.x, p.x)).x + dot(make_uint2(3u), make_uint2(p.x, p.y))": 4 * I + 21,
+    **{f"({call}).{axis}": values[:, at] for call, values in VECTORS.items() for at, axis in enumerate("xyz")},
+}  # fmt: skip
 
 
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.parametrize("header", ["helper_math.h", "cutil_math.h"])
-def test_vectors(compiled, header):
-    random, n = np.random.default_rng(11), 32
-    a, b = random.random((n, 3), "f4") + 0.01, random.random((n, 3), "f4") + 0.01
-    out, whole, i = np.zeros((46, n), "f4"), np.zeros(n, "i4"), np.arange(n)
-    compiled(SOURCE.replace("HEADER", header)).run("all", 1, n, a, b, out, whole, np.int32(n))
-    x, y = a.astype("f8"), b.astype("f8")
-    dot = (x * y).sum(1)
-    length = np.sqrt((x * x).sum(1))
-    expected = [
-        np.cross(x, y), x / length[:, None], x + 0.25 * (y - x), x - 2 * y * dot[:, None], np.clip(x, 0.25, 0.5),
-        np.where(x < np.float32(0.1), np.float32(0.1), np.where(y < x, y, x)), np.minimum(x, y), np.maximum(x, y),
-        np.floor(a * 5), (a * 5) % 1, abs(x - y), x, np.trunc(a * 9), np.clip(y, 0, 1) ** 2 * (3 - 2 * np.clip(y, 0, 1)),
-    ]  # fmt: skip
-    for number, wanted in enumerate(expected):
-        assert np.allclose(device_data(out[3 * number : 3 * number + 3].T), wanted, rtol=2e-6, atol=2e-6), number
-    assert np.allclose(device_data(out[42]), dot, rtol=2e-6)
-    assert np.allclose(device_data(out[43]), length, rtol=2e-6)
-    assert np.allclose(device_data(out[44]), (x[:, 0] + y[:, 0]) / 2 + np.clip(x[:, 1], 0.25, 0.5), rtol=2e-6)
-    assert np.allclose(device_data(out[45]), dot + 6 + np.hypot(x[:, 0], x[:, 1]), rtol=2e-6)
-    wanted = 2 * i + 32 + np.clip(i, 3, 9) + np.maximum(i, 8) + i + 3 * i + 21
-    assert np.array_equal(device_data(whole), wanted)
+def test_vectors(device, queue, header):
+    rows = {call: lambda *_, values=values: np.resize(values, 3 * N) for call, values in NUMBERS.items()}
+    given = {"a": A.ravel(), "b": B.ravel()}
+    table = Calls(rows, "f4", given, f"#include <{header}>\n", BEGIN, N, rtol=2e-6, atol=2e-6)
+    assert device_data(call_differences(device, queue, [table])) == []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.device_data import device_data
+from tests.hiprtc.results.tables import Calls, call_differences
 
 pytestmark = [pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
@@ -42,7 +43,7 @@ def test_products_of_matrices(compiled):
         assert np.array_equal(device_data(out.T), a.astype("f8") @ b.T.astype("f8") + 2 * c.astype("f8")), name
 
 
-ATOMICS = r"""
+HEAD = r"""
 #include <cuda/std/atomic>
 #include <cuda/std/type_traits>
 #include <cuda/std/complex>
@@ -51,67 +52,57 @@ ATOMICS = r"""
 #include <cooperative_groups.h>
 #pragma nv_diag_suppress static_var_with_dynamic_init
 namespace cg = cooperative_groups;
-extern "C" __global__ void counts(int* at, unsigned* out, float* f) {
-    cuda::atomic_ref<int, cuda::thread_scope_device> ref(at[0]);
-    ref.fetch_add(threadIdx.x, cuda::memory_order_relaxed);
-    cuda::atomic<unsigned, cuda::thread_scope_block>* a = (cuda::atomic<unsigned, cuda::thread_scope_block>*)out;
-    (*a)++; a[1].fetch_max(threadIdx.x, cuda::std::memory_order_relaxed); a[2] = 7;
-    cuda::std::atomic<float>* g = (cuda::std::atomic<float>*)f; *g += 1.0f;
-    if (threadIdx.x == 0) { unsigned e = a[2].load(); a[3].store(e + 1); unsigned w = 8; a[3].compare_exchange_strong(w, 11u); static_assert(cuda::std::is_same_v<int, int>); }
-}
-extern "C" __global__ void copies(const float* x, float* y) {
-    __shared__ float room[2][64];
-    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
-    auto block = cg::this_thread_block();
-    if (block.thread_rank() == 0) init(&bar, block.size());
-    block.sync();
-    cuda::memcpy_async(block, room[0], x, cuda::aligned_size_t<16>(256), bar);
-    bar.arrive_and_wait();
-    y[threadIdx.x] = room[0][63 - threadIdx.x];
-    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
-    auto pipe = cuda::make_pipeline(block, &state);
-    for (int i = 0; i < 4; i++) {
-        pipe.producer_acquire(); cuda::memcpy_async(block, room[i % 2], x + 64 * i, sizeof(float) * 64, pipe); pipe.producer_commit();
-        pipe.consumer_wait(); y[threadIdx.x] += room[i % 2][63 - threadIdx.x]; pipe.consumer_release();
-    }
-}
+static_assert(cuda::std::is_same_v<int, int>);
+using of_block = cuda::atomic<unsigned, cuda::thread_scope_block>;
 """
-
-
-def test_atomic_objects_barriers_and_pipelines(compiled):
-    built = compiled(ATOMICS)
-    at, out, f = np.zeros(1, "i4"), np.zeros(4, "u4"), np.zeros(1, "f4")
-    built.run("counts", 1, 64, at, out, f)
-    assert (device_data(at[0]), device_data(out.tolist()), device_data(f[0])) == (64 * 63 // 2, [64, 63, 7, 11], 64)
-    x, y = np.arange(256, dtype="f4"), np.zeros(64, "f4")
-    built.run("copies", 1, 64, x, y)
-    assert np.array_equal(device_data(y), (x.reshape(4, 64).sum(0) + x[:64])[::-1])
-
-
-THRUST = r"""
+BEGIN = """
+    __shared__ int sum; __shared__ unsigned counts[4]; __shared__ float f, room[2][64];
+    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    auto block = cg::this_thread_block(); of_block* a = (of_block*)counts;
+    if (rank == 0) { sum = 0; f = 0; counts[0] = counts[1] = counts[3] = 0; counts[2] = 7; init(&bar, block.size()); } __syncthreads();"""
+ATOMICS = {
+    "cuda::atomic_ref<int, cuda::thread_scope_device>(sum).fetch_add(rank, cuda::memory_order_relaxed); __syncthreads(); r = sum":
+        lambda x: 64 * 63 // 2,
+    "(*a)++; a[1].fetch_max(rank, cuda::std::memory_order_relaxed); __syncthreads(); r = 100 * counts[0] + counts[1]": lambda x: 6463,
+    "*(cuda::std::atomic<float>*)&f += 1.0f; __syncthreads(); r = f": lambda x: 64,
+    "if (rank == 0) { a[3].store(a[2].load() + 1); unsigned w = 8; a[3].compare_exchange_strong(w, 11u); } __syncthreads(); r = counts[3]":
+        lambda x: 11,
+    "cuda::memcpy_async(block, room[0], x_, cuda::aligned_size_t<16>(256), bar); bar.arrive_and_wait(); r = room[0][63 - rank]":
+        lambda x: np.tile(x[63::-1], 4),
+    "auto pipe = cuda::make_pipeline(block, &state); r = 0; for (int k = 0; k < 4; k++) { pipe.producer_acquire(); "
+    "cuda::memcpy_async(block, room[k % 2], x_ + 64 * k, sizeof(float) * 64, pipe); pipe.producer_commit(); "
+    "pipe.consumer_wait(); r += room[k % 2][63 - rank]; pipe.consumer_release(); }":
+        lambda x: np.tile(x.reshape(4, 64).sum(0)[::-1], 4),
+}  # fmt: skip
+THRUST_HEAD = r"""
 #include <thrust/device_vector.h>
 #include <thrust/sort.h>
 #include <thrust/iterator/zip_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <thrust/complex.h>
-struct step { template <class Tuple> __host__ __device__ void operator()(Tuple t) { thrust::get<0>(t) += 1; } };
+struct step { template <class Tuple> __host__ __device__ void operator()(Tuple& t) { thrust::get<0>(t) += 1; } };
 struct twice : thrust::unary_function<int, int> { __host__ __device__ int operator()(int x) const { return 2 * x; } };
-extern "C" __global__ void all(int* x, int n, int* out) {
-    thrust::sort(thrust::seq, x, x + n);
-    out[0] = thrust::reduce(thrust::device, x, x + n); out[1] = thrust::reduce(thrust::seq, x, x + n, -1000, thrust::maximum<int>());
-    thrust::tuple<int, float> t = thrust::make_tuple(3, 2.5f); step()(t); out[2] = thrust::get<0>(t);
-    thrust::pair<int, int> p = thrust::make_pair(1, 2); thrust::swap(p.first, p.second); out[3] = p.first;
-    out[4] = thrust::max(3, 4) + thrust::min(1, 2); out[5] = *thrust::max_element(thrust::seq, x, x + n);
-    auto it = thrust::make_transform_iterator(thrust::make_counting_iterator(5), twice()); out[6] = it[2];
-    thrust::device_ptr<int> d = thrust::device_pointer_cast(x); out[7] = d[0] + thrust::raw_pointer_cast(d)[1];
-    thrust::sort(thrust::seq, x, x + n, thrust::greater<int>()); out[8] = x[0]; thrust::exclusive_scan(thrust::seq, x, x + 3, out + 9);
-    thrust::fill(thrust::device, out + 12, out + 14, 42); int v[3] = {0, 1, 2}, k[3] = {3, 1, 2}; thrust::sort_by_key(thrust::seq, k, k + 3, v); out[14] = v[0];
-}
 """
+THRUST_BEGIN = "int s[] = {5, -3, 9, 2, 2}, out[3], v[3] = {0, 1, 2}, k[3] = {3, 1, 2};"
+THRUST = {
+    "thrust::reduce(thrust::device, s, s + 5)": 15, "thrust::max(3, 4) + thrust::min(1, 2)": 5,
+    "thrust::reduce(thrust::seq, s, s + 5, -1000, thrust::maximum<int>())": 9,
+    "*thrust::max_element(thrust::seq, s, s + 5)": 9,
+    "auto t = thrust::make_tuple(3, 2.5f); step()(t); r = thrust::get<0>(t)": 4,
+    "auto p = thrust::make_pair(1, 2); thrust::swap(p.first, p.second); r = p.first": 2,
+    "thrust::make_transform_iterator(thrust::make_counting_iterator(5), twice())[2]": 14,
+    "auto d = thrust::device_pointer_cast(s); r = d[0] + thrust::raw_pointer_cast(d)[1]": 2,
+    "thrust::exclusive_scan(thrust::seq, s, s + 3, out); r = out[0] + 10 * out[1] + 100 * out[2]": 250,
+    "thrust::fill(thrust::device, out, out + 2, 42); r = out[0] + out[1]": 84,
+    "thrust::sort_by_key(thrust::seq, k, k + 3, v); r = v[0] + 10 * v[1] + 100 * v[2]": 21,
+    "thrust::sort(thrust::seq, s, s + 5); r = s[0] + 10 * s[1] + 100 * s[4]": 917,
+    "thrust::sort(thrust::seq, s, s + 5, thrust::greater<int>()); r = s[0] + 10 * s[4]": -21,
+}  # fmt: skip
 
 
-def test_thrust_in_a_thread(compiled):
-    x, out = np.array([5, -3, 9, 2, 2], "i4"), np.zeros(16, "i4")
-    compiled(THRUST).run("all", 1, 1, x, 5, out)
-    assert device_data(out.tolist()) == [15, 9, 3, 2, 5, 9, 14, -1, 9, 0, 9, 14, 42, 42, 1, 0]
-    assert device_data(x.tolist()) == [9, 5, 2, 2, -3]
+def test_atomic_objects_barriers_pipelines_and_thrust_in_a_thread(device, queue):
+    x = np.arange(256, dtype="f4")
+    thrust = {call: lambda x, result=result: result for call, result in THRUST.items()}
+    tables = [Calls(ATOMICS, "f4", {"x": x}, HEAD, BEGIN, 64), Calls(thrust, "i4", {"x": x}, THRUST_HEAD, THRUST_BEGIN)]
+    assert device_data(call_differences(device, queue, tables)) == []

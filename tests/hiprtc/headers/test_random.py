@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.device_data import device_data
+from tests.hiprtc.results.tables import Calls, call_differences
 
 pytestmark = [pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
@@ -110,8 +111,8 @@ def test_an_offset_skips_and_sequences_differ(draw, generator):
     drawn = draw(generator, 42, 5, 0, 300)
     for offset in (1, 3, 4, 117):
         assert draw(generator, 42, 5, offset, 50) == drawn[offset : offset + 50]
-    assert device_data(set(drawn) & set(draw(generator, 42, 6, 0, 300))) == set()
-    assert device_data(set(drawn) & set(draw(generator, 43, 5, 0, 300))) == set()
+    assert not set(drawn) & set(draw(generator, 42, 6, 0, 300))
+    assert not set(drawn) & set(draw(generator, 43, 5, 0, 300))
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -145,78 +146,50 @@ def test_distributions(compiled, generator, stats):
         assert abs(device_data(drawn.var()) / mean - 1) < 0.1
 
 
-def test_four_at_a_time(compiled):
-    source = """
-        #include <curand_kernel.h>
-        extern "C" __global__ void four(uint4* a, unsigned* b, float4* x, double2* d) {
-            curandStatePhilox4_32_10_t s, t; curand_init(9, 8, 7, &s); curand_init(9, 8, 7, &t);
-            a[0] = curand4(&s); for (int i = 0; i < 4; i++) b[i] = curand(&t);
-            skipahead(5ull, &s); for (int i = 0; i < 5; i++) curand(&t);
-            a[1] = curand4(&s); for (int i = 0; i < 4; i++) b[4 + i] = curand(&t);
-            x[0] = curand_uniform4(&s); x[1] = curand_normal4(&s); d[0] = curand_uniform2_double(&s);
-        }"""
-    a, b, x, d = np.zeros(8, "u4"), np.ones(8, "u4"), np.zeros(8, "f4"), np.zeros(2)
-    compiled(source).run("four", 1, 1, a, b, x, d)
-    assert np.array_equal(device_data(a), b)
-    assert device_data(len({*x.tolist(), *d.tolist()})) == 10
-    assert ((device_data(x[:4]) > 0) & (x[:4] <= 1)).all()
+LANE = np.arange(64)
 
 
-def test_sobol(compiled, stats):
-    """The first dimension is van der Corput's sequence, in the order of Gray's code."""
-    source = """
-        #include <curand_kernel.h>
-        extern "C" __global__ void all(unsigned* vectors, unsigned* out, float* normal) {
-            unsigned i = threadIdx.x;
-            curandStateSobol32 state;
-            curand_init(vectors, i * 4, &state);
-            for (int k = 0; k < 3; k++) out[i * 4 + k] = curand(&state);
-            skipahead(4093, &state);
-            out[i * 4 + 3] = curand(&state);
-            normal[i] = curand_normal(&state);
-        }"""
-    vectors, out, normal = (1 << np.arange(31, -1, -1)).astype("u4"), np.zeros((64, 4), "u4"), np.zeros(64, "f4")
-    compiled(source).run("all", 1, 64, vectors, out, normal)
-    index = np.arange(8192)
-    gray = index ^ index >> 1
-    sequence = sum((gray >> bit & 1) << 31 - bit for bit in range(13)).astype("u4")
-    index = 4 * np.arange(64)
-    expected = np.stack([sequence[index], sequence[index + 1], sequence[index + 2], sequence[index + 4096]], 1)
-    assert np.array_equal(device_data(out), expected)
-    assert np.allclose(device_data(normal), stats.norm.ppf((sequence[index + 4097] + 0.5) / 2**32), atol=1e-4)
+def sobol(vectors, index):
+    """The numbers at these places, in the order of Gray's code."""
+    result, gray = np.zeros(index.shape, vectors.dtype), index ^ index >> 1
+    for bit in range(14):
+        result ^= np.where(gray >> bit & 1, vectors[bit], 0).astype(vectors.dtype)
+    return result
 
 
-PLACES = r"""
-#include <curand_kernel.h>
-extern "C" __global__ void all(const unsigned* v, const unsigned long long* w, unsigned* out, unsigned long long* wide, double* d) {
-    int i = threadIdx.x;
-    curandStateScrambledSobol32_t s; curandStateScrambledSobol64 t;
-    curand_init(v, 0x12345678u, i, &s); out[i] = curand(&s); out[32 + i] = curand(&s);
-    curand_init(w, 0x123456789abcdefull, i, &t); wide[i] = curand(&t);
-    curandStatePhilox4_32_10_t p, q; curandStateMRG32k3a m, k;
-    curand_init(7, 100 + i, 5, &p); curand_init(7, 100, 5, &q); skipahead_sequence((unsigned long long)i, &q); out[64 + i] = curand(&p) - curand(&q);
-    curand_init(7, 3 + i, 5, &m); curand_init(7, 3, 5, &k); skipahead_subsequence((unsigned long long)i, &k); out[96 + i] = curand(&m) - curand(&k);
-    curand_init(7, i, 0, &p); q = p;
-    double4 four = curand_normal4_double(&p); double2 one = curand_normal2_double(&q), two = curand_normal2_double(&q);
-    d[i] = fabs(four.x - one.x) + fabs(four.y - one.y) + fabs(four.z - two.x) + fabs(four.w - two.y); d[32 + i] = four.z;
-    p.boxmuller_flag = 0;
-}
-"""
+PLAIN = "curandStateSobol32 s; curand_init(plain_, 4 * i, &s);"
+SCRAMBLED = "curandStateScrambledSobol32_t s; curand_init(v_, 0x12345678u, i, &s);"
+PHILOX = "curandStatePhilox4_32_10_t s, t; curand_init(7, 100 + i, 5, &s); curand_init(7, 100, 5, &t); skipahead_sequence((unsigned long long)i, &t);"
+SAME = "r = (a.x == curand(&t)); r += (a.y == curand(&t)); r += (a.z == curand(&t)); r += (a.w == curand(&t))"
+PLACES = {
+    # The first dimension is van der Corput's sequence.
+    f"{PLAIN} r = curand(&s)": lambda v, plain: sobol(plain, 4 * LANE),
+    f"{PLAIN} curand(&s); curand(&s); r = curand(&s)": lambda v, plain: sobol(plain, 4 * LANE + 2),
+    f"{PLAIN} curand(&s); skipahead(4093, &s); r = curand(&s)": lambda v, plain: sobol(plain, 4 * LANE + 4094),
+    f"{SCRAMBLED} r = curand(&s)": lambda v, plain: sobol(v, LANE) ^ 0x12345678,
+    f"{SCRAMBLED} curand(&s); r = curand(&s)": lambda v, plain: sobol(v, LANE + 1) ^ 0x12345678,
+    f"{PHILOX} uint4 a = curand4(&s); {SAME}": lambda v, plain: 4,
+    f"{PHILOX} skipahead(5ull, &s); for (int k = 0; k < 5; k++) curand(&t); uint4 a = curand4(&s); {SAME}": lambda v, plain: 4,
+    f"{PHILOX} double4 a = curand_normal4_double(&s); double2 b = curand_normal2_double(&t), c = curand_normal2_double(&t); "
+    "r = (a.x == b.x && a.y == b.y && a.z == c.x && a.w == c.y)": lambda v, plain: 1,
+    f"{PHILOX} float4 a = curand_uniform4(&s), b = curand_normal4(&s); r = (a.x != a.y && a.z != a.w && a.x > 0 && a.w <= 1 && b.x != b.w)":
+        lambda v, plain: 1,
+    "curandStateMRG32k3a s, t; curand_init(7, 3 + i, 5, &s); curand_init(7, 3, 5, &t); skipahead_subsequence((unsigned long long)i, &t); "
+    "r = curand(&s) - curand(&t)": lambda v, plain: 0,
+}  # fmt: skip
+WIDE = {
+    "curandStateScrambledSobol64 s; curand_init(v_, 0x123456789abcdefull, i, &s); r = curand(&s)":
+        lambda v: sobol(v, LANE) ^ 0x123456789ABCDEF,
+}  # fmt: skip
 
 
-def test_places_in_sequences_of_random_numbers(compiled):
-    random = np.random.default_rng(4)
-    v, w = random.integers(0, 2**32, 32, dtype="u4"), random.integers(0, 2**64, 64, dtype="u8")
-    out, wide, d = np.zeros((4, 32), "u4"), np.zeros(32, "u8"), np.zeros((2, 32))
-    compiled(PLACES).run("all", 1, 32, v, w, out, wide, d)
-
-    def sobol(vectors, i):
-        chosen = [vectors[bit] for bit in range(8) if (i ^ i >> 1) >> bit & 1]
-        return np.bitwise_xor.reduce(np.array(chosen, vectors.dtype)) if chosen else vectors.dtype.type(0)
-
-    assert np.array_equal(device_data(out[0]), [sobol(v, i) ^ np.uint32(0x12345678) for i in range(32)])
-    assert np.array_equal(device_data(out[1]), [sobol(v, i + 1) ^ np.uint32(0x12345678) for i in range(32)])
-    assert np.array_equal(device_data(wide), [sobol(w, i) ^ np.uint64(0x123456789ABCDEF) for i in range(32)])
-    assert not out[2:].any()
-    assert not d[0].any()
-    assert device_data(len(set(d[1]))) == 32
+def test_places_in_sequences_of_random_numbers(device, queue, stats):
+    random, head = np.random.default_rng(4), "#include <curand_kernel.h>"
+    plain = np.resize((1 << np.arange(31, -1, -1)).astype("u4"), 64)
+    normal = {f"{PLAIN} r = curand_normal(&s)": lambda plain: stats.norm.ppf((sobol(plain, 4 * LANE) + 0.5) / 2**32)}
+    tables = [
+        Calls(PLACES, "u4", {"v": random.integers(0, 2**32, 64, dtype="u4"), "plain": plain}, head),
+        Calls(WIDE, "u8", {"v": random.integers(0, 2**64, 64, dtype="u8")}, head),
+        Calls(normal, "f4", {"plain": plain}, head, atol=1e-4),
+    ]
+    assert device_data(call_differences(device, queue, tables)) == []

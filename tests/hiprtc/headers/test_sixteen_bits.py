@@ -1,13 +1,12 @@
 """Functions of halves and bfloat16, for each of the 65,536 numbers, for as many random pairs, and rows of calls; NumPy."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
+from tests.helpers.device_data import device_data
 from tests.hiprtc.results.tables import Calls, call_differences
 
-from .rounding import MODES, nearest
+from .rounding import MODES, exactly
 
 pytestmark = [
     pytest.mark.executes,
@@ -39,83 +38,44 @@ def of_bfloat(bits):
     return (bits.astype("u4") << 16).view("f4").astype("f8")
 
 
+def bfloat(x):
+    return of_bfloat(as_bfloat(x))
+
+
+# Numbers as the host has them, what rounds to the nearest, and their units in the last place of those.
 KINDS = {
-    "__half": (lambda x: np.asarray(x).astype("f2").view("u2"), lambda bits: bits.view("f2").astype("f8")),
-    "__hip_bfloat16": (as_bfloat, of_bfloat),
+    "__half": (np.arange(COUNT).astype("u2").view("f2"), lambda x: np.asarray(x).astype("f2"), 1),
+    "__hip_bfloat16": ((np.arange(COUNT, dtype="u4") << 16).view("f4"), bfloat, 1 << 16),
 }
-TYPE = {"__half": "f2", "__hip_bfloat16": "u2"}  # of arrays
 PAIR = {"__half": "__half2", "__hip_bfloat16": "__hip_bfloat162"}
 
 
-def distances(got, expected, value_of):
-    a, b = (np.where(each & 0x8000, -(each & 0x7FFF).astype("i4"), each.astype("i4")) for each in (got, expected))
-    nan = np.isnan(value_of(got)), np.isnan(value_of(expected))
-    return np.where(nan[0] | nan[1], np.where(nan[0] & nan[1], 0, COUNT), np.abs(a - b))
-
-
-def check(name, got, expected, bound, value_of, *given):
-    away = distances(got, expected, value_of)
-    i = int(away.argmax())
-    shown = ", ".join(str(value_of(each[i : i + 1])[0]) for each in given)
-    assert away[i] <= bound, f"{name}({shown}): {value_of(got[i : i + 1])}, not {value_of(expected[i : i + 1])}"
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_number(compiled, kind):
-    bits_of, value_of = KINDS[kind]
-    rows = "".join(f"out[{row} * n + i] = h{name}(x[i]);\n" for row, name in enumerate(ONE))
-    pairs = "".join(f"of_pairs[{row} * n / 2 + i] = h2{name}(p[i]);\n" for row, name in enumerate(ONE))
-    program = compiled(f"""extern "C" __global__ void all(const {kind}* x, {kind}* out, {PAIR[kind]}* of_pairs, int n) {{
-        int i = blockIdx.x * blockDim.x + threadIdx.x; {rows}
-        const {PAIR[kind]}* p = (const {PAIR[kind]}*)x; if (i < n / 2) {{ {pairs} }} }}""")
-    x = np.arange(COUNT).astype("u2")
-    out, of_pairs = (np.zeros((len(ONE), COUNT), "u2") for _ in range(2))
-    given = (each.view(TYPE[kind]) for each in (x, out, of_pairs))
-    program.run("all", COUNT // 64, 64, *given, np.int32(COUNT))
-    with np.errstate(all="ignore"):
-        for (name, function), got, again in zip(ONE.items(), out, of_pairs, strict=True):
-            exact = name in ("sqrt", "rcp", "floor", "ceil", "trunc", "rint")
-            check(name, got, bits_of(function(value_of(x))), 0 if exact else 1, value_of, x)
-            check(f"2{name}", again, got, 0, value_of, x)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pairs(compiled, device, kind):
-    bits_of, value_of = KINDS[kind]
-    rows = "".join(f"out[{row} * n + i] = __h{name}(x[i], y[i]);\n" for row, name in enumerate(TWO))
-    rows += "".join(f"is[{row} * n + i] = __h{name}(x[i], y[i]);\n" for row, name in enumerate(COMPARED))
-    program = compiled(f"""extern "C" __global__ void all(const {kind}* x, const {kind}* y, {kind}* out, bool* is, int n) {{
-        int i = blockIdx.x * blockDim.x + threadIdx.x; {rows} }}""")
+def test_every_number(device, queue, kind):
+    """And as many random pairs, half of them of a size."""
+    numbers, near, unit = KINDS[kind]
+    rows, units = {}, {}
+    for name, function in ONE.items():
+        for call in (f"h{name}(a)", f"h2{name}(p).x", f"h2{name}(p).y"):
+            rows[call] = lambda x, y, function=function, of=call[-1]: near(function(y if of == "y" else x))
+            units[call] = 0 if name in ("sqrt", "rcp", "floor", "ceil", "trunc", "rint") else unit
+    for name, function in {**TWO, **COMPARED}.items():
+        rows[f"__h{name}(a, b)"] = lambda x, y, function=function: near(function(x, y))
+        units[f"__h{name}(a, b)"] = 0
+    if device.info.backend == "cuda":  # CUDA's __hne is false for a NaN, AMD's true
+        rows["__hne(a, b)"] = lambda x, y: (x < y) | (x > y)
     random = np.random.default_rng(3)
-    x, y = (random.integers(0, COUNT, COUNT).astype("u2") for _ in range(2))
-    y[: COUNT // 2] = (x[: COUNT // 2] + random.integers(-3000, 3000, COUNT // 2)) & 0x7FFF  # of a size
-    y[:1000] = x[:1000]
-    out, is_so = np.zeros((len(TWO), COUNT), "u2"), np.zeros((len(COMPARED), COUNT), "?")
-    given = (each.view(TYPE[kind]) for each in (x, y, out))
-    program.run("all", COUNT // 64, 64, *given, is_so, np.int32(COUNT))
-    with np.errstate(all="ignore"):
-        for (name, function), got in zip(TWO.items(), out, strict=True):
-            check(name, got, bits_of(function(value_of(x), value_of(y))), 0, value_of, x, y)
-        ordered = ~(np.isnan(value_of(x)) | np.isnan(value_of(y)))
-        for (name, function), got in zip(COMPARED.items(), is_so, strict=True):
-            expected = function(value_of(x), value_of(y))
-            if name == "ne" and device.info.backend == "cuda":  # CUDA's __hne is false for a NaN, AMD's true
-                expected &= ordered
-            assert (got == expected).all(), name
+    order = random.permutation(COUNT)
+    other = random.permutation(COUNT)
+    other[: COUNT // 2] = (order[: COUNT // 2] + random.integers(-3000, 3000, COUNT // 2)) & 0x7FFF
+    other[:1000] = order[:1000]
+    begin = f"{kind} a = x, b = y; {PAIR[kind]} p; p.x = a; p.y = b;"
+    given = {"x": numbers[order], "y": numbers[other]}
+    table = Calls(rows, given["x"].dtype.str[1:], given, begin=begin, units=units)
+    assert device_data(call_differences(device, queue, [table])) == []
 
 
 RANDOM = np.random.default_rng(17)
-
-
-def half_of(function, mode="rn"):
-    """Exact numbers, rounded once."""
-    return lambda *arrays: np.array([
-        nearest(Fraction(function(*map(Fraction, each))), mode, np.float16) for each in zip(*map(np.ndarray.tolist, arrays), strict=True)
-    ])  # fmt: skip
-
-
-def bfloat(x):
-    return of_bfloat(as_bfloat(x))
 
 
 def cut(x, by=0):
@@ -123,8 +83,8 @@ def cut(x, by=0):
     return ((x.astype("f4").view("u4") >> 16) + by << 16).astype("u4").view("f4")
 
 
-HALVES = {"__hfma(x, y, z)": half_of(lambda x, y, z: x * y + z)}
-OF_FLOATS = {f"__float2half_{mode}(x)": half_of(lambda x: x, mode) for mode in MODES}
+HALVES = {"__hfma(x, y, z)": exactly(lambda x, y, z: x * y + z, "rn", np.float16)}
+OF_FLOATS = {f"__float2half_{mode}(x)": exactly(lambda x: x, mode, np.float16) for mode in MODES}
 PAIRS = "half2 p = __halves2half2(x, y), q = __halves2half2(y, x), v; const __half nan = __float2half(NAN);"
 OF_HALVES = {
     "__float2half(__half2float(x) / 3)": lambda x, y: x / 3, "__hneg(x) + __half(1.0f)": lambda x, y: 1 - x,
@@ -169,7 +129,7 @@ def test_halves(device, queue):
         Calls(HALVES, "f2", {"x": x, "y": y, "z": z}), Calls(OF_FLOATS, "f2", {"x": floats}),
         Calls(OF_HALVES, "f4", small, begin=PAIRS, rtol=1e-3, atol=4e-3),
     ]  # fmt: skip
-    assert call_differences(device, queue, tables) == []
+    assert device_data(call_differences(device, queue, tables)) == []
 
 
 def test_bfloats(device, queue):
@@ -180,7 +140,7 @@ def test_bfloats(device, queue):
     whole = [2**30 + 2**22 + 1, 2**30 + 2**22 - 1, -(2**30) - 2**22 - 1, 2**31 - 1, -(2**31), 257]
     given["w"] = np.resize(np.array(whole, "i4"), 64)
     head = "#include <hip/hip_bfloat16.h>\n#include <cuda_bf16.h>\n"
-    assert call_differences(device, queue, [Calls(OF_BFLOATS, "f4", given, head, BFLOATS)]) == []
+    assert device_data(call_differences(device, queue, [Calls(OF_BFLOATS, "f4", given, head, BFLOATS)])) == []
 
 
 @pytest.mark.needs("SPIR-V")

@@ -33,14 +33,8 @@ SHUFFLES = """
         out[128 + i] = __shfl_sync(0xffffffff, v, i + 1); out[160 + i] = __shfl_xor_sync(~0ull, v, 16);
         Pair p{(double)i, i * 2}; p = __shfl(p, 7); if (p.a != 7 || p.b != 14) out[i] = 99;
     }"""
-SHUFFLED = {
-    "int": "i4",
-    "float": "f4",
-    "double": "f8",
-    "unsigned long long": "u8",
-    "short": "i2",
-    "unsigned char": "u1",
-}
+SHUFFLED = {"int": "i4", "float": "f4", "double": "f8", "unsigned long long": "u8", "short": "i2",
+            "unsigned char": "u1"}  # fmt: skip
 LANES = """
     __global__ void k(int* out, int* sums) {
         int rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);

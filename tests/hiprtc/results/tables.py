@@ -105,9 +105,22 @@ def joined(cases: Mapping[str, Case]) -> tuple[str, tuple[str, ...]]:
     return "\n".join([*headers, *parts]), tuple(f"{spaces[each.source]}::{each.kernel}" for each in cases.values())
 
 
-def first_difference(name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> list[str]:
+def units_between(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return how many units in the last place are between floats; infinity where only one is NaN."""
+    least, wide = np.iinfo(f"i{got.dtype.itemsize}").min, "i8" if got.dtype.itemsize < 8 else "O"
+    words = (each.view(f"i{each.dtype.itemsize}").astype(wide) for each in (got, expected))
+    a, b = (np.where(each < 0, least - each, each) for each in words)
+    one, both = np.isnan(got) ^ np.isnan(expected), np.isnan(got) & np.isnan(expected)
+    return np.where(both, 0, np.where(one, np.inf, abs(a - b).astype("f8")))
+
+
+def first_difference(
+    name: str, got: np.ndarray, expected: np.ndarray, rtol: float, atol: Any, units: float | None = None
+) -> list[str]:
     """Return where two arrays differ, in words."""
-    if expected.dtype.kind in "fc":
+    if units is not None:
+        same = units_between(got, expected) <= units
+    elif expected.dtype.kind in "fc":
         with np.errstate(all="ignore"):
             same = np.isclose(got, expected, rtol, atol, equal_nan=True)
     else:
@@ -147,8 +160,8 @@ class Calls:
     Attributes
     ----------
     rows
-        The call, and a function of the arrays. A call is an expression of the names in `given`, or statements that
-        assign to ``r``.
+        The call, and a function of the arrays, which may return how far each result may be, too. A call is an
+        expression of the names in `given`, or statements that assign to ``r``.
     result
         The type of the results.
     given
@@ -161,6 +174,8 @@ class Calls:
         Threads of a block; by default at most 64.
     rtol, atol
         As for `numpy.isclose`; integers must be the same.
+    units
+        Instead of these, by call: how many units in the last place a result may be from the exact one's nearest float.
     """
 
     rows: Mapping[str, Callable[..., Any]]
@@ -171,6 +186,7 @@ class Calls:
     block: Any = 0
     rtol: float = 0
     atol: float = 0
+    units: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def parts(self) -> list[Calls]:
         """Return tables of fewer rows each if there are barriers, over many of which Intel's compiler for CPUs crashes."""
@@ -208,8 +224,9 @@ class Calls:
         with np.errstate(all="ignore"):
             for (call, function), got in zip(self.rows.items(), out, strict=True):
                 wide = (a.astype("f8") if a.dtype.kind == "f" else a for a in self.given.values())
-                expected = np.broadcast_to(np.asarray(function(*wide)), got.shape).astype(got.dtype)
-                found += first_difference(call, got, expected, self.rtol, self.atol)
+                exact, atol = value if isinstance(value := function(*wide), tuple) else (value, self.atol)
+                expected = np.broadcast_to(np.asarray(exact), got.shape).astype(got.dtype)
+                found += first_difference(call, got, expected, self.rtol, atol, self.units.get(call))
         return found
 
 
