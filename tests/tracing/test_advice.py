@@ -1,5 +1,6 @@
 """What `forebay stats` advises: programs, each with the findings that it must have, and no others."""
 
+import functools
 import itertools
 import os
 import sys
@@ -36,6 +37,10 @@ class Programs:
         self.buffer, self.other = device.zeros(100, "i4"), device.zeros(100, "i4")
         self.host, self.out = np.arange(100, dtype="i4"), np.zeros(100, "i4")
         device.finish()
+
+    @functools.cached_property
+    def shared(self):
+        return self.device.zeros(100, "i4", usm_type="shared")
 
     def queue(self, **options):
         return self.make_queue(blocking=False, **options)
@@ -187,10 +192,9 @@ def gets_a_result(use):
 
 
 def reads_in_place(use):
-    with use.device.empty(100, "i4", usm_type="shared") as shared:
-        use.launch(memory=shared)
-        use.own.finish()
-        shared.host.sum()
+    use.launch(memory=use.shared)
+    use.own.finish()
+    use.shared.host.sum()
 
 
 NEEDLESS_TURNS = {
@@ -326,13 +330,12 @@ def downloads_of_bytes_that_the_host_has(use):
 
 @shows({}, marks=EXECUTES)
 def memory_that_the_host_may_write_to_has_other_bytes(use):
-    shared = use.device.empty(100, "i4", usm_type="shared")
-    view = shared.host
+    view = use.shared.host
     for turn in range(3):
         view[:] = turn
-        use.own.copy(np.empty(100, "i4"), shared)
+        use.own.copy(np.empty(100, "i4"), use.shared)
         use.own.finish()
-        use.own.copy(shared, np.zeros(100, "i4"))
+        use.own.copy(use.shared, np.zeros(100, "i4"))
         use.own.finish()
 
 
