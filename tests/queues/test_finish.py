@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 
@@ -28,13 +26,6 @@ def test_a_timeout_that_passes_leaves_the_queue_as_it_was(device, queue, hold, w
     works(queue)
 
 
-def test_a_timeout_of_a_queue_that_is_done_does_not_pass(queue, works):
-    works(queue)
-    queue.finish(timeout=0)
-    queue.finish(timeout=float("inf"))
-    queue.finish(None)
-
-
 @pytest.mark.executes(run=False)
 def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queue, hold):
     gate = hold(queue)
@@ -54,23 +45,6 @@ def test_a_timeout_of_the_wrong_type_is_refused(queue, refuses, timeout):
 def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
     with refuses(fb.InvalidArgumentError, ValueError, "timeout", "nan"):
         queue.finish(timeout=float("nan"))
-
-
-def test_finishing_lets_other_threads_run(queue, hold):
-    # the gate is opened by a thread that needs the GIL to do so
-    gate = hold(queue)
-    before = queue.stats.host_syncs
-
-    def open_when_it_waits():
-        while queue.stats.host_syncs == before:
-            pass
-        gate.open()
-
-    opener = threading.Thread(target=open_when_it_waits)
-    opener.start()
-    queue.finish()
-    opener.join()
-    assert queue.empty
 
 
 # Ctrl-C, in a process of its own

@@ -7,21 +7,6 @@ import weakref
 import pytest
 
 import forebay as fb
-from tests.helpers.refusals import refused
-
-
-@pytest.mark.executes(run=False)
-def test_the_queue_waits_until_it_returns(device, queue, program):
-    buffer = device.zeros(1, "i4")
-    device.finish()
-    go_on = threading.Event()
-    queue.host(go_on.wait)
-    queue.launch(program["fill"], 1, 1, buffer, 5)
-    event = queue.record()
-    assert not event.done
-    go_on.set()
-    assert buffer.get(queue=queue).tolist() == [5]
-    assert event.done
 
 
 @pytest.mark.executes(run=False)
@@ -161,16 +146,6 @@ def test_each_is_raised_once_the_oldest_first(device, queue):
 
 
 @pytest.mark.executes(run=False)
-def test_closing_a_device_raises_it_and_closes(device):
-    other = fb.Device(device.name, private=True)
-    other.queue().host(raising(ValueError("mine")))
-    with pytest.raises(ValueError, match="mine"):
-        other.close()
-    assert other.closed
-    other.close()
-
-
-@pytest.mark.executes(run=False)
 def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
     other = fb.Device(device.name, private=True)
     queue, null, errors = other.queue(), other.null_queue, [ValueError(f"number {number}") for number in range(4)]
@@ -235,37 +210,7 @@ def test_a_hook_that_fails_itself_hides_nothing_else(device, monkeypatch, capfd)
 # Life
 
 
-class Function:
-    def __call__(self):
-        pass
-
-
-@pytest.mark.executes(run=False)
-def test_it_is_kept_until_it_was_called_and_no_longer(queue, hold):
-    function = Function()
-    alive = weakref.ref(function)
-    gate = hold(queue)
-    queue.host(function)
-    del function
-    gc.collect()
-    assert alive() is not None
-    gate.open()
-    queue.finish()
-    # the host thread drops it before the queue goes on
-    assert alive() is None
-
-
 @pytest.mark.parametrize("thing", [None, 5, "print", [print]])
 def test_what_cannot_be_called_is_refused(queue, refuses, thing):
     with refuses(fb.ArgumentTypeError, TypeError, "call", type(thing).__name__):
         queue.host(thing)
-
-
-def test_a_closed_queue_calls_nothing(device, make_queue, works):
-    queue = make_queue()
-    queue.close()
-    seen = []
-    with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
-        queue.host(lambda: seen.append(1))
-    works(device.null_queue)
-    assert seen == []

@@ -6,7 +6,6 @@ import gc
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import forebay as fb
@@ -199,18 +198,3 @@ def test_threads_that_open_and_close_them_beside_work(name, shared, staying, fil
     launcher.join()
     assert failed == []
     assert shared == [context_of(staying)]
-
-
-def test_a_plan_of_one_that_was_closed_is_used_by_another(name, staying, fill, really):
-    """A queue of the driver is handed on with its plans, whose arguments belonged to the one that was closed."""
-    for turn in range(50):
-        with fb.Device(name) as device:
-            queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
-            queue.launch(fill, 1, 16, buffer, turn)
-            queue.finish()
-            del queue
-        queue, buffer = staying.queue(blocking=False), staying.empty(16, "i4")
-        queue.launch(fill, 1, 16, buffer, turn)
-        assert buffer.get(queue=queue).tolist() == [turn] * 16 or not really
-        assert np.all(buffer.get(queue=queue) == turn) or not really
-        assert queue.stats.launches == 1

@@ -2,7 +2,7 @@ import copy
 import gc
 import pickle
 import threading
-import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,23 +11,10 @@ import forebay as fb
 from tests.helpers.refusals import refused
 
 
-def in_thread(function):
-    """What `function` returns in a thread of its own."""
-    results = []
-
-    def run():
-        try:
-            results.append((True, function()))
-        except BaseException as error:
-            results.append((False, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    ((fine, result),) = results
-    if not fine:
-        raise result
-    return result
+def in_thread(function, *arguments):
+    """Return what `function` returns in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 # What a queue is
@@ -45,23 +32,6 @@ def test_what_it_says_of_itself(device, make_queue):
     assert "non-blocking" in repr(other)
     assert "null" in repr(device.null_queue)
     assert device.null_queue.is_null
-
-
-def test_ids_are_never_used_again(device):
-    seen = set()
-    for _ in range(20):
-        queue = device.queue()
-        assert queue.id not in seen
-        seen.add(queue.id)
-        queue.close()
-        del queue
-
-
-def test_queues_are_compared_by_identity(device, make_queue):
-    first, second = make_queue(), make_queue()
-    assert first == first
-    assert first != second
-    assert len({first, second, device.null_queue, device.null_queue}) == 3
 
 
 @pytest.mark.parametrize("priority", [-100, -1, 0, 1, 100, np.int32(-1)])
@@ -91,23 +61,6 @@ def test_queues_are_made_by_a_device_only(queue):
             attempt(queue)
 
 
-def test_its_attributes_cannot_be_set(queue):
-    for name in ("blocking", "priority", "device", "closed", "epoch", "id"):
-        with pytest.raises(AttributeError):
-            setattr(queue, name, 1)
-
-
-def test_queues_may_be_referred_to_weakly(device):
-    queue = device.queue()
-    reference = weakref.ref(queue)
-    del queue
-    gc.collect()
-    assert reference() is None
-
-
-# Empty or not
-
-
 # The thread's current queue
 
 
@@ -125,11 +78,7 @@ def test_with_makes_it_current_and_nests(device, make_queue):
         assert device.current_queue is first
     assert device.current_queue is device.null_queue
     assert not first.closed
-    assert not second.closed
-
-
-def test_an_exception_leaves_it_too(device, queue):
-    with pytest.raises(ZeroDivisionError), queue:
+    with pytest.raises(ZeroDivisionError), first:
         1 / 0  # noqa: B018
     assert device.current_queue is device.null_queue
 
@@ -160,7 +109,7 @@ def test_leaving_one_that_is_not_current_is_refused(make_queue, refuses):
         with refused(fb.Error, Exception, "current"):
             second.__exit__(None, None, None)
         with refused(fb.Error, Exception, "current"):
-            in_thread(lambda: first.__exit__(None, None, None))
+            in_thread(first.__exit__, None, None, None)
 
 
 def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program, works):
@@ -168,7 +117,7 @@ def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program,
     buffer = device.zeros(1, "i4")
     with queue:
         queue.close()
-        for attempt in (lambda: program["fill"][1, 1](buffer, 1), lambda: buffer.get(), lambda: device.zeros(1)):
+        for attempt in (lambda: program["fill"][1, 1](buffer, 1), buffer.get, lambda: device.zeros(1)):
             with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
                 attempt()
     works(device.null_queue)
@@ -177,15 +126,11 @@ def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program,
 # The per-thread queue
 
 
-def test_a_thread_has_one(device):
-    queue = device.per_thread_queue
-    assert queue is device.per_thread_queue
-    assert queue.blocking
-    assert not queue.is_null
-    assert in_thread(lambda: device.per_thread_queue) is not queue
-
-
 def test_it_is_used_again_when_its_thread_has_ended(device):
+    assert device.per_thread_queue is device.per_thread_queue
+    assert device.per_thread_queue.blocking
+    assert not device.per_thread_queue.is_null
+    assert in_thread(lambda: device.per_thread_queue) is not device.per_thread_queue
     with fb.Device(device.name, private=True) as other:
         queues = {in_thread(lambda: other.per_thread_queue) for _ in range(20)}
         assert len(queues) == 1
@@ -301,37 +246,12 @@ def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
     works(device.null_queue)
 
 
-def test_a_device_that_was_dropped_is_collected(device):
-    def alive():
-        gc.collect()
-        return sum(type(thing) is fb.Device for thing in gc.get_objects())
-
-    before = alive()
-    other = fb.Device(device.name, private=True)
-    other.zeros(3)
-    other.finish()
-    assert alive() == before + 1
-    del other
-    assert alive() == before
-
-
 @pytest.mark.executes
 def test_a_device_is_kept_by_what_was_made_for_it(device):
     buffer = fb.Device(device.name, private=True).array([1, 2, 3])
     gc.collect()
     assert buffer.get().tolist() == [1, 2, 3]
     buffer.device.close()
-
-
-@pytest.mark.parametrize("words", ["opencl:gpu:77", "toaster", "level_zero:gpu:77"])
-def test_a_device_that_is_not_there(words):
-    with refused(fb.Error, Exception, words.split(":")[-1]):
-        fb.Device(words)
-
-
-def test_a_filter_of_the_wrong_type():
-    with refused(fb.ArgumentTypeError, TypeError, "int"):
-        fb.Device(5)
 
 
 def test_what_a_device_says_of_itself(device):

@@ -115,21 +115,6 @@ def test_a_copy_to_another_device_is_submitted_there(device, another, queue, ref
     refuses_both(lambda: queue.copy(there, here), "another device", another.name)
 
 
-def test_a_closed_buffer_of_another_device_is_refused(device, another, queue, refuses):
-    there = another.zeros(3)
-    there.close()
-    with refuses(fb.ClosedError, RuntimeError, "closed"):
-        queue.copy(device.zeros(3), there)
-
-
-def test_every_device_has_its_own(device, another, queue):
-    with queue:
-        assert another.current_queue is another.null_queue
-        with another.queue() as theirs:
-            assert device.current_queue is queue
-            assert another.current_queue is theirs
-
-
 def test_finishing_one_device_leaves_the_other_alone(device, another, queue, program, fill_there):
     here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
     device.finish()
