@@ -12,9 +12,6 @@ def timed(make_queue):
     return make_queue(timing=True)
 
 
-# Recording
-
-
 def test_an_event_may_be_recorded_again_on_another_queue_after_its_own_was_closed(make_queue, hold):
     queue, other = make_queue(), make_queue()
     event = queue.record()
@@ -53,6 +50,11 @@ def test_elapsed_time(device, timed, program):
     assert end - start == end.elapsed(start) == -(start - end)
     assert start - start == 0
     assert start.timing
+    begin, event = device.event(timing=True), device.event(timing=True)
+    timed.record(begin)
+    timed.record(event)
+    timed.finish()
+    assert event - begin >= 0
 
 
 def test_a_timed_record_is_a_command_of_its_own(timed):
@@ -115,11 +117,7 @@ def test_timing_is_on_where_it_is_free(device, make_queue):
         assert other.null_queue.timing  # which another Device may share
         assert not other.queue().timing
         assert other.queue(timing=True).timing
-
-
-def test_timing_of_a_device_is_that_of_its_queues(device):
     with fb.Device(device.name, timing=True, private=True) as other:
-        assert other.null_queue.timing
         assert other.queue().timing
         assert other.per_thread_queue.timing
         assert not other.queue(timing=False).timing

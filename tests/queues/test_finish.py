@@ -76,45 +76,26 @@ print("works")
 """
 
 
-def interrupted(device, code):
-    done = python("-c", START + code + END, FOREBAY_DEVICE=device.name, timeout=120)
-    assert done.stderr == ""
-    assert done.stdout.split() == ["interrupted", "works"]
-    assert done.returncode == 0
-
-
 @pytest.mark.executes(run=False)
-def test_ctrl_c_during_a_finish_with_a_timeout(device):
-    interrupted(
-        device,
-        """
-after = lambda: None
-before = queue.stats.markers_made
-interrupt_when(lambda: queue.stats.markers_made > before)
-try:
-    queue.finish(timeout=1000)
-except KeyboardInterrupt:
-    assert not queue.query()
-    print("interrupted")
-""",
-    )
-
-
-@pytest.mark.executes(run=False)
-@pytest.mark.parametrize("what", ["queue.finish()", "device.finish()", "event.wait()", "buffer.get(queue=queue)"])
-def test_ctrl_c_is_delivered_when_finish_returns(device, what):
-    interrupted(
-        device,
-        f"""
-event = queue.record()
-after = gate.open
-before = device.stats.host_syncs
-interrupt_when(lambda: device.stats.host_syncs > before)
+@pytest.mark.parametrize(
+    ("what", "began", "after"),
+    [
+        ("queue.finish(timeout=1000)", "queue.stats.markers_made", "lambda: None"),
+        *[(what, "device.stats.host_syncs", "gate.open") for what in
+          ("queue.finish()", "device.finish()", "queue.record().wait()", "buffer.get(queue=queue)")],
+    ],
+)  # fmt: skip
+def test_ctrl_c_ends_a_timeout_at_once_and_is_delivered_when_another_wait_returns(device, what, began, after):
+    code = f"""
+after, before = {after}, {began}
+interrupt_when(lambda: {began} > before)
 try:
     {what}
     for _ in range(1000):
         pass
 except KeyboardInterrupt:
+    assert queue.query() == (after == gate.open)
     print("interrupted")
-""",
-    )
+"""
+    done = python("-c", START + code + END, FOREBAY_DEVICE=device.name, timeout=120)
+    assert (done.stdout.split(), done.stderr, done.returncode) == (["interrupted", "works"], "", 0)
