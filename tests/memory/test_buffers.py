@@ -176,33 +176,6 @@ def test_closing_twice_is_fine(device):
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("nbytes", [4096, 1 << 20])
-@pytest.mark.parametrize("how", ["closed", "dropped"])
-def test_memory_stays_until_the_work_submitted_before_is_done(device, queue, make_queue, hold, program, how, nbytes):
-    count = nbytes // 4
-    source = device.array(np.arange(count, dtype="i4"))
-    result = device.zeros(count, "i4")
-    device.finish()
-    other = make_queue(blocking=False)
-    gate = hold(queue)
-    queue.launch(program["add"], count // 64, 64, source, 5)
-    queue.launch(program["copy"], count // 64, 64, result, source)
-    if how == "closed":
-        source.close()
-    else:
-        del source
-    gc.collect()
-    # were the memory free, one of these would be given it and overwrite it
-    pressure = [device.empty(count, "i4") for _ in range(16)]
-    for buffer in pressure:
-        other.fill(buffer, -1)
-    other.finish()
-    gate.open()
-    queue.finish()
-    assert result.get().tolist() == list(range(5, count + 5))
-
-
-@pytest.mark.executes
 def test_memory_stays_while_a_slice_of_it_is_there(device, queue, hold):
     buffer = device.array(np.arange(1000, dtype="i4"))
     part = buffer[500:]

@@ -1,7 +1,6 @@
-"""Who keeps the memory of a copy until it is done, and no longer."""
+"""Which memory of the host is pinned, and what of it outlives its device."""
 
 import gc
-import weakref
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ import pytest
 import forebay as fb
 
 COUNT = 1000
-EVERY = 100  # turns
-FEW = 5 * EVERY  # what may wait to be looked for: on a busy machine a CPU device runs only while the program looks
 
 
 @pytest.fixture
@@ -23,54 +20,6 @@ def buffer(device, numbers):
     buffer = device.array(numbers)
     device.finish()
     return buffer
-
-
-class Watched(np.ndarray):
-    pass
-
-
-# Pinned memory
-
-
-def copy_and_drop(device, queue, buffer, upward):
-    host = fb.host_empty(COUNT, "i4", device=device)
-    queue.copy(*((buffer, host[:]) if upward else (host[:], buffer)))
-    return weakref.ref(host)
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("upward", [True, False])
-@pytest.mark.parametrize("queue_goes", [True, False])
-def test_a_copy_keeps_pinned_memory_and_no_array(device, hold, buffer, pins, upward, queue_goes):
-    queue = device.queue(blocking=False)
-    gate = hold(queue)
-    host = copy_and_drop(device, queue, buffer, upward)
-    if queue_goes:
-        queue.close()
-        del queue
-    gc.collect()
-    assert host() is None
-    device.empty(1).close()  # gives back what is done
-    assert pins() == 1
-    gate.open()
-    device.finish()
-    assert pins() == 0
-
-
-@pytest.mark.executes
-def test_pinned_memory_that_two_queues_use_goes_with_the_last(device, make_queue, hold, buffer, pins):
-    first, second = make_queue(blocking=False), make_queue(blocking=False)
-    gates = [hold(first), hold(second)]
-    host = fb.host_empty(COUNT, "i4", device=device)
-    first.copy(host, buffer)
-    second.copy(buffer, host)
-    del host
-    for queue, gate in zip((second, first), gates[::-1], strict=True):
-        assert pins() == 1
-        gate.open()
-        queue.finish()
-    device.finish()
-    assert pins() == 0
 
 
 def test_pinned_memory_outlives_its_device(device, pins_of, numbers):
@@ -123,51 +72,3 @@ def test_memory_beside_pinned_memory_is_not_taken_for_it(device, queue, hold, bu
     gate.open()
     queue.finish()
     assert all(part.get().tolist() == numbers.tolist() for part in parts)
-
-
-# Pageable memory
-
-
-@pytest.mark.executes
-def test_arrays_go_while_another_queue_is_held(device, make_queue, hold, buffer):
-    """Though OpenCL forbids releases meanwhile: to drop an array is none."""
-    if not device.driver.takes_pageable:
-        pytest.skip("a copy to pageable memory blocks on this device")
-    queue, held = make_queue(blocking=False), make_queue(blocking=False)
-    gate = hold(held)
-    out = np.empty(COUNT, "i4").view(Watched)
-    alive = weakref.ref(out)
-    queue.copy(out, buffer)
-    del out
-    queue.finish()
-    gc.collect()
-    assert alive() is None
-    assert not gate.opened
-
-
-# A program that never waits
-
-
-FRESH = {
-    "pinned memory": lambda device, buffer: (buffer, fb.host_empty(COUNT, "i4", device=device)),
-    "a source": lambda device, buffer: (buffer, np.zeros(COUNT, "i4")),
-    "a destination": lambda device, buffer: (np.zeros(COUNT, "i4").view(Watched), buffer),
-}
-
-
-@pytest.mark.executes(run=False)  # on null hardware no event is ever reached by itself
-@pytest.mark.parametrize("make", FRESH.values(), ids=FRESH)
-def test_a_program_that_never_waits_keeps_little(device, queue, buffer, pins, staged, make):
-    """Copies of ever new memory, until what is kept is little again, which it is once the device has caught up."""
-    arrays = []
-    for turn in range(100_000):
-        ends = make(device, buffer)
-        queue.copy(*ends)
-        arrays += [weakref.ref(end) for end in ends if isinstance(end, Watched)]
-        del ends
-        if turn > 1000 and turn % EVERY == 0:
-            kept = pins() + staged() + sum(array() is not None for array in arrays)
-            if kept <= FEW:
-                break
-    assert kept <= FEW
-    queue.finish()

@@ -18,7 +18,6 @@ from tests.inside import clock_of
 from tests.observers.internals import block_size
 
 from .conftest import LARGE, N, allocations
-from .test_order import read_behind_a_gate
 
 KEEP = 1 << 40  # a threshold below which a synchronize gives nothing back
 
@@ -55,30 +54,6 @@ def test_random_sizes_reserve_little_more_than_is_in_use(device, make_queue, pla
             peak = max(peak, in_use)
     assert pool.reserved_high <= most * peak + (64 << 10)
     for _, buffer, queue in live:
-        queue.free(buffer)
-
-
-def test_random_sizes_with_work_between(device, make_queue, places, fill, pool):
-    """The queues use what they get, and free it elsewhere, while the host runs ahead of the device."""
-    pool.release_threshold = KEEP
-    rng = random.Random(2)
-    made = [make_queue(blocking=False) for _ in range(4)]
-    live, peak = [], 0
-    for turn in range(4000):
-        if len(live) > 100 or (live and rng.random() < 0.45):
-            buffer, queue = live.pop(rng.randrange(len(live)))
-            queue.free(buffer)
-        else:
-            queue = rng.choice(made)
-            buffer = queue.alloc(4 * rng.randint(10, 1 << 14), "u1")
-            queue.launch(fill, 1, 10, buffer.view("i4"), turn)
-            live.append((buffer, queue))
-        if turn % 16 == 0:
-            for queue in made:
-                queue.finish()
-        peak = max(peak, pool.used)
-    assert pool.reserved_high <= 2.5 * peak + (64 << 10)
-    for buffer, queue in live:
         queue.free(buffer)
 
 
@@ -163,27 +138,6 @@ def test_what_two_queues_have_freed_is_merged_only_when_it_is_done(device, make_
     assert again.address == address
     b.free(again)
     b.free(mine)
-
-
-@pytest.mark.executes(run=False)
-def test_the_rest_of_a_block_is_free_where_the_whole_was(make_queue, hold, places, fill, pool):
-    """Cutting must not lose whose free it is: the second queue would overwrite what the first still reads."""
-    pool.reuse_allow_internal_dependencies = False
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer, out, gate = read_behind_a_gate(a, hold, fill)
-    begin, end = buffer.address, buffer.address + buffer.nbytes
-    a.free(buffer)
-    small = a.alloc(N // 4, "i4")
-    assert begin <= small.address < end
-    for count in (N // 8, N // 4, N // 2):
-        other = b.alloc(count, "i4")
-        assert other.address + other.nbytes <= begin or other.address >= end
-        b.fill(other, 2)
-        b.free(other)
-    b.finish()
-    gate.open()
-    a.finish()
-    assert out.tolist() == [1] * N
 
 
 def test_memory_that_nobody_uses_comes_back_each_time(make_queue, pool):
