@@ -1,6 +1,7 @@
-"""Which memory of the host is pinned, and what of it outlives its device."""
+"""Who keeps the memory of a copy until it is done, and no longer."""
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 import forebay as fb
 
 COUNT = 1000
+EVERY = 100  # turns
+FEW = 5 * EVERY  # what may wait to be looked for: on a busy machine a CPU device runs only while the program looks
 
 
 @pytest.fixture
@@ -20,6 +23,10 @@ def buffer(device, numbers):
     buffer = device.array(numbers)
     device.finish()
     return buffer
+
+
+class Watched(np.ndarray):
+    pass
 
 
 def test_pinned_memory_outlives_its_device(device, pins_of, numbers):
@@ -72,3 +79,31 @@ def test_memory_beside_pinned_memory_is_not_taken_for_it(device, queue, hold, bu
     gate.open()
     queue.finish()
     assert all(part.get().tolist() == numbers.tolist() for part in parts)
+
+
+# A program that never waits
+
+
+FRESH = {
+    "pinned memory": lambda device, buffer: (buffer, fb.host_empty(COUNT, "i4", device=device)),
+    "a source": lambda device, buffer: (buffer, np.zeros(COUNT, "i4")),
+    "a destination": lambda device, buffer: (np.zeros(COUNT, "i4").view(Watched), buffer),
+}
+
+
+@pytest.mark.executes(run=False)  # on null hardware no event is ever reached by itself
+@pytest.mark.parametrize("make", FRESH.values(), ids=FRESH)
+def test_a_program_that_never_waits_keeps_little(device, queue, buffer, pins, staged, make):
+    """Copies of ever new memory, until what is kept is little again, which it is once the device has caught up."""
+    arrays = []
+    for turn in range(100_000):
+        ends = make(device, buffer)
+        queue.copy(*ends)
+        arrays += [weakref.ref(end) for end in ends if isinstance(end, Watched)]
+        del ends
+        if turn > 1000 and turn % EVERY == 0:
+            kept = pins() + staged() + sum(array() is not None for array in arrays)
+            if kept <= FEW:
+                break
+    assert kept <= FEW
+    queue.finish()
