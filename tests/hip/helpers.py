@@ -2,6 +2,8 @@
 
 import ctypes
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -95,11 +97,7 @@ def replay(graph, stream, times=1):
 
 def in_thread(function, *args):
     """What it returns in a thread of its own."""
-    returned = []
-    thread = threading.Thread(target=lambda: returned.append(function(*args)))
-    thread.start()
-    thread.join()
-    return returned[0]
+    return together(partial(function, *args))[0]
 
 
 def waits_for(gate, call):
@@ -115,19 +113,14 @@ def waits_for(gate, call):
 
 def together(*functions):
     """What each returns, all of them called at the same time by threads of their own."""
-    returned = [None] * len(functions)
     begin = threading.Barrier(len(functions))
 
-    def run(i):
+    def run(function):
         begin.wait()
-        returned[i] = functions[i]()
+        return function()
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(functions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return returned
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [done.result() for done in [pool.submit(run, function) for function in functions]]
 
 
 def fork(event, origin, *others):

@@ -110,22 +110,6 @@ def test_handles_as_words_of_c(module):
     ok(hip.hipModuleUnload(word(module)))
 
 
-@pytest.mark.executes(run=False)
-@pytest.mark.parametrize("queried", [False, True])
-def test_work_of_a_destroyed_stream_completes(function, hold, queried):
-    stream, memory = ok(hip.hipStreamCreate()), ints()
-    gate = hold(stream)
-    launch(function("fill"), stream, memory, 1)
-    if queried:
-        assert code(hip.hipStreamQuery(stream)) == E.hipErrorNotReady
-        assert code(hip.hipStreamQuery(None)) == E.hipErrorNotReady
-    ok(hip.hipStreamDestroy(stream))  # at once
-    assert code(hip.hipStreamQuery(None)) == E.hipErrorNotReady
-    gate.open()
-    ok(hip.hipStreamSynchronize(None))
-    assert read(memory) == [1] * N
-
-
 # Events
 
 

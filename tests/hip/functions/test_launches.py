@@ -3,13 +3,12 @@
 import ctypes
 import math
 
-import numpy as np
 import pytest
 
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, function_of, instantiate, ints, launch, launched, read, replay, together
+from ..helpers import E, N, code, function_of, instantiate, ints, launch, launched, read, replay
 
 # Each group waits until all are there, but not for ever: what it sees then is its result.
 MEETING = b"""
@@ -126,28 +125,6 @@ def test_they_run_one_after_the_other(function, streams, hold):
     ok(hip.hipStreamSynchronize(other))
     ok(hip.hipStreamSynchronize(stream))
     del keep
-
-
-@pytest.mark.executes(reads="run")
-@pytest.mark.threads
-def test_two_streams_at_the_same_time(meet):
-    number, most = ok(hip.hipGetDevice()), meet.kernel.groups_at_once(1)
-
-    def run():
-        ok(hip.hipSetDevice(number))
-        stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-        arrived, out, got = ok(hip.hipMalloc(4)), ok(hip.hipMalloc(4 * most)), np.zeros(most, "i4")
-        given = values(arrived, out, most)
-        results = []
-        for _ in range(10):
-            ok(hip.hipMemsetD32Async(arrived, 0, 1, stream))
-            ok(hip.hipModuleLaunchCooperativeKernel(meet, most, 1, 1, 1, 1, 1, 0, stream, addresses(given)))
-            ok(hip.hipMemcpyAsync(got, out, got.nbytes, K.hipMemcpyDeviceToHost, stream))
-            ok(hip.hipStreamSynchronize(stream))
-            results.append((got == most).all())
-        return all(results)
-
-    assert together(run, run) == [True, True]
 
 
 @pytest.mark.executes

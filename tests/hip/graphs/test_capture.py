@@ -49,37 +49,6 @@ def test_a_sequence_is_captured_and_replayed(device, streams, function, mode, wh
     ok(hip.hipGraphDestroy(graph))
 
 
-@pytest.mark.executes
-@pytest.mark.parametrize("flags", [0, hip.hipStreamNonBlocking])
-def test_forks_and_joins(streams, events, function, flags):
-    one, two, three = streams(3, flags)
-    memory, other = ints(), ints()
-    for stream in (one, two, three):
-        launch(function("add"), stream, other, 1)  # before, which is no part of it
-        ok(hip.hipStreamSynchronize(stream))
-    ok(hip.hipStreamBeginCapture(one, GLOBAL))
-    launch(function("fill"), one, memory, 1)
-    fork(events[0], one, two, three)
-    assert ok(hip.hipStreamIsCapturing(two)) == ok(hip.hipStreamIsCapturing(three)) == ACTIVE
-    launch(function("add"), two, memory, 10)
-    launch(function("add"), three, other, 100)
-    ok(hip.hipEventRecord(events[1], two))
-    ok(hip.hipEventRecord(events[2], three))
-    ok(hip.hipStreamWaitEvent(one, events[1], 0))
-    ok(hip.hipStreamWaitEvent(one, events[2], 0))
-    launch(function("copy"), one, other, memory)
-    graph = ok(hip.hipStreamEndCapture(one))
-    assert [ok(hip.hipStreamIsCapturing(stream)) for stream in (one, two, three)] == [NONE] * 3
-    nodes, count = ok(hip.hipGraphGetNodes(graph))
-    assert count == 4
-    assert ok(hip.hipGraphGetRootNodes(graph)) == ([nodes[0]], 1)
-    assert ok(hip.hipGraphNodeGetDependencies(nodes[3])) == (nodes[:3], 3)
-    assert ok(hip.hipGraphNodeGetDependentNodes(nodes[0])) == (nodes[1:], 3)
-    assert read(other) == [3] * N
-    replay(graph, two)
-    assert read(other) == read(memory) == [11] * N
-
-
 def test_only_what_joins_is_captured(streams, events, function):
     one, two = streams(2)
     memory = ints()
