@@ -13,6 +13,7 @@ from forebay.queues.drivers.opencl import discovery as platforms
 from forebay.queues.drivers.selection import DRIVERS, VARIABLE, devices, parse, select
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, INTEL_LIBRARY
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of, python
+from tests.inside import in_order_of_preference
 
 needs_intel = pytest.mark.skipif(
     platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
@@ -252,12 +253,6 @@ def test_a_device_that_its_driver_calls_unavailable_is_not_used(missing):
     assert platforms.why_unusable(Device()) != ""
 
 
-def test_the_pocl_that_pip_installs_gets_its_own_advice():
-    assert "forebay[cpu]" in platforms._advice(platforms.POCL, "cpu")
-    assert "forebay[cpu]" in platforms._advice("Another driver", "cpu")
-    assert "update" in platforms._advice("NVIDIA CUDA", "gpu")
-
-
 # Selection, on a made-up machine
 
 
@@ -296,7 +291,7 @@ def machine(finds, chosen):
         device(INTEL_CPU, "cpu"),
         device("NVIDIA CUDA", "gpu"),
     ]
-    found = numbered(sorted(there, key=platforms._preference))
+    found = numbered(in_order_of_preference(there))
     finds("opencl", found)
     finds("level_zero", absence="no Level Zero loader: install one")
     finds("sycl", absence="no dpctl: install it")
