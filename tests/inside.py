@@ -289,11 +289,6 @@ def elementwise_that_calls_before_it_compiles(function):
     return Calling
 
 
-def forgetful_kernel(program, name):
-    """Return a kernel of the program with which nothing was ever launched."""
-    return program._make_kernel(program._natives[name], program._identities, program._natives.accesses)
-
-
 def in_order_of_preference(devices):
     """Return devices of OpenCL in the order in which they are listed."""
     from forebay.queues.drivers.opencl import discovery

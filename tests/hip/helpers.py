@@ -86,15 +86,6 @@ def launch(function, stream, *args, groups=N // 10, block=10, shared=0):
     ok(hip.hipModuleLaunchKernel(function, groups, 1, 1, block, 1, 1, shared, stream, None, arguments))
 
 
-def replay(graph, stream, times=1):
-    executable, node, log = ok(hip.hipGraphInstantiate(graph, 0))
-    assert (node, log) == (None, b"")
-    for _ in range(times):
-        ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
-    ok(hip.hipGraphExecDestroy(executable))
-
-
 def in_thread(function, *args):
     """What it returns in a thread of its own."""
     return together(partial(function, *args))[0]
@@ -155,9 +146,12 @@ def launched(executable, stream):
     ok(hip.hipStreamSynchronize(stream))
 
 
-def run(graph, stream):
-    executable = instantiate(graph)
-    launched(executable, stream)
+def run(graph, stream, times=1):
+    executable, node, log = ok(hip.hipGraphInstantiate(graph, 0))
+    assert (node, log) == (None, b"")
+    for _ in range(times):
+        ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
     ok(hip.hipGraphExecDestroy(executable))
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import forebay as fb
 from forebay import hip
-from tests.helpers import foreign_packages
 from tests.helpers.growth import MIB, growth
 from tests.helpers.observer import observe
 from tests.helpers.threads import together
@@ -229,28 +228,3 @@ def test_nothing_is_kept_of_each_turn(linked, what):
             queue.launch(kernel, 1, 256, x, 1)
 
     assert growth(turn, queue.query) < MIB
-
-
-@pytest.mark.needs("CUDA")
-def test_the_gpus_context_is_current_while_another_package_hands_over(pair):
-    foreign_packages.take_over(pair)
-
-
-@pytest.mark.needs("CUDA", "real hardware")
-def test_a_tensor_of_another_gpu_than_torchs_current_one(pair):
-    torch = pytest.importorskip("torch")
-    if torch.cuda.device_count() < 2:
-        pytest.skip("this PyTorch sees no two GPUs")
-
-    def work(number):
-        torch.cuda.set_device(1 - number)
-        kernel, queue = pair[number].program(SOURCE)["add"], pair[number].queue(blocking=False)
-        tensor = torch.arange(N, dtype=torch.int32, device=f"cuda:{number}")
-        for _ in range(20):
-            queue.launch(kernel, N // 256, 256, tensor, 1)
-            queue.launch(kernel, N // 256, 256, pair[number].as_buffer(tensor), 1)
-        queue.finish()
-        assert torch.equal(tensor.cpu(), torch.arange(40, N + 40, dtype=torch.int32))
-        assert torch.cuda.current_device() == 1 - number
-
-    foreign_packages.in_both_threads(work)

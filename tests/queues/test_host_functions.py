@@ -87,10 +87,16 @@ def raising(error):
 @pytest.fixture
 def unraisable():
     """What `sys.unraisablehook` was given: exceptions, each with the text of its object."""
-    given, hook = [], sys.unraisablehook
-    sys.unraisablehook = lambda what: given.append((what.exc_value, str(what.object)))
-    yield given
+    given, before = [], sys.unraisablehook
+
+    def hook(what):
+        given.append((what.exc_value, str(what.object)))
+        if str(what.exc_value).startswith("fail:"):
+            raise RuntimeError("the hook's")
+
     sys.unraisablehook = hook
+    yield given
+    sys.unraisablehook = before
 
 
 @pytest.mark.executes(run=False)
@@ -190,19 +196,13 @@ def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, tol
 
 
 @pytest.mark.executes(run=False)
-def test_a_hook_that_fails_itself_hides_nothing_else(device, monkeypatch, capfd):
-    other, given = fb.Device(device.name, private=True), []
-
-    def hook(what):
-        given.append(str(what.exc_value))
-        raise RuntimeError("the hook's")
-
-    monkeypatch.setattr(sys, "unraisablehook", hook)
+def test_a_hook_that_fails_itself_hides_nothing_else(device, unraisable, capfd):
+    other = fb.Device(device.name, private=True)
     for number in range(3):
-        other.null_queue.host(raising(ValueError(f"number {number}")))
-    with pytest.raises(ValueError, match="number 0"):
+        other.null_queue.host(raising(ValueError(f"fail: {number}")))
+    with pytest.raises(ValueError, match="fail: 0"):
         other.close()
-    assert given == ["number 1", "number 2"]
+    assert [str(error) for error, _ in unraisable] == ["fail: 1", "fail: 2"]
     assert other.closed
     assert capfd.readouterr().err.count("RuntimeError: the hook's") == 2
 

@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, N, code, function_of, instantiate, ints, launch, launched, read, replay
+from ..helpers import E, N, code, function_of, instantiate, ints, launch, launched, read, run
 
 # Each group waits until all are there, but not for ever: what it sees then is its result.
 MEETING = b"""
@@ -69,10 +69,10 @@ def test_dimensions(device, stream, grid, block):
     ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
     ok(hip.hipModuleLaunchKernel(*launched))
     captured = ok(hip.hipStreamEndCapture(stream))
-    for run in (lambda: ok(hip.hipModuleLaunchKernel(*launched)), lambda: replay(captured, stream),
-                lambda: replay(graph, stream)):  # fmt: skip
+    for go in (lambda: ok(hip.hipModuleLaunchKernel(*launched)), lambda: run(captured, stream),
+                lambda: run(graph, stream)):  # fmt: skip
         ok(hip.hipMemset(out, 0, 4 * threads * groups))
-        run()
+        go()
         ok(hip.hipStreamSynchronize(stream))
         expected = [here + 1000 * group for group in range(groups) for here in reversed(range(threads))]
         assert read(out, threads * groups) == expected
@@ -163,5 +163,5 @@ def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
     params = hip.hipKernelNodeParams(hip.dim3(10), None, maybe, (1,), addresses(given), 0)
     graph = ok(hip.hipGraphCreate(0))
     ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
-    replay(graph, stream)
+    run(graph, stream)
     assert read(memory)[:10] == [5] * 10

@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, fork, in_thread, ints, launch, read, replay, together
+from ..helpers import E, K, N, code, fork, in_thread, ints, launch, read, run, together
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, _, RELAXED = MODES
@@ -43,7 +43,7 @@ def test_a_sequence_is_captured_and_replayed(device, streams, function, mode, wh
     assert kinds == ["Memcpy", "Memset", "Kernel", "Kernel", "Host", "Memcpy", "Memcpy"]
     for start in (0, 100):
         given[:] = np.arange(start, start + N)  # memory of the host is read when the graph runs
-        replay(graph, stream)
+        run(graph, stream)
         assert got.tolist() == list(range(start + 5, start + 5 + N))
     assert called == ["here", "here"]
     ok(hip.hipGraphDestroy(graph))
@@ -70,7 +70,7 @@ def test_empty_streams_make_an_empty_graph(streams, events, works):
     fork(events[2], three, one)
     graph = ok(hip.hipStreamEndCapture(one))
     assert ok(hip.hipGraphGetNodes(graph)) == ([], 0)
-    replay(graph, one)
+    run(graph, one)
     works(one)
 
 
@@ -96,7 +96,7 @@ def test_writing_a_value_and_a_callback_with_the_stream(device, stream):
     ok(hip.hipStreamBeginCapture(stream, GLOBAL))
     ok(hip.hipStreamWriteValue32(stream, memory, 77, 0))
     ok(hip.hipStreamAddCallback(stream, lambda *given: seen.append(given), 5, 0))
-    replay(ok(hip.hipStreamEndCapture(stream)), stream)
+    run(ok(hip.hipStreamEndCapture(stream)), stream)
     assert read(memory, 2) == [77, 0]
     assert seen == [(stream, E.hipSuccess, 5)]
 
@@ -110,7 +110,7 @@ def test_what_a_captured_callback_raises_reaches_the_program(device, stream, wor
     ok(hip.hipLaunchHostFunc(stream, fails, "why"))
     graph = ok(hip.hipStreamEndCapture(stream))
     with pytest.raises(KeyError, match="why"):
-        replay(graph, stream)
+        run(graph, stream)
     works(stream)
 
 
@@ -165,5 +165,5 @@ def test_two_threads_capture_at_once(device, streams, function, mode):
     together(*(partial(capture, *each) for each in enumerate(pair)))
     for at, stream in enumerate(pair):
         assert ok(hip.hipGraphGetNodes(graphs[at]))[1] == 201
-        replay(graphs[at], stream, times=2)
+        run(graphs[at], stream, times=2)
         assert read(memories[at]) == [at + 200 * (1 + at)] * N
