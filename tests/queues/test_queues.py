@@ -150,43 +150,30 @@ def test_one_that_was_closed_is_not_handed_on(device, works):
 # Closing
 
 
-def uses(queue, device, program):
-    """Every way to use a queue."""
-    buffer, host = device.zeros(1, "i4"), np.zeros(1, "i4")
-    event = device.null_queue.record()
-    yield lambda: queue.launch(program["fill"], 1, 1, buffer, 1)
-    yield lambda: program["fill"][1, 1, queue](buffer, 1)
-    yield lambda: program["fill"].bind(queue, 1, 1, buffer, 1)
-    yield lambda: queue.copy(buffer, host)
-    yield lambda: queue.copy(host, buffer)
-    yield lambda: queue.copy(buffer, device.zeros(1, "i4"))
-    yield lambda: queue.copy(device.zeros(0), np.zeros(0, "f4"))
-    yield lambda: queue.fill(buffer, 1)
-    yield lambda: queue.fill(device.zeros(0), 1)
-    yield lambda: queue.host(print)
-    yield queue.gate
-    yield queue.record
-    yield lambda: queue.record(device.event())
-    yield lambda: queue.wait(event)
-    yield lambda: queue.wait(device.event())
-    yield lambda: queue.wait(queue)
-    yield lambda: queue.wait(device.null_queue)
-    yield lambda: device.null_queue.wait(queue)
-    yield queue.query
-    yield queue.finish
-    yield lambda: queue.finish(timeout=1)
-    yield queue.__enter__
-    yield lambda: buffer.get(queue=queue)
-    yield lambda: buffer.set(1, queue=queue)
+def uses(queue, null, kernel, buffer):
+    """Every way to use a queue: of a closed one, or of a device that was closed."""
+    host, event, never = np.zeros(1, "i4"), buffer.device.event(), buffer.device.event()
+    null.record(event)
+    return (
+        kernel.bind(queue, 1, 1, buffer, 1), lambda: queue.launch(kernel, 1, 1, buffer, 1),
+        lambda: kernel[1, 1, queue](buffer, 1), lambda: kernel.bind(queue, 1, 1, buffer, 1),
+        lambda: queue.copy(buffer, host), lambda: queue.copy(host, buffer), lambda: queue.copy(buffer[:0], host[:0]),
+        lambda: queue.fill(buffer, 1), lambda: queue.fill(buffer[:0], 1), lambda: queue.host(print), queue.gate,
+        queue.record, lambda: queue.record(never), lambda: queue.wait(event), lambda: queue.wait(never),
+        lambda: queue.wait(queue), lambda: queue.wait(null), lambda: null.wait(queue), queue.query, queue.finish,
+        lambda: queue.finish(timeout=1), queue.__enter__, lambda: buffer.get(queue=queue),
+        lambda: buffer.set(1, queue=queue),
+    )  # fmt: skip
 
 
 def test_a_closed_queue_says_so_whatever_is_asked_of_it(device, make_queue, program, refuses):
     queue = make_queue()
+    attempts = uses(queue, device.null_queue, program["fill"], device.zeros(1, "i4"))
     queue.launch(program["nothing"], 1, 1)  # so that it has a plan
     queue.close()
     queue.close()
     assert queue.closed
-    for attempt in uses(queue, device, program):
+    for attempt in attempts:
         with refuses(fb.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
             attempt()
     assert queue.stats.launches == 1
@@ -203,44 +190,20 @@ def test_the_null_queue_lives_as_long_as_its_device(device, refuses):
 
 def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
     with fb.Device(device.name, private=True) as other:
-        program = other.program("kernel void one(global int *a) { a[0] = 1; }")
-        kernel = program["one"]
-        queue, event, buffer = other.queue(), other.event(), other.zeros(3, "i4")
-        mine = other.per_thread_queue
-        bound = kernel.bind(queue, 1, 1, buffer)
+        program = other.program("kernel void one(global int *a, int value) { a[0] = value; }")
+        kernel, buffer, null = program["one"], other.zeros(3, "i4"), other.null_queue
+        queues = other.queue(), other.per_thread_queue
+        attempts = [attempt for queue in queues for attempt in uses(queue, null, kernel, buffer)]
     other.close()
     assert other.closed
     for attempt in (
-        other.queue,
-        other.event,
-        lambda: other.empty(1),
-        lambda: other.zeros(1),
-        lambda: other.array([1]),
-        lambda: other.program(""),
-        lambda: other.null_queue,
-        lambda: other.per_thread_queue,
-        lambda: other.current_queue,
-        other.finish,
-        other.__enter__,
-        lambda: queue.launch(kernel, 1, 1, buffer),
-        lambda: mine.launch(kernel, 1, 1, buffer),
-        lambda: kernel[1, 1](buffer),
-        lambda: kernel[1, 1, queue](buffer),
-        lambda: kernel.bind(queue, 1, 1, buffer),
-        bound,
-        lambda: queue.fill(buffer, 1),
-        lambda: queue.copy(buffer, np.zeros(3, "i4")),
-        lambda: queue.record(event),
-        lambda: queue.host(print),
-        queue.finish,
-        queue.query,
-        lambda: buffer.get(),
-        lambda: buffer.set(1),
-        lambda: fb.host_empty(1, device=other),
-    ):
+        *attempts, other.queue, other.event, other.finish, other.__enter__, buffer.get, lambda: other.empty(1),
+        lambda: other.zeros(1), lambda: other.array([1]), lambda: other.program(""), lambda: other.null_queue,
+        lambda: other.per_thread_queue, lambda: other.current_queue, lambda: fb.host_empty(1, device=other),
+    ):  # fmt: skip
         with refused(fb.ClosedError, RuntimeError, "closed"):
             attempt()
-    for closable in (queue, buffer, kernel, program, other):
+    for closable in (*queues, buffer, kernel, program, other):
         closable.close()
         closable.close()
     works(device.null_queue)
