@@ -88,8 +88,6 @@ def test_with_events(function, streams):
     assert ok(hip.hipEventElapsedTime(before, after)) >= 0
     assert read(memory) == [5] * N
     ok(hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream))
-    wrong = hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream, 12345, after)
-    assert code(wrong) == E.hipErrorInvalidResourceHandle
     del keep
 
 

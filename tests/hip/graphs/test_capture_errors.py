@@ -145,13 +145,6 @@ def test_the_null_stream_is_not_captured(device, null, works, stream):
     works(stream)
 
 
-@pytest.mark.parametrize("mode", [-1, 3, 2**31 - 1, None, "global"])
-def test_modes(device, stream, mode, works):
-    assert code(hip.hipStreamBeginCapture(stream, mode)) == E.hipErrorInvalidValue
-    assert code(hip.hipThreadExchangeStreamCaptureMode(mode)) == E.hipErrorInvalidValue
-    works(stream)
-
-
 def test_beginning_twice_and_ending_what_did_not_begin(streams, events, works):
     one, two = streams(2)
     assert code(hip.hipStreamEndCapture(one)) == E.hipErrorIllegalState
