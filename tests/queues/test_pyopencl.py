@@ -12,6 +12,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
 from tests.ordering.happens_before import Relation
 
 pytestmark = [
@@ -79,17 +80,8 @@ def test_a_context_has_one_device(context, own):
 
 
 def test_two_threads_get_one_device(context):
-    found, barrier = [], threading.Barrier(2)
-
-    def ask():
-        barrier.wait()
-        found.append(fb.Device.adopt(context))
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = []
+    together(*[lambda: found.append(fb.Device.adopt(context))] * 2)
     assert found[0] is found[1]
 
 
