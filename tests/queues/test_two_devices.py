@@ -125,16 +125,6 @@ def test_a_wait_for_another_device_is_submitted_once(device, another, queue, pro
     assert theirs.query()
 
 
-def test_a_queue_waits_for_an_event_of_another_device(device, another, queue, really):
-    theirs = another.queue()
-    with theirs.gate() as gate:
-        queue.wait(theirs.record())
-        assert not queue.query() or not really
-        gate.open()
-        queue.finish()
-    assert queue.empty
-
-
 @pytest.mark.needs("OpenCL")  # which makes a user event for the wait, and forbids to release anything before it is set
 def test_nothing_is_released_while_a_wait_for_another_device_is_open(device, another, make_queue, program):
     """What was in use by nobody goes when the other device is done, and no gate of this one is looked at."""
@@ -208,14 +198,18 @@ def test_from_another_device(device, another, queue, numbers):
     assert buffer.get(queue=queue)[:12].tolist() == [*range(20, 30), 10, 11]
 
 
-def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers, really):
-    theirs = another.queue()
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers, really, blocking):
+    """Of a blocking queue, and of one that its own queue waits for."""
+    theirs = another.queue(blocking=blocking)
     source = another.zeros(COUNT, "i4")
     buffer = device.zeros(COUNT, "i4")
     device.finish()
     another.finish()
     with theirs.gate() as gate:
         theirs.copy(source, numbers)
+        if not blocking:
+            queue.wait(theirs.record())
         queue.copy(buffer, source)
         queue.copy(done := pinned(device, np.full(1, -1, "i4")), buffer[7:8])
         assert not queue.query() or not really
@@ -224,22 +218,6 @@ def test_a_copy_from_another_device_comes_after_the_work_there(device, another, 
         queue.finish()
     assert done.tolist() == [7] or not really
     assert buffer.get().tolist() == numbers.tolist() or not really
-
-
-@pytest.mark.executes
-def test_a_copy_from_another_device_comes_after_what_its_queue_waits_for(device, another, queue, numbers):
-    """Also of a queue that the null queue there does not wait for."""
-    theirs = another.queue(blocking=False)
-    source, buffer = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
-    device.finish()
-    another.finish()
-    with theirs.gate() as gate:
-        theirs.copy(source, numbers)
-        queue.wait(theirs)
-        queue.copy(buffer, source)
-        gate.open()
-        queue.finish()
-    assert buffer.get().tolist() == numbers.tolist()
 
 
 @pytest.mark.executes
