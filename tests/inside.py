@@ -287,3 +287,10 @@ def elementwise_that_calls_before_it_compiles(function):
             return super()._take(device, program)
 
     return Calling
+
+
+def in_order_of_preference(devices):
+    """Return devices of OpenCL in the order in which they are listed."""
+    from forebay.queues.drivers.opencl import discovery
+
+    return sorted(devices, key=discovery._preference)

@@ -14,12 +14,6 @@ SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
 kernel void add(global int *values, int value) { values[get_global_id(0)] += value; }
 kernel void copy(global int *to, global const int *from) { to[get_global_id(0)] = from[get_global_id(0)]; }
-kernel void reverse(global int *values, local int *room) {
-    size_t here = get_local_id(0), size = get_local_size(0);
-    room[here] = values[get_global_id(0)];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    values[get_global_id(0)] = room[size - 1 - here];
-}
 kernel void mixed(float a, int b, short c, int d, double e, char f, global int *out) {
     out[0] = a; out[1] = b; out[2] = c; out[3] = d; out[4] = e; out[5] = f;
 }

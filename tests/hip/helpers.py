@@ -2,6 +2,8 @@
 
 import ctypes
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -84,22 +86,9 @@ def launch(function, stream, *args, groups=N // 10, block=10, shared=0):
     ok(hip.hipModuleLaunchKernel(function, groups, 1, 1, block, 1, 1, shared, stream, None, arguments))
 
 
-def replay(graph, stream, times=1):
-    executable, node, log = ok(hip.hipGraphInstantiate(graph, 0))
-    assert (node, log) == (None, b"")
-    for _ in range(times):
-        ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
-    ok(hip.hipGraphExecDestroy(executable))
-
-
 def in_thread(function, *args):
     """What it returns in a thread of its own."""
-    returned = []
-    thread = threading.Thread(target=lambda: returned.append(function(*args)))
-    thread.start()
-    thread.join()
-    return returned[0]
+    return together(partial(function, *args))[0]
 
 
 def waits_for(gate, call):
@@ -115,19 +104,14 @@ def waits_for(gate, call):
 
 def together(*functions):
     """What each returns, all of them called at the same time by threads of their own."""
-    returned = [None] * len(functions)
     begin = threading.Barrier(len(functions))
 
-    def run(i):
+    def run(function):
         begin.wait()
-        returned[i] = functions[i]()
+        return function()
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(functions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return returned
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [done.result() for done in [pool.submit(run, function) for function in functions]]
 
 
 def fork(event, origin, *others):
@@ -162,9 +146,12 @@ def launched(executable, stream):
     ok(hip.hipStreamSynchronize(stream))
 
 
-def run(graph, stream):
-    executable = instantiate(graph)
-    launched(executable, stream)
+def run(graph, stream, times=1):
+    executable, node, log = ok(hip.hipGraphInstantiate(graph, 0))
+    assert (node, log) == (None, b"")
+    for _ in range(times):
+        ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
     ok(hip.hipGraphExecDestroy(executable))
 
 

@@ -1,8 +1,8 @@
 """Programs that go on and on and never synchronize: HIP's functions keep nothing of each turn."""
 
 import ctypes
+from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from forebay import hip
@@ -17,60 +17,47 @@ LITTLE = 4 * MIB  # in 50,000 turns: 80 bytes each
 BYTES = 4 * N
 
 
-class Program:
-    def __init__(self, streams, function):
-        self.stream, self.other = streams(2)
-        self.event = ok(hip.hipEventCreate())
-        self.fill = function("fill")
-        self.there, self.second = ints(), ints()
-        self.pinned = ok(hip.hipHostMalloc(BYTES, 0))
-        self.host = np.zeros(N, "i4")
-
-    def is_done(self):
-        return all(hip.hipStreamQuery(each)[0] == hip.hipError_t.hipSuccess for each in (self.stream, self.other))
-
-    def launch(self):
-        arguments = (ctypes.c_void_p(int(self.there)), ctypes.c_int(1))
-        ok(hip.hipModuleLaunchKernel(self.fill, 1, 1, 1, 64, 1, 1, 0, self.stream, None, arguments))
-
-    def up(self):
-        ok(hip.hipMemcpyAsync(self.there, self.pinned, BYTES, K.hipMemcpyHostToDevice, self.stream))
-
-    def down(self):
-        ok(hip.hipMemcpyAsync(self.pinned, self.there, BYTES, K.hipMemcpyDeviceToHost, self.stream))
-
-    def across(self):
-        ok(hip.hipMemcpyAsync(self.second, self.there, BYTES, K.hipMemcpyDeviceToDevice, self.stream))
-
-    def set(self):
-        ok(hip.hipMemsetAsync(self.there, 0, BYTES, self.stream))
-
-    def record(self):
-        self.set()
-        ok(hip.hipEventRecord(self.event, self.stream))
-
-    def wait(self):
-        self.record()
-        ok(hip.hipStreamWaitEvent(self.other, self.event, 0))
-        ok(hip.hipMemsetAsync(self.second, 0, BYTES, self.other))
-
-    def allocate(self):
-        ok(hip.hipFreeAsync(ok(hip.hipMallocAsync(BYTES, self.stream)), self.stream))
-
-    def new_event(self):
-        event = ok(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming))
-        self.set()
-        ok(hip.hipEventRecord(event, self.stream))
-        ok(hip.hipEventDestroy(event))
+def set_zeros(of):
+    return hip.hipMemsetAsync(of.there, 0, BYTES, of.stream)
 
 
-WAYS = [name for name in vars(Program) if not name.startswith("_") and name != "is_done"]
+def launch(of):
+    arguments = (ctypes.c_void_p(int(of.there)), ctypes.c_int(1))
+    return hip.hipModuleLaunchKernel(of.fill, 1, 1, 1, 64, 1, 1, 0, of.stream, None, arguments)
 
 
-@pytest.mark.parametrize("way", WAYS)
+def wait(of):
+    ok(set_zeros(of))
+    ok(hip.hipEventRecord(of.event, of.stream))
+    ok(hip.hipStreamWaitEvent(of.other, of.event, 0))
+    return hip.hipMemsetAsync(of.second, 0, BYTES, of.other)
+
+
+def new_event(of):
+    event = ok(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming))
+    ok(set_zeros(of))
+    ok(hip.hipEventRecord(event, of.stream))
+    return hip.hipEventDestroy(event)
+
+
+TURNS = {
+    "launch": launch, "set": set_zeros, "wait": wait, "new event": new_event,
+    "up": lambda of: hip.hipMemcpyAsync(of.there, of.pinned, BYTES, K.hipMemcpyHostToDevice, of.stream),
+    "down": lambda of: hip.hipMemcpyAsync(of.pinned, of.there, BYTES, K.hipMemcpyDeviceToHost, of.stream),
+    "across": lambda of: hip.hipMemcpyAsync(of.second, of.there, BYTES, K.hipMemcpyDeviceToDevice, of.stream),
+    "allocate": lambda of: hip.hipFreeAsync(ok(hip.hipMallocAsync(BYTES, of.stream)), of.stream),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.long
 @pytest.mark.every_driver
-def test_nothing_is_kept_of_each_turn(device, streams, function, way):
-    program = Program(streams, function)
-    assert growth(getattr(program, way), program.is_done) < LITTLE
+def test_nothing_is_kept_of_each_turn(device, streams, function, turn):
+    stream, other = streams(2)
+    of = SimpleNamespace(
+        stream=stream, other=other, event=ok(hip.hipEventCreate()), fill=function("fill"), there=ints(), second=ints(),
+        pinned=ok(hip.hipHostMalloc(BYTES, 0)),
+    )  # fmt: skip
+    is_done = lambda: all(hip.hipStreamQuery(each)[0] == hip.hipError_t.hipSuccess for each in (stream, other))  # noqa: E731
+    assert growth(lambda: ok(TURNS[turn](of)), is_done) < LITTLE
     ok(hip.hipDeviceSynchronize())

@@ -3,7 +3,6 @@ import ctypes
 import numpy as np
 import pytest
 
-import forebay as fb
 from forebay import hip
 from tests.helpers.device_data import device_data
 
@@ -159,26 +158,6 @@ def test_the_pool_keeps_what_it_is_told(pool):
     ok(hip.hipStreamSynchronize(stream))
     ok(hip.hipMemPoolTrimTo(pool, 0))
     assert ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrReservedMemCurrent)) == 0
-
-
-@pytest.mark.executes
-def test_a_stream_gets_new_memory_rather_than_a_wait_for_another_one(device, function, hold):
-    a, b = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(2))
-    first, out = ok(hip.hipMallocAsync(4 * N, a)), fb.host_empty(N, "i4", device=device)
-    launch(function("fill"), a, first, 1)
-    ok(hip.hipStreamSynchronize(a))
-    gate = hold(a)
-    ok(hip.hipMemcpyAsync(out, first, 4 * N, K.hipMemcpyDeviceToHost, a))
-    ok(hip.hipFreeAsync(first, a))
-    second = ok(hip.hipMallocAsync(4 * N, b))
-    assert second != first  # a wait would tie the two streams together
-    launch(function("fill"), b, second, 2)
-    ok(hip.hipStreamSynchronize(b))
-    assert code(hip.hipStreamQuery(a)) == E.hipErrorNotReady
-    gate.open()
-    ok(hip.hipDeviceSynchronize())
-    assert out.tolist() == [1] * N
-    assert read(second) == [2] * N
 
 
 # The program's own memory, registered

@@ -168,11 +168,13 @@ def test_streams(refused, function, device):
     refused(TypeError, ("hipStreamSynchronize hipStreamDestroy hipStreamQuery", "no stream"))
     refused(HANDLE, ("hipStreamDestroy", each(None, 0, hip.hipStreamLegacy, hip.hipStreamPerThread)))
     some = each(None, ok(hip.hipStreamCreate()), hip.hipStreamPerThread)
+    no_modes = each(-1, 3, 2**31 - 1, None, "global")
     refused(
         VALUE, ("hipStreamCreateWithFlags", each(0xFF, 2, -1, "x", b"1", None, 1.5)),
         ("hipStreamCreateWithPriority", each(0xFF, 2, -1), 0), ("hipStreamWaitEvent", some, event, 0xFFFFFFFF),
         ("hipStreamAddCallback", some, each(None, 0), None, 0), ("hipStreamAddCallback", some, print, None, 10),
-        ("hipLaunchHostFunc", some, each(None, 0), None),
+        ("hipLaunchHostFunc", some, each(None, 0), None), ("hipStreamBeginCapture", some[1], no_modes),
+        ("hipThreadExchangeStreamCaptureMode", no_modes),
     )  # fmt: skip
     refused(HANDLE, ("hipStreamWaitEvent", some, None, 0))
     refused(TypeError, ("hipLaunchHostFunc", None, "text", None))

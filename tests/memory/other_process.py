@@ -57,14 +57,8 @@ class Other:
     def wait(self, handle):
         self.queue.wait(self.events[handle])
 
-    def query(self, handle):
-        return self.events[handle].query()
-
     def wait_on_host(self, handle):
         self.events[handle].wait()
-
-    def busy(self):
-        return not self.queue.query()
 
     def finish(self):
         """Return what was copied last."""
@@ -73,9 +67,6 @@ class Other:
 
     def close(self, handle):
         self.device.close_ipc_memory(self.buffers.pop(handle))
-
-    def drop(self, handle):
-        self.buffers.pop(handle).close()
 
 
 def serve(pipe, name, standin):

@@ -74,7 +74,7 @@ def test_arrays_and_zeros_of_each_type(device, dtype):
     for shape in ((), 5, (2, 0), (2, 3)):
         out = device.zeros(shape, dtype).get()
         assert out.shape == np.empty(shape).shape
-        assert device_data(out.tobytes()) == bytes(out.nbytes)
+        assert not any(out.tobytes())
 
 
 @pytest.mark.parametrize(
@@ -166,32 +166,6 @@ def test_closing_twice_is_fine(device):
     assert buffer.closed
     part.close()
     buffer.close()
-
-
-@pytest.mark.parametrize("nbytes", [4096, 1 << 20])
-@pytest.mark.parametrize("how", ["closed", "dropped"])
-def test_memory_stays_until_the_work_submitted_before_is_done(device, queue, make_queue, hold, program, how, nbytes):
-    count = nbytes // 4
-    source = device.array(np.arange(count, dtype="i4"))
-    result = device.zeros(count, "i4")
-    device.finish()
-    other = make_queue(blocking=False)
-    gate = hold(queue)
-    queue.launch(program["add"], count // 64, 64, source, 5)
-    queue.launch(program["copy"], count // 64, 64, result, source)
-    if how == "closed":
-        source.close()
-    else:
-        del source
-    gc.collect()
-    # were the memory free, one of these would be given it and overwrite it
-    pressure = [device.empty(count, "i4") for _ in range(16)]
-    for buffer in pressure:
-        other.fill(buffer, -1)
-    other.finish()
-    gate.open()
-    queue.finish()
-    assert device_data(result.get().tolist()) == list(range(5, count + 5))
 
 
 def test_memory_stays_while_a_slice_of_it_is_there(device, queue, hold):

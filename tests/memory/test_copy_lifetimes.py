@@ -30,48 +30,6 @@ class Watched(np.ndarray):
     pass
 
 
-# Pinned memory
-
-
-def copy_and_drop(device, queue, buffer, upward):
-    host = fb.host_empty(COUNT, "i4", device=device)
-    queue.copy(*((buffer, host[:]) if upward else (host[:], buffer)))
-    return weakref.ref(host)
-
-
-@pytest.mark.parametrize("upward", [True, False])
-@pytest.mark.parametrize("queue_goes", [True, False])
-def test_a_copy_keeps_pinned_memory_and_no_array(device, hold, buffer, pins, upward, queue_goes):
-    queue = device.queue(blocking=False)
-    gate = hold(queue)
-    host = copy_and_drop(device, queue, buffer, upward)
-    if queue_goes:
-        queue.close()
-        del queue
-    gc.collect()
-    assert host() is None
-    device.empty(1).close()  # gives back what is done
-    assert pins() == 1
-    gate.open()
-    device.finish()
-    assert pins() == 0
-
-
-def test_pinned_memory_that_two_queues_use_goes_with_the_last(device, make_queue, hold, buffer, pins):
-    first, second = make_queue(blocking=False), make_queue(blocking=False)
-    gates = [hold(first), hold(second)]
-    host = fb.host_empty(COUNT, "i4", device=device)
-    first.copy(host, buffer)
-    second.copy(buffer, host)
-    del host
-    for queue, gate in zip((second, first), gates[::-1], strict=True):
-        assert pins() == 1
-        gate.open()
-        queue.finish()
-    device.finish()
-    assert pins() == 0
-
-
 def test_pinned_memory_outlives_its_device(device, pins_of, numbers):
     with fb.Device(device.name, private=True) as own:
         pins = pins_of(own)
@@ -120,25 +78,6 @@ def test_memory_beside_pinned_memory_is_not_taken_for_it(device, queue, hold, bu
     gate.open()
     queue.finish()
     assert all(part.get().tolist() == numbers.tolist() for part in parts)
-
-
-# Pageable memory
-
-
-def test_arrays_go_while_another_queue_is_held(device, make_queue, hold, buffer):
-    """Though OpenCL forbids releases meanwhile: to drop an array is none."""
-    if not device.driver.takes_pageable:
-        pytest.skip("a copy to pageable memory blocks on this device")
-    queue, held = make_queue(blocking=False), make_queue(blocking=False)
-    gate = hold(held)
-    out = np.empty(COUNT, "i4").view(Watched)
-    alive = weakref.ref(out)
-    queue.copy(out, buffer)
-    del out
-    queue.finish()
-    gc.collect()
-    assert alive() is None
-    assert not gate.opened
 
 
 # A program that never waits

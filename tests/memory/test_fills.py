@@ -2,8 +2,6 @@
 
 import contextlib
 import gc
-import threading
-import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -13,7 +11,6 @@ import forebay as fb
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
-from tests.helpers.threads import together
 from tests.inside import context_of
 
 PAIR = np.dtype([("a", "i4"), ("b", "f4")])
@@ -178,17 +175,6 @@ def test_nothing_is_filled_as_nothing(device, queue, shape):
 
 
 @needs_opencl
-def test_threads_fill_with_values_of_their_own(of_addresses):
-    def work(value):
-        queue, buffer = of_addresses.queue(), of_addresses.empty(1000, "i4")
-        for turn in range(100):
-            queue.fill(buffer, value + turn)
-            assert (buffer.get(queue=queue) == value + turn).all()
-
-    together(*[lambda i=i: work(1000 * i) for i in range(4)])
-
-
-@needs_opencl
 def test_a_device_ends_while_the_next_one_of_its_context_fills(device):
     import pyopencl as cl
 
@@ -208,30 +194,6 @@ def test_a_device_ends_while_the_next_one_of_its_context_fills(device):
                 gc.collect()
 
 
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
-
-
-@needs_opencl
-@pytest.mark.long
-def test_many_fills_leave_nothing_behind(of_addresses):
-    queue, buffer = of_addresses.queue(), of_addresses.empty(64, "i4")
-    for turn in range(110_000):
-        queue.fill(buffer, turn)
-        if turn % 1000 == 0:
-            queue.finish()
-        if turn == 10_000:
-            tracemalloc.start()
-            traced, before = tracemalloc.get_traced_memory()[0], resident()
-    try:
-        assert tracemalloc.get_traced_memory()[0] - traced < 100_000
-        assert resident() - before < 20 << 20
-    finally:
-        tracemalloc.stop()
-    assert buffer.get(queue=queue).tolist() == [109_999] * 64
-
-
 @needs_opencl
 def test_a_fill_makes_and_releases_nothing_behind_a_gate(of_addresses, hold):
     """While a user event has waiters, releasing anything but events is undefined (OpenCL 3.0, clSetUserEventStatus)."""
@@ -247,44 +209,3 @@ def test_a_fill_makes_and_releases_nothing_behind_a_gate(of_addresses, hold):
         assert calls.count("clCreateKernel") == calls.count("clReleaseKernel") == 0
     gate.open()
     assert buffer.get(queue=queue).tolist() == [9] * 64
-
-
-@needs_opencl
-@pytest.mark.parametrize("turn", range(5))
-def test_a_device_closes_while_others_fill(of_addresses, turn):
-    """One thread fills, one captures fills, one launches a graph of fills."""
-    began = threading.Barrier(4)
-
-    def fill(queue, buffer):
-        began.wait()
-        for value in range(10**7):
-            queue.fill(buffer, value)
-
-    def capture(queue, buffer):
-        began.wait()
-        for value in range(10**7):
-            with queue.capture("relaxed") as graph:
-                queue.fill(buffer, value)
-            graph.launch(queue)
-
-    def replay(queue, buffer):
-        with queue.capture("relaxed") as graph:
-            for start in range(0, 1000, 100):
-                queue.fill(buffer[start : start + 100], start)
-        executable = graph.instantiate()
-        began.wait()
-        while True:
-            executable.launch(queue)
-
-    def run(work):
-        with pytest.raises((fb.ClosedError, fb.CaptureError)):
-            work(of_addresses.queue(), of_addresses.empty(1000, "i4"))
-
-    def close():
-        own = of_addresses.queue()
-        began.wait()
-        for _ in range(turn):
-            own.fill(of_addresses.empty(10, "i4"), turn)  # a capture of another mode forbids that to all threads
-        of_addresses.close()
-
-    together(*[lambda work=work: run(work) for work in (fill, capture, replay)], close)

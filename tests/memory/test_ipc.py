@@ -101,33 +101,6 @@ def test_memory_of_the_other_process_is_memory_like_any(device, told, queue, hol
 
 
 @needs_ipc
-def test_events_order_what_two_processes_do(told, device, queue, shared, events, hold, holds, really):
-    handle, (event, back) = shared.ipc_handle, events
-    told("open", handle)
-    assert event.done
-    assert told("query", event.ipc_handle)
-    kernel, total, gate = device.program(SOURCE)["add"], 0, hold(queue)
-    for turn in range(20):
-        queue.launch(kernel, N // 64, 64, shared, turn)
-        assert queue.record(event) is event
-        told("wait", event.ipc_handle)
-        told("add", handle, 100)
-        told("record", back.ipc_handle)
-        queue.wait(back)
-        total += turn + 100
-        if turn == 3:
-            assert not event.query()
-            assert told("busy") or not really
-            gate.open()
-    assert holds(handle, np.arange(N) + total)
-    queue.finish()
-    back.wait()
-    assert event.done
-    assert holds(shared, np.arange(N) + total)
-    told("close", handle)
-
-
-@needs_ipc
 def test_inside_a_step(told, device, queue, shared, events, holds):
     """What a step has collected is submitted before the record, and what it collects next comes after the wait."""
     handle, (event, back) = shared.ipc_handle, events

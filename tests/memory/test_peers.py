@@ -8,7 +8,6 @@ import pytest
 
 import forebay as fb
 from forebay import hip
-from tests.helpers import foreign_packages
 from tests.helpers.growth import MIB, growth
 from tests.helpers.observer import observe
 from tests.helpers.threads import together
@@ -134,30 +133,6 @@ def test_a_device_closes_while_another_uses_its_memory(pair):
     queue.finish()
 
 
-def test_copies_come_after_writes_of_the_other_device(pair, really):
-    one, other = pair
-    kernel, writer = other.program(SOURCE)["add"], other.queue(blocking=False)
-    x, y, queue = other.zeros(N, "i4"), one.zeros(N, "i4"), one.queue(blocking=False)
-    other.finish()
-    one.finish()
-    for turn in range(1, 4):
-        with writer.gate():
-            writer.launch(kernel, N // 256, 256, x, 1)
-            queue.copy(y, x)
-            event = queue.record()
-            assert not event.done
-        queue.finish()
-        assert set(y.get().tolist()) == {turn} or not really
-    with observe(one) as calls:
-        queue.copy(y, x)
-        queue.finish()
-    copies = calls.count(calls.driver.UPLOAD) + calls.count(calls.driver.DOWNLOAD) * (
-        calls.driver.UPLOAD != calls.driver.DOWNLOAD
-    )
-    if one.can_access_peer(other):
-        assert copies == 1  # from one to the other, and through no memory of the host
-
-
 def test_later_work_of_the_other_device_comes_after_a_copy(linked):
     """By the null queue's rule, as in CUDA: what is written there next must not get into the copy. Access is enabled
     before the gate is closed: behind one the first copy would go through the host.
@@ -229,28 +204,3 @@ def test_nothing_is_kept_of_each_turn(linked, what):
             queue.launch(kernel, 1, 256, x, 1)
 
     assert growth(turn, queue.query) < MIB
-
-
-@pytest.mark.needs("CUDA")
-def test_the_gpus_context_is_current_while_another_package_hands_over(pair):
-    foreign_packages.take_over(pair)
-
-
-@pytest.mark.needs("CUDA", "real hardware")
-def test_a_tensor_of_another_gpu_than_torchs_current_one(pair):
-    torch = pytest.importorskip("torch")
-    if torch.cuda.device_count() < 2:
-        pytest.skip("this PyTorch sees no two GPUs")
-
-    def work(number):
-        torch.cuda.set_device(1 - number)
-        kernel, queue = pair[number].program(SOURCE)["add"], pair[number].queue(blocking=False)
-        tensor = torch.arange(N, dtype=torch.int32, device=f"cuda:{number}")
-        for _ in range(20):
-            queue.launch(kernel, N // 256, 256, tensor, 1)
-            queue.launch(kernel, N // 256, 256, pair[number].as_buffer(tensor), 1)
-        queue.finish()
-        assert torch.equal(tensor.cpu(), torch.arange(40, N + 40, dtype=torch.int32))
-        assert torch.cuda.current_device() == 1 - number
-
-    foreign_packages.in_both_threads(work)

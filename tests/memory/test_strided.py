@@ -107,14 +107,6 @@ def test_in_captures_and_steps(device, queue):
             use()
 
 
-def test_many_fills_of_parts(device, queue):
-    buffer = device.array(CUBE)
-    device.finish()
-    for i in range(300):
-        buffer[:, 1].fill(i, queue)
-        assert device_data(buffer[:, 1].get(queue=queue)[4, 3]) == i
-
-
 def test_strided_and_fortran_arrays_are_sources(device, queue):
     buffer = device.empty(CUBE.shape, "i4")
     for host in (np.asfortranarray(CUBE), CUBE[::-1], np.repeat(CUBE, 2, axis=1)[:, ::2]):

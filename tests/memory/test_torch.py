@@ -21,49 +21,6 @@ def tensor():
     return torch.arange(COUNT, dtype=torch.int32)
 
 
-def test_a_tensor_lies_over_a_buffer(device, queue, program):
-    buffer = device.array(np.arange(COUNT, dtype="i4").reshape(32, 32))
-    tensor = torch.from_dlpack(buffer)
-    assert tensor.shape == (32, 32)
-    assert tensor.dtype == torch.int32
-    queue.launch(program["add"], COUNT, 1, buffer, 5)
-    queue.finish()
-    assert torch.equal(tensor, torch.arange(COUNT, dtype=torch.int32).reshape(32, 32) + 5)
-    tensor.mul_(2)
-    assert buffer.item(1, 0) == 2 * (32 + 5)
-
-
-def test_strided_memory_keeps_its_strides(device):
-    buffer = device.array(np.arange(COUNT, dtype="i4").reshape(32, 32))
-    tensor = torch.from_dlpack(buffer[1::2, 3])
-    assert tensor.tolist() == list(range(35, COUNT, 64))
-    tensor.zero_()
-    assert not buffer[1::2, 3].get().any()
-    assert buffer.item(1, 4) == 36
-
-
-@pytest.mark.parametrize("how", ["closed", "dropped"])
-def test_the_memory_lives_as_long_as_the_tensor(device, how):
-    buffer = device.array(np.arange(COUNT, dtype="i4"))
-    tensor = torch.from_dlpack(buffer)
-    if how == "closed":
-        buffer.close()
-    del buffer
-    gc.collect()
-    others = [device.zeros(COUNT, "i4") for _ in range(8)]
-    device.finish()
-    assert torch.equal(tensor, torch.arange(COUNT, dtype=torch.int32))
-    tensor.fill_(9)
-    assert not any(other.get().any() for other in others)
-
-
-def test_a_launch_takes_a_tensor(queue, program, tensor):
-    for n in range(1, 4):
-        queue.launch(program["add"], COUNT, 1, tensor, 5)
-        queue.finish()
-        assert torch.equal(tensor, torch.arange(COUNT, dtype=torch.int32) + 5 * n)
-
-
 def test_a_buffer_lies_over_a_tensor(device, queue, program, tensor):
     buffer = device.as_buffer(tensor.reshape(32, 32)[4])  # a row
     assert buffer.shape == (32,)
@@ -74,20 +31,6 @@ def test_a_buffer_lies_over_a_tensor(device, queue, program, tensor):
     expected = torch.arange(COUNT, dtype=torch.int32)
     expected[128:160] += 10
     assert torch.equal(tensor, expected)
-
-
-def test_in_a_graph_and_in_a_step(device, make_queue, program, tensor):
-    queue, buffer = make_queue(), device.as_buffer(tensor)
-    with queue.capture() as graph:
-        queue.launch(program["add"], COUNT, 1, buffer, 1)
-    for _ in range(3):
-        graph.launch(queue)
-    section = queue.step()
-    for _ in range(3):
-        with section:
-            queue.launch(program["add"], COUNT, 1, buffer, 2)
-    queue.finish()
-    assert torch.equal(tensor, torch.arange(COUNT, dtype=torch.int32) + 9)
 
 
 @pytest.mark.parametrize("through", ["as_buffer", "an argument", "a graph"])
@@ -115,13 +58,6 @@ def test_a_dropped_tensor_lives_until_the_launch_is_done(device, make_queue, hol
     assert np.array_equal(out.get(queue=queue), np.arange(MUCH, dtype="i4"))
     device.finish()
     del gone
-
-
-def test_many_launches_keep_no_tensor(device, queue, program):
-    """Each tensor goes when its launch is done: together they would need 16 GiB."""
-    for _ in range(1024):
-        queue.launch(program["add"], 1, 1, torch.zeros(MUCH, dtype=torch.int32), 1)
-        queue.finish()
 
 
 def test_copies_take_tensors(device, make_queue, tensor):
@@ -191,8 +127,3 @@ def test_what_needs_gradients_is_not_copied_silently(device, refuses):
         device.array(tensor)
     with refuses(fb.ArgumentTypeError, TypeError, "set", "detach()"):
         device.empty(8, "f4").set(tensor)
-
-
-def test_the_type_is_compared(queue, program, refuses):
-    with refuses(fb.ArgumentTypeError, TypeError, "argument 0", "8 bytes"):
-        queue.launch(program["fill"], 1, 1, torch.zeros(8, dtype=torch.float64), 1)

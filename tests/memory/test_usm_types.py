@@ -19,7 +19,10 @@ def made(device, usm_type, shape=64, dtype="i4"):
 @pytest.mark.parametrize("usm_type", ["shared", "host"])
 def test_the_host_sees_what_the_device_wrote_and_the_other_way_round(device, program, queue, usm_type):
     buffer = made(device, usm_type)
-    assert buffer.usm_type == usm_type
+    zeros, array = device.zeros(16, "f8", usm_type=usm_type), device.array([1.5, 2.5], usm_type=usm_type)
+    device.finish()
+    assert {each.usm_type for each in (buffer, zeros, array)} == {usm_type}
+    assert (zeros.host.tolist(), array.host.tolist()) == ([0.0] * 16, [1.5, 2.5])
     assert usm_type == "host" or np.shares_memory(np.from_dlpack(buffer), buffer.host)
     host = buffer.host
     assert (host.shape, host.dtype) == ((64,), np.dtype("i4"))
@@ -54,14 +57,3 @@ def test_the_array_keeps_the_memory(device, usm_type):
     for other in others:
         other.host[:] = 8
     assert host.tolist() == [7] * 64
-
-
-@pytest.mark.parametrize("usm_type", ["shared", "host"])
-def test_zeros_and_arrays(device, usm_type):
-    made(device, usm_type)
-    zeros = device.zeros(16, "f8", usm_type=usm_type)
-    array = device.array([1.5, 2.5], usm_type=usm_type)
-    device.finish()
-    assert (zeros.usm_type, array.usm_type) == (usm_type, usm_type)
-    assert device_data(zeros.host.tolist()) == [0.0] * 16
-    assert device_data(array.host.tolist()) == [1.5, 2.5]

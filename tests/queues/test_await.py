@@ -11,18 +11,6 @@ import forebay as fb
 pytestmark = pytest.mark.executes  # on null hardware no event is ever reached by itself
 
 
-def test_an_event(device, queue, program):
-    buffer = device.zeros(100, "i4")
-
-    async def main():
-        queue.launch(program["fill"], 100, 1, buffer, 7)
-        await queue.record()
-        return queue.query()
-
-    assert asyncio.run(main())
-    assert (buffer.get(queue=queue) == 7).all()
-
-
 def test_other_tasks_run_meanwhile(device, queue, hold):
     """The gate is opened by a task that only runs if the wait lets it."""
     gate, order = hold(queue), []
@@ -68,22 +56,6 @@ def test_a_queue_is_finished_up_to_there(device, make_queue, hold):
     assert asyncio.run(main()) is False
 
 
-def test_the_null_queue_speaks_for_blocking_queues(device, make_queue, hold):
-    queue = make_queue()
-
-    async def main():
-        gate = hold(queue)
-        queue.fill(device.empty(4), 1)
-        waiting = asyncio.ensure_future(device.null_queue.finished())
-        await asyncio.sleep(0)
-        before = waiting.done()
-        gate.open()
-        await waiting
-        return before
-
-    assert asyncio.run(main()) is False
-
-
 def test_many_waits_take_no_thread(device, queue, hold):
     async def main():
         gate = hold(queue)
@@ -110,18 +82,6 @@ def test_a_cancelled_wait_leaves_everything_as_it_is(device, queue, hold, works)
         await event
 
     asyncio.run(main())
-    works(queue)
-
-
-def test_a_loop_that_ends_in_the_middle_of_a_wait(device, queue, hold, works):
-    gate = hold(queue)
-
-    async def main():
-        asyncio.ensure_future(queue.finished())  # noqa: RUF006 - nobody waits for it, and the loop cancels it
-        await asyncio.sleep(0)
-
-    asyncio.run(main())
-    gate.open()
     works(queue)
 
 

@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 
@@ -28,13 +26,6 @@ def test_a_timeout_that_passes_leaves_the_queue_as_it_was(device, queue, hold, w
     works(queue)
 
 
-def test_a_timeout_of_a_queue_that_is_done_does_not_pass(queue, works):
-    works(queue)
-    queue.finish(timeout=0)
-    queue.finish(timeout=float("inf"))
-    queue.finish(None)
-
-
 @pytest.mark.executes
 def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queue, hold):
     gate = hold(queue)
@@ -54,23 +45,6 @@ def test_a_timeout_of_the_wrong_type_is_refused(queue, refuses, timeout):
 def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
     with refuses(fb.InvalidArgumentError, ValueError, "timeout", "nan"):
         queue.finish(timeout=float("nan"))
-
-
-def test_finishing_lets_other_threads_run(queue, hold):
-    # the gate is opened by a thread that needs the GIL to do so
-    gate = hold(queue)
-    before = queue.stats.host_syncs
-
-    def open_when_it_waits():
-        while queue.stats.host_syncs == before:
-            pass
-        gate.open()
-
-    opener = threading.Thread(target=open_when_it_waits)
-    opener.start()
-    queue.finish()
-    opener.join()
-    assert queue.empty
 
 
 # Ctrl-C, in a process of its own
@@ -102,45 +76,26 @@ print("works")
 """
 
 
-def interrupted(device, code):
-    done = python("-c", START + code + END, FOREBAY_DEVICE=device.name, timeout=120)
-    assert done.stderr == ""
-    assert done.stdout.split() == ["interrupted", "works"]
-    assert done.returncode == 0
-
-
 @pytest.mark.executes
-def test_ctrl_c_during_a_finish_with_a_timeout(device):
-    interrupted(
-        device,
-        """
-after = lambda: None
-before = queue.stats.markers_made
-interrupt_when(lambda: queue.stats.markers_made > before)
-try:
-    queue.finish(timeout=1000)
-except KeyboardInterrupt:
-    assert not queue.query()
-    print("interrupted")
-""",
-    )
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("what", ["queue.finish()", "device.finish()", "event.wait()", "buffer.get(queue=queue)"])
-def test_ctrl_c_is_delivered_when_finish_returns(device, what):
-    interrupted(
-        device,
-        f"""
-event = queue.record()
-after = gate.open
-before = device.stats.host_syncs
-interrupt_when(lambda: device.stats.host_syncs > before)
+@pytest.mark.parametrize(
+    ("what", "began", "after"),
+    [
+        ("queue.finish(timeout=1000)", "queue.stats.markers_made", "lambda: None"),
+        *[(what, "device.stats.host_syncs", "gate.open") for what in
+          ("queue.finish()", "device.finish()", "queue.record().wait()", "buffer.get(queue=queue)")],
+    ],
+)  # fmt: skip
+def test_ctrl_c_ends_a_timeout_at_once_and_is_delivered_when_another_wait_returns(device, what, began, after):
+    code = f"""
+after, before = {after}, {began}
+interrupt_when(lambda: {began} > before)
 try:
     {what}
     for _ in range(1000):
         pass
 except KeyboardInterrupt:
+    assert queue.query() == (after == gate.open)
     print("interrupted")
-""",
-    )
+"""
+    done = python("-c", START + code + END, FOREBAY_DEVICE=device.name, timeout=120)
+    assert (done.stdout.split(), done.stderr, done.returncode) == (["interrupted", "works"], "", 0)

@@ -74,62 +74,76 @@ def plays(device, code):
     assert done.returncode == 0
 
 
-HOST_FUNCTION = "queue.host(lambda: None); device.finish()\n"
-# What the parent has done by then, and how it goes on so that it can finish.
-STATES = {
-    "idle": ("", ""),
-    "host function used": (HOST_FUNCTION, ""),
-    "host function running": (
-        HOST_FUNCTION
-        + "running, end = threading.Event(), threading.Event()\n"
-        + "queue.host(lambda: (running.set(), end.wait())); running.wait()",
-        "end.set()",
-    ),
-    "host function that raised": (
-        "queue.host(lambda: 1 / 0)\nwhile not queue.query(): pass",
-        "try:\n    device.finish()\nexcept ZeroDivisionError:\n    pass",
-    ),
-    "long kernel": ("other.launch(spin, 1, 1, busy, 15 if device.info.kind == 'cpu' else 3); other.record()", ""),
-    "gate": (
-        "gate = queue.gate(); add[10, 100, queue](buffer, 1); null.launch(add, 10, 100, buffer, 1)",
-        "gate.open()",
-    ),
-    "memory closed in flight": (
-        "gate = queue.gate(); queue.fill(busy, 1); busy.close(); other.close()",
-        "gate.open()",
-    ),
-    "copies of pinned memory in flight": (
-        "there, back = (fb.host_empty(1000, 'i4', device=device) for _ in range(2)); there[:] = 3\n"
-        "gate = queue.gate(); queue.copy(buffer, there); queue.copy(back, buffer); del there",
-        "gate.open(); queue.finish(); assert back.tolist() == [3] * 1000 or not really",
-    ),
-    "pinned memory that the child drops": (
-        "pinned = [fb.host_empty(1000, 'i4', device=device)]\n"
-        "gate = queue.gate(); queue.copy(pinned[0], buffer)\n"
-        "call = in_child; in_child = lambda end: call(lambda: (pinned.clear(), gc.collect(), end()))",
-        "gate.open(); queue.finish(); assert pinned[0].tolist() == [1] * 1000 or not really",
-    ),
-    "graph": (
-        "with queue.capture() as graph:\n    add[10, 100, queue](buffer, 0)\ngraph.launch(queue)",
-        "graph.launch(queue)",
-    ),
-}  # fmt: skip
-NEED_HOST_FUNCTIONS = ("host function running", "host function that raised")
-
-
-@pytest.mark.parametrize(
-    "state",
-    [pytest.param(name, marks=pytest.mark.executes) if name in NEED_HOST_FUNCTIONS else name for name in STATES],
-)
-def test_a_child_ends_at_once_and_the_parent_goes_on(device, state):
-    before, after = STATES[state]
-    plays(device, f"{before}\nin_child(lambda: None)\n{after}\nworks()")
-
-
-def test_a_child_drops_everything(device):
-    plays(
-        device,
-        """
+# What the parent has done by then, the fork, and how it goes on so that it can finish, by name.
+PROGRAMS = """\
+== idle
+in_child(lambda: None)
+works()
+== host function used
+queue.host(lambda: None)
+device.finish()
+in_child(lambda: None)
+works()
+== host function running
+queue.host(lambda: None)
+device.finish()
+running, end = threading.Event(), threading.Event()
+queue.host(lambda: (running.set(), end.wait()))
+running.wait()
+in_child(lambda: None)
+end.set()
+works()
+== host function that raised
+queue.host(lambda: 1 / 0)
+while not queue.query():
+    pass
+in_child(lambda: None)
+try:
+    device.finish()
+except ZeroDivisionError:
+    works()
+== long kernel
+other.launch(spin, 1, 1, busy, 15 if device.info.kind == "cpu" else 3)
+other.record()
+in_child(lambda: None)
+works()
+== gate
+gate = queue.gate()
+add[10, 100, queue](buffer, 1)
+null.launch(add, 10, 100, buffer, 1)
+in_child(lambda: None)
+gate.open()
+works()
+== memory closed in flight
+gate = queue.gate()
+queue.fill(busy, 1)
+busy.close()
+other.close()
+in_child(lambda: None)
+gate.open()
+works()
+== copies of pinned memory in flight
+there, back = (fb.host_empty(1000, "i4", device=device) for _ in range(2))
+there[:] = 3
+gate = queue.gate()
+queue.copy(buffer, there)
+queue.copy(back, buffer)
+del there
+in_child(lambda: None)
+gate.open()
+queue.finish()
+assert back.tolist() == [3] * 1000 or not really
+works()
+== pinned memory that the child drops
+pinned = [fb.host_empty(1000, "i4", device=device)]
+gate = queue.gate()
+queue.copy(pinned[0], buffer)
+in_child(lambda: (pinned.clear(), gc.collect()))
+gate.open()
+queue.finish()
+assert pinned[0].tolist() == [1] * 1000 or not really
+works()
+== everything that the child drops
 gate = queue.gate()
 add[10, 100, queue](buffer, 1)
 def child():
@@ -139,8 +153,68 @@ def child():
 in_child(child)
 gate.open()
 works()
-""",
+== uses of what is the parent's
+gate = queue.gate()
+add[10, 100, queue](buffer, 1)
+add[10, 100, null](buffer, 1)
+with queue.capture(mode="relaxed") as graph:
+    add[10, 100, queue](buffer, 0)
+executable = graph.instantiate()
+late, result = other.record(), queue.launch(program["one"], 1, 1, result="i4")
+def child():
+    refused(
+        fb.Device, fb.devices, device.finish, device.queue, device.event, device.graph, lambda: device.null_queue,
+        lambda: device.empty(5), lambda: device.program("kernel void k() { }"), lambda: device.current_queue,
+        lambda: fb.host_empty(5, device=device), lambda: device.as_buffer(buffer), lambda: device.zeros(3),
+        queue.finish, queue.query, queue.record, queue.gate, lambda: queue.record(event), null.query, other.finish,
+        lambda: queue.finish(timeout=5), lambda: queue.host(print), lambda: queue.wait(event),
+        lambda: queue.wait(other), lambda: other.wait(queue), lambda: queue.launch(add, 10, 100, buffer, 1),
+        lambda: add[10, 100, other](buffer, 1), lambda: null.launch(add, 10, 100, buffer, 1), go,
+        lambda: queue.launch(spin, 1, 1, buffer, 1), lambda: add.bind(queue, 1, 1, buffer, 1),
+        lambda: queue.copy(buffer, bytes(4000)), lambda: queue.fill(buffer, 1), lambda: queue.alloc(5),
+        lambda: buffer.get(queue=queue), lambda: buffer.set([1] * 1000, queue=queue), lambda: graph.launch(queue),
+        lambda: executable.launch(other), queue.begin_capture, event.wait, event.query, late.wait,
+        lambda: event.elapsed(event), result.get, lambda: fb.results(result),
     )
+    assert device.closed and queue.closed
+    for thing in (gate, go, executable, graph, buffer, add, program, queue, other, device):
+        for end in ("open", "close"):
+            getattr(thing, end, lambda: None)()
+in_child(child)
+gate.open()
+works()
+== blocks that the child leaves
+with fb.Device() as inner, inner.queue() as mine, mine.gate():
+    mine.fill(inner.empty(10, "i4"), 1)
+    in_child(lambda: None)
+    sys.stdout.flush()
+works()
+== a child of a child
+in_child(lambda: (os.waitpid(os.fork() or sys.exit(8), 0), refused(device.finish, fb.Device)))
+works()
+== multiprocessing
+queue.host(lambda: None)
+add[10, 100, queue](buffer, 1)
+def child():
+    refused(device.finish, fb.Device)
+    sys.exit(7)
+process = multiprocessing.get_context("fork").Process(target=child)
+process.start()
+process.join()
+print("child", process.exitcode)
+device.finish()
+works()
+"""
+PROGRAMS = dict(part.partition("\n")[::2] for part in f"\n{PROGRAMS}".split("\n== ")[1:])
+NEED_HOST_FUNCTIONS = ("host function running", "host function that raised")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(name, marks=pytest.mark.executes) if name in NEED_HOST_FUNCTIONS else name for name in PROGRAMS],
+)
+def test_a_child_ends_at_once_and_the_parent_goes_on(device, program):
+    plays(device, PROGRAMS[program])
 
 
 EVERYTHING = """
@@ -194,32 +268,11 @@ def child():
     assert not calls.names(), calls.names()
 """
 
-
-def test_nothing_of_a_parents_is_released_in_a_child(device):
-    plays(device, EVERYTHING + "in_child(child)\ngate.open()\nstep.__exit__(None, None, None)\nworks()")
-
-
-def test_nothing_of_an_idle_parent_is_released_in_a_child(device):
-    """What is done could be given back at once, and queues that ended could go."""
-    plays(
-        device,
-        EVERYTHING
-        + """
+OPENED = """
 gate.open()
 step.__exit__(None, None, None)
-device.finish()
-in_child(child)
-works()
-""",
-    )
-
-
-def test_nothing_that_other_threads_had_is_released_in_a_child(device):
-    """CPython drops what they had for themselves before it calls anything that was registered for forks."""
-    plays(
-        device,
-        EVERYTHING
-        + """
+"""
+HAD_BY_A_THREAD = """
 local, kept, end = threading.local(), threading.Event(), threading.Event()
 class Things:
     pass
@@ -245,103 +298,17 @@ thread.join()
 gate.open()
 step.__exit__(None, None, None)
 works()
-""",
-    )
+"""
 
 
-def test_what_a_child_uses_of_its_parents_is_refused(device):
-    plays(
-        device,
-        """
-gate = queue.gate()
-add[10, 100, queue](buffer, 1)
-add[10, 100, null](buffer, 1)
-with queue.capture(mode="relaxed") as graph:
-    add[10, 100, queue](buffer, 0)
-executable = graph.instantiate()
-late, result = other.record(), queue.launch(program["one"], 1, 1, result="i4")
-def child():
-    refused(
-        fb.Device, fb.devices, device.finish, device.queue, device.event, device.graph, lambda: device.null_queue,
-        lambda: device.empty(5), lambda: device.program("kernel void k() { }"), lambda: device.current_queue,
-        lambda: fb.host_empty(5, device=device), lambda: device.as_buffer(buffer), lambda: device.zeros(3),
-        queue.finish, queue.query, queue.record, queue.gate, lambda: queue.record(event), null.query, other.finish,
-        lambda: queue.finish(timeout=5), lambda: queue.host(print), lambda: queue.wait(event),
-        lambda: queue.wait(other), lambda: other.wait(queue), lambda: queue.launch(add, 10, 100, buffer, 1),
-        lambda: add[10, 100, other](buffer, 1), lambda: null.launch(add, 10, 100, buffer, 1), go,
-        lambda: queue.launch(spin, 1, 1, buffer, 1), lambda: add.bind(queue, 1, 1, buffer, 1),
-        lambda: queue.copy(buffer, bytes(4000)), lambda: queue.fill(buffer, 1), lambda: queue.alloc(5),
-        lambda: buffer.get(queue=queue), lambda: buffer.set([1] * 1000, queue=queue), lambda: graph.launch(queue),
-        lambda: executable.launch(other), queue.begin_capture, event.wait, event.query, late.wait,
-        lambda: event.elapsed(event), result.get, lambda: fb.results(result),
-    )
-    assert device.closed and queue.closed
-    for thing in (gate, go, executable, graph, buffer, add, program, queue, other, device):
-        for end in ("open", "close"):
-            getattr(thing, end, lambda: None)()
-in_child(child)
-gate.open()
-works()
-""",
-    )
-
-
-def test_blocks_that_a_child_leaves(device):
-    plays(
-        device,
-        """
-with fb.Device() as inner, inner.queue() as mine, mine.gate():
-    mine.fill(inner.empty(10, "i4"), 1)
-    in_child(lambda: None)
-    sys.stdout.flush()
-works()
-""",
-    )
-
-
-def test_a_child_of_a_child(device):
-    plays(
-        device,
-        "in_child(lambda: (os.waitpid(os.fork() or sys.exit(8), 0), refused(device.finish, fb.Device)))\nworks()",
-    )
-
-
-def test_multiprocessing(device):
-    plays(
-        device,
-        """
-queue.host(lambda: None)
-add[10, 100, queue](buffer, 1)
-def child():
-    refused(device.finish, fb.Device)
-    sys.exit(7)
-process = multiprocessing.get_context("fork").Process(target=child)
-process.start()
-process.join()
-print("child", process.exitcode)
-device.finish()
-works()
-""",
-    )
-
-
-@pytest.mark.long
-def test_many_children(device):
-    plays(
-        device,
-        """
-queue.host(lambda: None)
-for _ in range(20):
-    pid = os.fork()
-    if not pid:
-        sys.exit(7)
-    add[10, 100, queue](buffer, 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-    device.finish()
-in_child(lambda: None)
-works()
-""",
-    )
+@pytest.mark.parametrize(
+    "code",
+    [f"in_child(child){OPENED}works()", f"{OPENED}device.finish()\nin_child(child)\nworks()", HAD_BY_A_THREAD],
+    ids=["at work", "idle", "had by a thread"],
+)
+def test_nothing_of_a_parents_is_released_in_a_child(device, code):
+    """What is done could be given back at once. CPython drops what other threads had before any handler of forks."""
+    plays(device, EVERYTHING + code)
 
 
 def test_what_was_only_imported_does_not_matter(device):

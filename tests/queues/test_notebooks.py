@@ -71,34 +71,6 @@ def test_a_graph_is_drawn(device, make_queue, program):
     assert len(set(places)) == 4
 
 
-def test_arrows_go_past_the_nodes_between(device, make_queue, program):
-    queue, other = make_queue(), make_queue()
-    x, y = device.zeros(4, "i4"), device.zeros(4, "i4")
-    device.finish()
-    with queue.capture() as graph:
-        queue.fill(x, 1)
-        other.wait(queue)
-        for value in (1, 2, 3):
-            other.fill(y, value)
-        queue.wait(other)
-        queue.copy(y, x)
-    drawing = shown(graph)
-    svg = "{http://www.w3.org/2000/svg}"
-    boxes = [[int(box.get(name)) for name in ("x", "y", "width", "height")] for box in drawing.iter(f"{svg}rect")]
-    arrows = [each.get("d") for each in drawing.iter(f"{svg}path") if each.get("marker-end")]
-    (long,) = (arrow for arrow in arrows if "V" in arrow)
-    points = [tuple(map(int, point.split())) for point in re.findall(r"\d+ \d+", long)]
-    beside, down = points[3][0], int(re.search(r"V(\d+)", long)[1])
-    assert down - points[3][1] > boxes[0][3]
-    for left, top, width, height in boxes:
-        assert not (left <= beside <= left + width and top < down and top + height > points[3][1])
-        assert not any(left < x < left + width and top < y < top + height for x, y in points)
-
-
-def test_an_empty_graph(device):
-    assert "0 nodes" in shown(device.graph()).get("aria-label")
-
-
 @pytest.mark.parametrize("name", ["fill", "add"])
 def test_kernels_are_completed(program, name):
     assert name in program._ipython_key_completions_()

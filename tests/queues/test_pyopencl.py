@@ -12,6 +12,7 @@ import pytest
 import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.helpers.threads import together
 from tests.ordering.happens_before import Relation
 
 pytestmark = [
@@ -79,17 +80,8 @@ def test_a_context_has_one_device(context, own):
 
 
 def test_two_threads_get_one_device(context):
-    found, barrier = [], threading.Barrier(2)
-
-    def ask():
-        barrier.wait()
-        found.append(fb.Device.adopt(context))
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = []
+    together(*[lambda: found.append(fb.Device.adopt(context))] * 2)
     assert found[0] is found[1]
 
 
@@ -130,12 +122,6 @@ def test_contexts_of_several_devices(device):
         pytest.skip("the driver counts the parts as one")
     with refused(fb.InvalidArgumentError, ValueError, "2 devices", "pyopencl.Context([device])"):
         fb.Device.adopt(cl.Context(parts))
-
-
-@pytest.mark.parametrize("wrong", [None, 3, "opencl:cpu"])
-def test_what_is_no_context(wrong):
-    with refused(fb.ArgumentTypeError, TypeError, "adopt needs", "pyopencl.Context", type(wrong).__name__):
-        fb.Device.adopt(wrong)
 
 
 # -- queues
@@ -233,12 +219,6 @@ def test_closing_does_not_close_pyopencls(native, queue, context):
         queue.finish()
 
 
-def test_many_adoptions(native, own):
-    for _ in range(300):
-        fb.Device.adopt_queue(native).record()
-    own.finish()
-
-
 def test_timing_is_that_of_the_queue(context, own):
     timed = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     queue = fb.Device.adopt_queue(timed)
@@ -248,31 +228,7 @@ def test_timing_is_that_of_the_queue(context, own):
     assert not fb.Device.adopt_queue(cl.CommandQueue(context)).timing
 
 
-def test_queues_out_of_order(context, own):
-    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    try:
-        native = cl.CommandQueue(context, properties=properties)
-    except cl.Error:
-        pytest.skip("the device has none")
-    with refused(fb.InvalidArgumentError, ValueError, "out of order", "OUT_OF_ORDER_EXEC_MODE_ENABLE"):
-        fb.Device.adopt_queue(native)
-
-
-def test_what_is_no_queue(native, own):
-    with refused(fb.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "int"):
-        fb.Device.adopt_queue(3)
-    with refused(fb.ArgumentTypeError, TypeError, "blocking", "str"):
-        fb.Device.adopt_queue(native, "yes")
-
-
 # -- memory of pyopencl
-
-
-def test_a_buffer_of_pyopencl_as_an_argument(native, queue, context, step):
-    memory = cl_buffer(context)
-    for _ in range(20):
-        queue.launch(step, COUNT // 64, 64, memory, 2)
-    assert np.array_equal(read(native, memory), VALUES + 20)
 
 
 def test_an_array_of_pyopencl(native, queue, step):
@@ -291,12 +247,6 @@ def test_part_of_an_array_of_pyopencl(native, queue, step):
     queue.launch(step, COUNT // 128, 64, half, 2)
     assert np.array_equal(array.get()[COUNT // 2 :], VALUES[COUNT // 2 :] + 1)
     assert np.array_equal(array.get()[: COUNT // 2], VALUES[: COUNT // 2])
-
-
-def test_an_offset_that_no_memory_object_can_have(native, queue):
-    array = cl_array.to_device(native, VALUES)
-    with refused(fb.NotSupportedError, NotImplementedError, "byte 4", "multiples"):
-        queue.device.as_buffer(array[1:])
 
 
 def test_svm_of_pyopencl(native, queue, context, step):
@@ -333,50 +283,6 @@ def test_a_dropped_buffer_of_pyopencl_lives_until_the_work_is_done(native, queue
     gc.collect()
     gate.open()
     assert np.array_equal(read(native, whole), VALUES + 1)
-
-
-def test_what_is_written_counts_as_changing(queue, context):
-    buffer = queue.device.as_buffer(cl_buffer(context))
-    before = buffer.generation
-    queue.fill(buffer, 0)
-    assert buffer.generation > before
-
-
-def test_memory_of_another_context(queue, device):
-    other = cl.Context([device.info.native])  # a memory object does not keep it on Intel's runtime
-    with refused(fb.InvalidArgumentError, ValueError, "another pyopencl.Context", "Device.adopt"):
-        queue.device.as_buffer(cl_buffer(other))
-
-
-def test_arguments_of_another_context_name_the_argument(queue, device, step):
-    epoch, other = queue.epoch, cl.Context([device.info.native])
-    with refused(fb.InvalidArgumentError, ValueError, "argument 0", "uint* x", "another pyopencl.Context"):
-        queue.launch(step, 1, 1, cl_buffer(other), 2)
-    assert queue.epoch == epoch
-
-
-def test_strided_arrays_of_pyopencl(native, queue):
-    array = cl_array.to_device(native, VALUES)
-    with refused(fb.InvalidArgumentError, ValueError, "C-contiguous", "copy()"):
-        queue.device.as_buffer(array[::2])
-
-
-def test_images(queue, context):
-    try:
-        pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT8)
-        image = cl.create_image(context, cl.mem_flags.READ_WRITE, pixels, shape=(8, 8))
-    except cl.Error:
-        pytest.skip("the device has no images")
-    with refused(fb.InvalidArgumentError, ValueError, "image"):
-        queue.device.as_buffer(image)
-
-
-def test_bound_launches_and_graphs_say_what_they_take(queue, context, own, step):
-    memory = cl_buffer(context)
-    with refused(fb.ArgumentTypeError, TypeError, "as_buffer"):
-        step.bind(queue, 1, 1, memory, 2)
-    with refused(fb.ArgumentTypeError, TypeError, "as_buffer"):
-        own.graph().add_kernel(step, 1, 1, memory, 2)
 
 
 def test_captured_launches_keep_the_memory(native, own, context, step):
@@ -482,41 +388,8 @@ def test_memory_goes_round(queue, own):
     assert buffer.to_pyopencl(queue).base_data == buffer.to_pyopencl(queue).base_data
 
 
-def test_many_exports_of_one_buffer(native, own):
-    memory_objects(own)
-    buffer = own.array(VALUES)
-    own.finish()
-    for _ in range(500):
-        assert buffer.to_pyopencl(native).shape == (COUNT,)
-    assert np.array_equal(buffer.get(), VALUES)
-
-
 def test_empty_memory(native, own):
     assert own.empty((0, 3), "f4").to_pyopencl(native).shape == (0, 3)
-
-
-def test_exports_that_are_refused(device, native, queue, own):
-    memory_objects(own)
-    buffer = own.array(VALUES)
-    with refused(fb.InvalidArgumentError, ValueError, "to_pyopencl", "would not see"):
-        buffer.to_pyopencl(own.queue())
-    with refused(fb.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "NoneType"):
-        buffer.to_pyopencl(None)
-    with refused(fb.InvalidArgumentError, ValueError, "another pyopencl.Context"):
-        device.array(VALUES).to_pyopencl(native)
-    with refused(fb.InvalidArgumentError, ValueError, "Queue.alloc"):
-        own.queue().alloc(COUNT, "u4").to_pyopencl(native)
-    buffer.close()
-    with refused(fb.ClosedError, RuntimeError, "closed"):
-        buffer.to_pyopencl(native)
-
-
-def test_an_event_of_pyopencl_says_what_to_wait_for(native, queue, device):
-    for waiting in (queue, device.null_queue):
-        before = waiting.epoch
-        with refused(fb.ArgumentTypeError, TypeError, "pyopencl.Event", "Device.adopt_queue"):
-            waiting.wait(cl.enqueue_marker(native))
-        assert waiting.epoch == before
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -536,3 +409,56 @@ def test_memory_from_the_pool_is_ordered_for_pyopencls_next_command(native, queu
         last = relation.commands(calls.handle_of(other))[-1]
         carried = relation.queues.get(calls.handle_of(queue), 0) >> last & 1
         assert carried or (again.address != address and not full)
+
+
+# -- what is refused
+
+TYPE, VALUE = (fb.ArgumentTypeError, TypeError), (fb.InvalidArgumentError, ValueError)
+REFUSED = [
+    ("fb.Device.adopt(3)", TYPE, "adopt needs", "pyopencl.Context", "int"),
+    ("fb.Device.adopt('opencl:cpu')", TYPE, "adopt needs", "pyopencl.Context", "str"),
+    ("fb.Device.adopt_queue(3)", TYPE, "pyopencl.CommandQueue", "int"),
+    ("fb.Device.adopt_queue(native, 'yes')", TYPE, "blocking", "str"),
+    ("fb.Device.adopt_queue(out_of_order())", VALUE, "out of order", "OUT_OF_ORDER_EXEC_MODE_ENABLE"),
+    ("own.as_buffer(array[1:])", (fb.NotSupportedError, NotImplementedError), "byte 4", "multiples"),
+    ("own.as_buffer(array[::2])", VALUE, "C-contiguous", "copy()"),
+    ("own.as_buffer(foreign)", VALUE, "another pyopencl.Context", "Device.adopt"),
+    ("own.as_buffer(image())", VALUE, "image"),
+    ("queue.launch(step, 1, 1, foreign, 2)", VALUE, "argument 0", "uint* x", "another pyopencl.Context"),
+    ("step.bind(queue, 1, 1, array.data, 2)", TYPE, "as_buffer"),
+    ("own.graph().add_kernel(step, 1, 1, array.data, 2)", TYPE, "as_buffer"),
+    ("queue.wait(cl.enqueue_marker(native))", TYPE, "pyopencl.Event", "Device.adopt_queue"),
+    ("device.null_queue.wait(cl.enqueue_marker(native))", TYPE, "pyopencl.Event", "Device.adopt_queue"),
+    ("buffer.to_pyopencl(own.queue())", VALUE, "to_pyopencl", "would not see"),
+    ("buffer.to_pyopencl(None)", TYPE, "pyopencl.CommandQueue", "NoneType"),
+    ("device.zeros(4).to_pyopencl(native)", VALUE, "another pyopencl.Context"),
+    ("own.queue().alloc(4096, 'u4').to_pyopencl(native)", VALUE, "Queue.alloc"),
+    ("closed.to_pyopencl(native)", (fb.ClosedError, RuntimeError), "closed"),
+]
+
+
+@pytest.mark.parametrize(("written", "kinds", "words"), [(row[0], row[1], row[2:]) for row in REFUSED])
+def test_what_is_refused(native, queue, own, step, context, device, written, kinds, words):
+    def made(make, *arguments, **options):
+        try:
+            return make(context, *arguments, **options)
+        except cl.Error:
+            pytest.skip("the device has none")
+
+    if "to_pyopencl" in written:
+        memory_objects(own)
+    closed, elsewhere = own.zeros(4), cl.Context([device.info.native])  # no memory object keeps it on Intel's runtime
+    closed.close()
+    pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT8)
+    names = {
+        "fb": fb, "cl": cl, "native": native, "queue": queue, "own": own, "step": step, "device": device,
+        "array": cl_array.to_device(native, VALUES), "foreign": cl_buffer(elsewhere), "buffer": own.array(VALUES),
+        "closed": closed, "image": lambda: made(cl.create_image, cl.mem_flags.READ_WRITE, pixels, shape=(8, 8)),
+        "out_of_order": lambda: made(
+            cl.CommandQueue, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        ),
+    }  # fmt: skip
+    before = queue.epoch, device.null_queue.epoch
+    with refused(*kinds, *words):
+        eval(written, names)
+    assert written.startswith("device.zeros") or (queue.epoch, device.null_queue.epoch) == before

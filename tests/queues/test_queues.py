@@ -2,7 +2,7 @@ import copy
 import gc
 import pickle
 import threading
-import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,23 +12,10 @@ from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 
 
-def in_thread(function):
-    """What `function` returns in a thread of its own."""
-    results = []
-
-    def run():
-        try:
-            results.append((True, function()))
-        except BaseException as error:
-            results.append((False, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    ((fine, result),) = results
-    if not fine:
-        raise result
-    return result
+def in_thread(function, *arguments):
+    """Return what `function` returns in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 # What a queue is
@@ -46,23 +33,6 @@ def test_what_it_says_of_itself(device, make_queue):
     assert "non-blocking" in repr(other)
     assert "null" in repr(device.null_queue)
     assert device.null_queue.is_null
-
-
-def test_ids_are_never_used_again(device):
-    seen = set()
-    for _ in range(20):
-        queue = device.queue()
-        assert queue.id not in seen
-        seen.add(queue.id)
-        queue.close()
-        del queue
-
-
-def test_queues_are_compared_by_identity(device, make_queue):
-    first, second = make_queue(), make_queue()
-    assert first == first
-    assert first != second
-    assert len({first, second, device.null_queue, device.null_queue}) == 3
 
 
 @pytest.mark.parametrize("priority", [-100, -1, 0, 1, 100, np.int32(-1)])
@@ -92,23 +62,6 @@ def test_queues_are_made_by_a_device_only(queue):
             attempt(queue)
 
 
-def test_its_attributes_cannot_be_set(queue):
-    for name in ("blocking", "priority", "device", "closed", "epoch", "id"):
-        with pytest.raises(AttributeError):
-            setattr(queue, name, 1)
-
-
-def test_queues_may_be_referred_to_weakly(device):
-    queue = device.queue()
-    reference = weakref.ref(queue)
-    del queue
-    gc.collect()
-    assert reference() is None
-
-
-# Empty or not
-
-
 # The thread's current queue
 
 
@@ -126,11 +79,7 @@ def test_with_makes_it_current_and_nests(device, make_queue):
         assert device.current_queue is first
     assert device.current_queue is device.null_queue
     assert not first.closed
-    assert not second.closed
-
-
-def test_an_exception_leaves_it_too(device, queue):
-    with pytest.raises(ZeroDivisionError), queue:
+    with pytest.raises(ZeroDivisionError), first:
         1 / 0  # noqa: B018
     assert device.current_queue is device.null_queue
 
@@ -161,7 +110,7 @@ def test_leaving_one_that_is_not_current_is_refused(make_queue, refuses):
         with refused(fb.Error, Exception, "current"):
             second.__exit__(None, None, None)
         with refused(fb.Error, Exception, "current"):
-            in_thread(lambda: first.__exit__(None, None, None))
+            in_thread(first.__exit__, None, None, None)
 
 
 def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program, works):
@@ -169,7 +118,7 @@ def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program,
     buffer = device.zeros(1, "i4")
     with queue:
         queue.close()
-        for attempt in (lambda: program["fill"][1, 1](buffer, 1), lambda: buffer.get(), lambda: device.zeros(1)):
+        for attempt in (lambda: program["fill"][1, 1](buffer, 1), buffer.get, lambda: device.zeros(1)):
             with refused(fb.ClosedError, RuntimeError, "Queue", "closed"):
                 attempt()
     works(device.null_queue)
@@ -178,15 +127,11 @@ def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program,
 # The per-thread queue
 
 
-def test_a_thread_has_one(device):
-    queue = device.per_thread_queue
-    assert queue is device.per_thread_queue
-    assert queue.blocking
-    assert not queue.is_null
-    assert in_thread(lambda: device.per_thread_queue) is not queue
-
-
 def test_it_is_used_again_when_its_thread_has_ended(device):
+    assert device.per_thread_queue is device.per_thread_queue
+    assert device.per_thread_queue.blocking
+    assert not device.per_thread_queue.is_null
+    assert in_thread(lambda: device.per_thread_queue) is not device.per_thread_queue
     with fb.Device(device.name, private=True) as other:
         queues = {in_thread(lambda: other.per_thread_queue) for _ in range(20)}
         assert len(queues) == 1
@@ -206,43 +151,30 @@ def test_one_that_was_closed_is_not_handed_on(device, works):
 # Closing
 
 
-def uses(queue, device, program):
-    """Every way to use a queue."""
-    buffer, host = device.zeros(1, "i4"), np.zeros(1, "i4")
-    event = device.null_queue.record()
-    yield lambda: queue.launch(program["fill"], 1, 1, buffer, 1)
-    yield lambda: program["fill"][1, 1, queue](buffer, 1)
-    yield lambda: program["fill"].bind(queue, 1, 1, buffer, 1)
-    yield lambda: queue.copy(buffer, host)
-    yield lambda: queue.copy(host, buffer)
-    yield lambda: queue.copy(buffer, device.zeros(1, "i4"))
-    yield lambda: queue.copy(device.zeros(0), np.zeros(0, "f4"))
-    yield lambda: queue.fill(buffer, 1)
-    yield lambda: queue.fill(device.zeros(0), 1)
-    yield lambda: queue.host(print)
-    yield queue.gate
-    yield queue.record
-    yield lambda: queue.record(device.event())
-    yield lambda: queue.wait(event)
-    yield lambda: queue.wait(device.event())
-    yield lambda: queue.wait(queue)
-    yield lambda: queue.wait(device.null_queue)
-    yield lambda: device.null_queue.wait(queue)
-    yield queue.query
-    yield queue.finish
-    yield lambda: queue.finish(timeout=1)
-    yield queue.__enter__
-    yield lambda: buffer.get(queue=queue)
-    yield lambda: buffer.set(1, queue=queue)
+def uses(queue, null, kernel, buffer):
+    """Every way to use a queue: of a closed one, or of a device that was closed."""
+    host, event, never = np.zeros(1, "i4"), buffer.device.event(), buffer.device.event()
+    null.record(event)
+    return (
+        kernel.bind(queue, 1, 1, buffer, 1), lambda: queue.launch(kernel, 1, 1, buffer, 1),
+        lambda: kernel[1, 1, queue](buffer, 1), lambda: kernel.bind(queue, 1, 1, buffer, 1),
+        lambda: queue.copy(buffer, host), lambda: queue.copy(host, buffer), lambda: queue.copy(buffer[:0], host[:0]),
+        lambda: queue.fill(buffer, 1), lambda: queue.fill(buffer[:0], 1), lambda: queue.host(print), queue.gate,
+        queue.record, lambda: queue.record(never), lambda: queue.wait(event), lambda: queue.wait(never),
+        lambda: queue.wait(queue), lambda: queue.wait(null), lambda: null.wait(queue), queue.query, queue.finish,
+        lambda: queue.finish(timeout=1), queue.__enter__, lambda: buffer.get(queue=queue),
+        lambda: buffer.set(1, queue=queue),
+    )  # fmt: skip
 
 
 def test_a_closed_queue_says_so_whatever_is_asked_of_it(device, make_queue, program, refuses):
     queue = make_queue()
+    attempts = uses(queue, device.null_queue, program["fill"], device.zeros(1, "i4"))
     queue.launch(program["nothing"], 1, 1)  # so that it has a plan
     queue.close()
     queue.close()
     assert queue.closed
-    for attempt in uses(queue, device, program):
+    for attempt in attempts:
         with refuses(fb.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
             attempt()
     assert queue.stats.launches == 1
@@ -259,61 +191,23 @@ def test_the_null_queue_lives_as_long_as_its_device(device, refuses):
 
 def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
     with fb.Device(device.name, private=True) as other:
-        program = other.program("kernel void one(global int *a) { a[0] = 1; }")
-        kernel = program["one"]
-        queue, event, buffer = other.queue(), other.event(), other.zeros(3, "i4")
-        mine = other.per_thread_queue
-        bound = kernel.bind(queue, 1, 1, buffer)
+        program = other.program("kernel void one(global int *a, int value) { a[0] = value; }")
+        kernel, buffer, null = program["one"], other.zeros(3, "i4"), other.null_queue
+        queues = other.queue(), other.per_thread_queue
+        attempts = [attempt for queue in queues for attempt in uses(queue, null, kernel, buffer)]
     other.close()
     assert other.closed
     for attempt in (
-        other.queue,
-        other.event,
-        lambda: other.empty(1),
-        lambda: other.zeros(1),
-        lambda: other.array([1]),
-        lambda: other.program(""),
-        lambda: other.null_queue,
-        lambda: other.per_thread_queue,
-        lambda: other.current_queue,
-        other.finish,
-        other.__enter__,
-        lambda: queue.launch(kernel, 1, 1, buffer),
-        lambda: mine.launch(kernel, 1, 1, buffer),
-        lambda: kernel[1, 1](buffer),
-        lambda: kernel[1, 1, queue](buffer),
-        lambda: kernel.bind(queue, 1, 1, buffer),
-        bound,
-        lambda: queue.fill(buffer, 1),
-        lambda: queue.copy(buffer, np.zeros(3, "i4")),
-        lambda: queue.record(event),
-        lambda: queue.host(print),
-        queue.finish,
-        queue.query,
-        lambda: buffer.get(),
-        lambda: buffer.set(1),
-        lambda: fb.host_empty(1, device=other),
-    ):
+        *attempts, other.queue, other.event, other.finish, other.__enter__, buffer.get, lambda: other.empty(1),
+        lambda: other.zeros(1), lambda: other.array([1]), lambda: other.program(""), lambda: other.null_queue,
+        lambda: other.per_thread_queue, lambda: other.current_queue, lambda: fb.host_empty(1, device=other),
+    ):  # fmt: skip
         with refused(fb.ClosedError, RuntimeError, "closed"):
             attempt()
-    for closable in (queue, buffer, kernel, program, other):
+    for closable in (*queues, buffer, kernel, program, other):
         closable.close()
         closable.close()
     works(device.null_queue)
-
-
-def test_a_device_that_was_dropped_is_collected(device):
-    def alive():
-        gc.collect()
-        return sum(type(thing) is fb.Device for thing in gc.get_objects())
-
-    before = alive()
-    other = fb.Device(device.name, private=True)
-    other.zeros(3)
-    other.finish()
-    assert alive() == before + 1
-    del other
-    assert alive() == before
 
 
 def test_a_device_is_kept_by_what_was_made_for_it(device):
@@ -321,17 +215,6 @@ def test_a_device_is_kept_by_what_was_made_for_it(device):
     gc.collect()
     assert device_data(buffer.get().tolist()) == [1, 2, 3]
     buffer.device.close()
-
-
-@pytest.mark.parametrize("words", ["opencl:gpu:77", "toaster", "level_zero:gpu:77"])
-def test_a_device_that_is_not_there(words):
-    with refused(fb.Error, Exception, words.split(":")[-1]):
-        fb.Device(words)
-
-
-def test_a_filter_of_the_wrong_type():
-    with refused(fb.ArgumentTypeError, TypeError, "int"):
-        fb.Device(5)
 
 
 def test_what_a_device_says_of_itself(device):

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ import forebay as fb
 from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
 from tests.helpers.device_data import device_data
-from tests.inside import clock_of, without_shared_contexts
+from tests.helpers.growth import resident
+from tests.helpers.observer import EXECUTES
+from tests.helpers.threads import together
+from tests.helpers.turns import turns
+from tests.inside import clock_of, context_of, without_shared_contexts
+from tests.observers.internals import devices_of
+
+MANY = 4_000  # beside other processes an H200 takes 30 ms for each
+MOST_GROWTH = 2 << 20  # bytes, of 3,600 Devices that come and go; without them the driver grows, too
 
 
 @pytest.fixture(params=DEVICES, ids=str)
@@ -130,40 +139,28 @@ def test_closing_one_leaves_the_other(pair):
         null.fill(theirs, 1)
 
 
-def test_closing_one_does_not_wait_for_queues_of_the_other(pair):
-    first, second = pair
-    held, buffer = second.queue(blocking=False), first.zeros(8, "i4")
-    first.finish()
-    gate = held.gate()
-    held.fill(buffer, 1)  # goes on using it after it was closed
-    closer = threading.Thread(target=first.close)
-    closer.start()
-    closer.join(60)
-    try:
-        assert not closer.is_alive()
-        assert buffer.closed
-    finally:
-        gate.open()
-    held.finish()
-
-
-@pytest.mark.executes
-def test_closing_one_does_not_wait_for_what_the_null_queue_would_wait_for(pair):
+@pytest.mark.parametrize("blocking", [False, pytest.param(True, marks=pytest.mark.executes)])
+def test_closing_one_does_not_wait_for_queues_of_the_other(pair, blocking):
     """The next command of the null queue, not those so far, would come after the other's blocking queue."""
     first, second = pair
-    buffer, held = first.zeros(8, "i4"), second.queue()  # nobody knows yet that the zeros are there
+    held, buffer = second.queue(blocking=blocking), first.zeros(8, "i4")  # no call knows yet that the zeros are there
     assert not first.null_queue.empty
+    if not blocking:
+        first.finish()
     gate = held.gate()
+    if not blocking:
+        held.fill(buffer, 1)  # goes on using it after it was closed
     closer = threading.Thread(target=first.close)
     closer.start()
     closer.join(60)
     try:
         assert not closer.is_alive()
         assert buffer.closed
-        assert not held.query()
+        assert not blocking or not held.query()
     finally:
         gate.open()
     closer.join()
+    held.finish()
 
 
 def test_dropping_one_counts_as_closing(name):
@@ -212,3 +209,165 @@ def test_what_a_host_function_raises_goes_to_the_device_of_its_queue(pair):
     first.finish()
     with pytest.raises(ZeroDivisionError, match="mine"):
         second.finish()
+
+
+# Devices that come and go beside others of the same name: in a loop, in a capture, in a step, in threads
+
+
+@pytest.fixture
+def staying(name):
+    with fb.Device(name) as device:
+        yield device
+
+
+@pytest.fixture
+def fill(staying):
+    return staying.program(sources.SOURCE)["fill"]
+
+
+def pass_by(name, value=1):
+    """Open a Device, use it a little, and close it."""
+    with fb.Device(name) as device:
+        queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
+        queue.fill(buffer, value)
+        return context_of(device)
+
+
+@pytest.mark.needs("no validation layer")  # which remembers each object that ever was
+def test_many_one_after_the_other_beside_one_that_stays(name, shared, staying):
+    for turn in turns(MANY, least=MANY // 4, seconds=40):
+        if turn == MANY // 10:
+            gc.collect()
+            before = resident()
+        assert pass_by(name) is context_of(staying)
+        assert len(shared) == 1
+    gc.collect()
+    assert resident() - before < MOST_GROWTH
+    assert devices_of(staying.null_queue) == 1
+    assert not staying.closed
+    assert pass_by(name) is context_of(staying)
+
+
+def test_a_context_goes_with_the_last(name, shared):
+    """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
+    for _ in turns(20):
+        devices = [fb.Device(name) for _ in range(4)]
+        (joined,) = {context_of(device) for device in devices}
+        for device in devices:
+            assert shared == [joined]
+            device.close()
+            device.close()
+        assert shared == []
+        assert all(device.closed for device in devices)
+
+
+def test_one_inside_a_capture_of_another(name, staying):
+    queue, buffer = staying.queue(), staying.zeros(16, "i4")
+    staying.finish()
+    with queue.capture() as graph:
+        queue.fill(buffer[:8], 3)
+        with fb.Device(name) as device:
+            device.queue()
+        dropped = fb.Device(name)
+        del dropped
+        queue.fill(buffer[8:], 4)
+    assert len(graph.nodes) == 2
+    with queue.capture("relaxed") as relaxed:
+        queue.fill(buffer[:8], 5)
+        pass_by(name)
+        queue.fill(buffer[4:], 6)
+    assert len(relaxed.nodes) == 2
+    graph.launch(queue)
+    first = buffer.get(queue=queue).tolist()
+    relaxed.launch(queue)
+    second = buffer.get(queue=queue).tolist()
+    if EXECUTES:
+        assert first == [3] * 8 + [4] * 8
+        assert second == [5] * 4 + [6] * 12
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_one_inside_a_capture_while_the_null_queue_is_at_work(name, staying, blocking):
+    """A close finishes what the null queue was given, and gives it no command: that is an error meanwhile."""
+    queue, buffer = staying.queue(blocking=blocking), staying.zeros(16, "i4")
+    assert not staying.null_queue.empty
+    with queue.capture() as graph:
+        queue.fill(buffer, 3)
+        with fb.Device(name):
+            pass
+    assert staying.null_queue.empty
+    assert len(graph.nodes) == 1
+    graph.launch(queue)
+    queue.finish()
+
+
+def test_one_that_takes_part_in_a_capture_ends_it_by_closing(name, staying):
+    """And leaves the queues of the other as they were."""
+    queue, buffer = staying.queue(), staying.zeros(16, "i4")
+    device = fb.Device(name)
+    other = device.queue(blocking=False)
+    queue.begin_capture()
+    queue.fill(buffer, 1)
+    other.wait(queue)
+    other.fill(buffer, 2)
+    device.close()
+    assert other.closed
+    assert not queue.capturing
+    with pytest.raises(fb.CaptureError):
+        queue.end_capture()
+    queue.fill(buffer, 3)
+    queue.finish()
+
+
+def test_one_inside_a_step_of_another(name, staying, fill):
+    queue, buffer = staying.queue(), staying.zeros(16, "i4")
+    step = queue.step()
+    for turn in range(6):
+        with step:
+            queue.launch(fill, 1, 8, buffer, turn)
+            for _ in range(2):
+                pass_by(name)
+            queue.launch(fill, 1, 8, buffer[8:], turn + 1)
+        assert device_data(buffer.get(queue=queue).tolist()) == [turn] * 8 + [turn + 1] * 8
+
+
+def test_one_that_closes_has_its_part_of_a_step_submitted(name, staying, fill):
+    """Its queue joined the step of the other's by a wait."""
+    queue, buffer = staying.queue(blocking=False), staying.zeros(16, "i4")
+    staying.finish()
+    for turn in range(4):
+        device = fb.Device(name)
+        other = device.queue(blocking=False)
+        with queue.step():
+            queue.launch(fill, 1, 16, buffer, turn)
+            other.wait(queue)
+            other.launch(fill, 1, 8, buffer, turn + 1)
+            device.close()
+            assert other.empty
+        assert device_data(buffer.get(queue=queue).tolist()) == [turn + 1] * 8 + [turn] * 8
+
+
+@pytest.mark.threads
+def test_threads_that_open_and_close_them_beside_work(name, shared, staying, fill):
+    """Some hold the context for a moment only; one launches with what belongs to the one that stays."""
+    working = {*range(4)}
+
+    def work(number):
+        try:
+            for turn in range(200):
+                with fb.Device(name) as device:
+                    queue, buffer = device.queue(blocking=turn % 2 == 0), device.empty(16, "i4")
+                    queue.launch(fill, 1, 16, buffer, number)
+                    queue.finish()
+                    assert context_of(device) is context_of(staying)
+        finally:
+            working.remove(number)
+
+    def launch():
+        queue, buffer = staying.queue(), staying.zeros(16, "i4")
+        while working:
+            queue.launch(fill, 1, 16, buffer, 9)
+            queue.finish()
+
+    together(launch, *[partial(work, number) for number in range(4)])
+    assert shared == [context_of(staying)]

@@ -40,65 +40,33 @@ def fill_there(another):
 # What must not mix
 
 
-@pytest.fixture
-def refuses_both(refuses, another, fill_there):
-    """``refuses_both(attempt, …)``: it is refused, and both devices go on working."""
-
-    def refuses_both(attempt, *words):
-        with refuses(fb.InvalidArgumentError, ValueError, *words):
-            attempt()
-        with another.zeros(10, "i4") as buffer:
-            another.null_queue.launch(fill_there, 1, 10, buffer, 1)
-            another.finish()
-
-    return refuses_both
+REFUSED = [
+    "queue.copy(there, np.zeros(10, 'i4'))", "queue.copy(np.zeros(10, 'i4'), there)", "queue.copy(there, further)",
+    "queue.copy(there, here)", "queue.fill(there, 1)", "queue.launch(fill, 1, 10, there, 1)",
+    "fill.bind(queue, 1, 10, there, 1)", "queue.launch(fill_there, 1, 10, here, 1)",
+    "fill_there[1, 10, queue](here, 1)", "fill_there.bind(queue, 1, 10, here, 1)", "queue.record(event)",
+    "theirs.launch(fill, 1, 10, there, 1)", "fill[1, 10, theirs](there, 1)", "fill.bind(theirs, 1, 10, here, 1)",
+    "theirs.fill(here, 1)", "theirs.copy(here, np.zeros(10, 'i4'))", "here.get(queue=theirs)",
+    "here.set(1, queue=theirs)",
+]  # fmt: skip
+"""What a queue is given of another device: memory, kernels, an event."""
 
 
-def test_buffers_of_another_device_are_refused(device, another, queue, program, refuses_both):
-    there, further = another.empty(3, "i4"), another.empty(3, "i4")
-    host = np.zeros(3, "i4")
-    for attempt in (
-        lambda: queue.copy(there, host),
-        lambda: queue.copy(host, there),
-        lambda: queue.copy(there, further),
-        lambda: queue.fill(there, 1),
-        lambda: queue.launch(program["fill"], 1, 3, there, 1),
-        lambda: program["fill"].bind(queue, 1, 3, there, 1),
-    ):
-        refuses_both(attempt, "belongs to", another.name)
-
-
-def test_a_kernel_of_another_device_is_refused(device, another, queue, fill_there, refuses_both):
-    buffer = device.zeros(10, "i4")
-    for attempt in (
-        lambda: queue.launch(fill_there, 1, 10, buffer, 1),
-        lambda: fill_there[1, 10, queue](buffer, 1),
-        lambda: fill_there.bind(queue, 1, 10, buffer, 1),
-    ):
-        refuses_both(attempt, "'fill'", "belongs to", another.name)
-
-
-def test_a_queue_of_another_device_is_refused(device, another, program, refuses_both):
-    theirs = another.queue()
-    here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
-    before = theirs.epoch
-    for attempt in (
-        lambda: theirs.launch(program["fill"], 1, 10, there, 1),
-        lambda: program["fill"][1, 10, theirs](there, 1),
-        lambda: program["fill"].bind(theirs, 1, 10, here, 1),
-        lambda: theirs.fill(here, 1),
-        lambda: theirs.copy(here, np.zeros(10, "i4")),
-        lambda: here.get(queue=theirs),
-        lambda: here.set(1, queue=theirs),
-    ):
-        refuses_both(attempt, "belongs to")
-    assert theirs.epoch == before
-
-
-def test_an_event_is_recorded_on_its_own_device_only(device, another, queue, refuses_both):
-    event = another.event()
-    refuses_both(lambda: queue.record(event), "Event", "belongs to", another.name)
-    assert not event.recorded
+@pytest.mark.parametrize("written", REFUSED)
+def test_what_must_not_mix(device, another, queue, program, refuses, fill_there, written):
+    """It is refused, and both devices go on working."""
+    theirs, event = another.queue(), another.event()
+    names = {
+        "np": np, "queue": queue, "theirs": theirs, "fill": program["fill"], "fill_there": fill_there, "event": event,
+        "here": device.zeros(10, "i4"), "there": another.zeros(10, "i4"), "further": another.empty(10, "i4"),
+    }  # fmt: skip
+    words = ["another device" if written == "queue.copy(there, here)" else "belongs to"]
+    words += [another.name] * ("theirs" not in written) + ["'fill'"] * ("fill_there" in written)
+    with refuses(fb.InvalidArgumentError, ValueError, *words):
+        eval(written, names)
+    assert (theirs.epoch, event.recorded) == (0, False)
+    another.null_queue.launch(fill_there, 1, 10, names["there"], 1)
+    another.finish()
 
 
 def test_times_of_two_devices_are_not_compared(device, another, make_queue):
@@ -109,26 +77,6 @@ def test_times_of_two_devices_are_not_compared(device, another, make_queue):
     for attempt in (lambda: mine - theirs, lambda: theirs.elapsed(mine)):
         with refused(fb.InvalidArgumentError, ValueError, "elapsed", "two devices"):
             attempt()
-
-
-def test_a_copy_to_another_device_is_submitted_there(device, another, queue, refuses_both):
-    here, there = device.empty(3), another.empty(3)
-    refuses_both(lambda: queue.copy(there, here), "another device", another.name)
-
-
-def test_a_closed_buffer_of_another_device_is_refused(device, another, queue, refuses):
-    there = another.zeros(3)
-    there.close()
-    with refuses(fb.ClosedError, RuntimeError, "closed"):
-        queue.copy(device.zeros(3), there)
-
-
-def test_every_device_has_its_own(device, another, queue):
-    with queue:
-        assert another.current_queue is another.null_queue
-        with another.queue() as theirs:
-            assert device.current_queue is queue
-            assert another.current_queue is theirs
 
 
 def test_finishing_one_device_leaves_the_other_alone(device, another, queue, program, fill_there):
@@ -176,16 +124,6 @@ def test_a_wait_for_another_device_is_submitted_once(device, another, queue, pro
     queue.finish()
     assert queue.empty
     assert theirs.query()
-
-
-def test_a_queue_waits_for_an_event_of_another_device(device, another, queue, really):
-    theirs = another.queue()
-    with theirs.gate() as gate:
-        queue.wait(theirs.record())
-        assert not queue.query() or not really
-        gate.open()
-        queue.finish()
-    assert queue.empty
 
 
 @pytest.mark.needs("OpenCL")  # which makes a user event for the wait, and forbids to release anything before it is set
@@ -259,14 +197,18 @@ def test_from_another_device(device, another, queue, numbers):
     assert device_data(buffer.get(queue=queue)[:12].tolist()) == [*range(20, 30), 10, 11]
 
 
-def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers, really):
-    theirs = another.queue()
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers, really, blocking):
+    """Of a blocking queue, and of one that its own queue waits for."""
+    theirs = another.queue(blocking=blocking)
     source = another.zeros(COUNT, "i4")
     buffer = device.zeros(COUNT, "i4")
     device.finish()
     another.finish()
     with theirs.gate() as gate:
         theirs.copy(source, numbers)
+        if not blocking:
+            queue.wait(theirs.record())
         queue.copy(buffer, source)
         queue.copy(done := pinned(device, np.full(1, -1, "i4")), buffer[7:8])
         assert not queue.query() or not really
@@ -275,21 +217,6 @@ def test_a_copy_from_another_device_comes_after_the_work_there(device, another, 
         queue.finish()
     assert done.tolist() == [7] or not really
     assert buffer.get().tolist() == numbers.tolist() or not really
-
-
-def test_a_copy_from_another_device_comes_after_what_its_queue_waits_for(device, another, queue, numbers):
-    """Also of a queue that the null queue there does not wait for."""
-    theirs = another.queue(blocking=False)
-    source, buffer = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
-    device.finish()
-    another.finish()
-    with theirs.gate() as gate:
-        theirs.copy(source, numbers)
-        queue.wait(theirs)
-        queue.copy(buffer, source)
-        gate.open()
-        queue.finish()
-    assert device_data(buffer.get().tolist()) == numbers.tolist()
 
 
 def test_pinned_memory_of_another_device_is_pageable_here(device, another, queue, hold, numbers):

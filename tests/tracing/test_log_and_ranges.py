@@ -1,13 +1,14 @@
 """What the environment asks for: messages, and ranges for profilers."""
 
-import importlib.util
 import logging
-from pathlib import Path
+import sys
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 import forebay as fb
-from microbench.raw import compile_c
+from forebay.tracing.ranges import DOMAIN, Ranges
 from tests.conftest import DEVICES
 from tests.helpers.processes import python
 
@@ -18,13 +19,6 @@ with fb.Device() as device:
     queue.launch(device.program("kernel void one() { }")["one"], 1, 1)
     queue.finish()
 """
-
-
-def run(**environment):
-    return python("-c", PROGRAM, FOREBAY_DEVICE=DEVICES[0], PYTHONUNBUFFERED=1, **environment)
-
-
-# Messages
 
 
 def test_devices_and_programs_are_logged_under_forebay(device, caplog):
@@ -38,47 +32,46 @@ def test_devices_and_programs_are_logged_under_forebay(device, caplog):
     assert f"closed {device.name}" in messages
 
 
+BUILT = "forebay.queues.device: built a program (one)"
+
+
 @pytest.mark.needs("no validation layer")
-class TestEnvironment:
-    @pytest.mark.parametrize(("level", "built", "closed"), [(None, 0, 0), ("info", 1, 0), ("DEBUG", 1, 1)])
-    def test_a_level(self, level, built, closed):
-        done = run(FOREBAY_LOG=level)
-        assert done.returncode == 0
-        assert done.stderr.count("forebay.queues.device: built a program (one)") == built
-        assert done.stderr.count(f"closed {DEVICES[0]}") == closed
-        assert level or done.stderr == ""
+@pytest.mark.parametrize(
+    ("name", "value", "status", "words", "missing"),
+    [
+        ("FOREBAY_LOG", "info", 0, [BUILT], "closed"),
+        ("FOREBAY_LOG", "DEBUG", 0, [BUILT, f"closed {DEVICES[0]}"], "Traceback"),
+        ("FOREBAY_LOG", "loud", 2, ["the levels are debug"], "Traceback"),
+        ("FOREBAY_RANGES", "perf", 2, ["the libraries are nvtx, ittapi"], "Traceback"),
+        ("FOREBAY_RANGES", "nvtx", 2, ["pip install nvtx"], "Traceback"),
+    ],
+)
+def test_the_environment(tmp_path, name, value, status, words, missing):
+    (tmp_path / "nvtx.py").write_text("raise ImportError('it is not installed')")
+    done = python("-c", PROGRAM, FOREBAY_DEVICE=DEVICES[0], PYTHONPATH=tmp_path, **{name: value})
+    assert (done.returncode, done.stdout) == (status, "")
+    assert [done.stderr.count(word) for word in words] == [1] * len(words)
+    assert missing not in done.stderr
 
-    @pytest.mark.parametrize(
-        ("name", "value", "words"),
-        [
-            ("FOREBAY_LOG", "loud", "the levels are debug"),
-            ("FOREBAY_RANGES", "perf", "the libraries are nvtx, ittapi"),
-            ("FOREBAY_RANGES", "nvtx", "pip install nvtx"),
-            ("FOREBAY_RANGES", "ittapi", "pip install ittapi"),
-        ],
-    )
-    def test_what_there_is_not(self, name, value, words):
-        if importlib.util.find_spec(value):
-            pytest.skip(f"{value} is installed")
-        done = run(**{name: value})
-        assert (done.returncode, done.stdout) == (2, "")
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
 
-    def test_a_profiler_sees_the_calls(self):
-        pytest.importorskip("nvtx")
-        done = run(
-            FOREBAY_RANGES="nvtx", NVTX_INJECTION64_PATH=compile_c(Path(__file__).with_name("profiler.c")).as_posix()
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        ranges = done.stdout.splitlines()
-        assert ranges.count("pop") * 2 == len(ranges)
-        place = ranges.index("push Queue.finish")
-        assert ranges[place + 1] == "pop"
-        assert ranges.index("push Device.program") < place
-
-    def test_ranges_without_a_profiler(self):
-        """ITT's own interface for profilers is not driven here: Intel's OpenCL runtime has an ITT of its own in it."""
-        pytest.importorskip("ittapi")
-        done = run(FOREBAY_RANGES="ittapi")
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+@pytest.mark.parametrize("library", ["nvtx", "ittapi"])
+def test_a_profiler_sees_the_public_calls(device, queue, library):
+    seen = []
+    made = {
+        "nvtx": SimpleNamespace(
+            push_range=lambda name, domain: seen.append((domain, name)), pop_range=lambda domain: seen.append(domain)
+        ),
+        "ittapi": SimpleNamespace(
+            domain=str, string_handle=str, task_begin=lambda *given: seen.append(given), task_end=seen.append
+        ),
+    }
+    with mock.patch.dict(sys.modules, made):
+        ranges = Ranges(library)
+    ranges.begin()
+    device.program("kernel void seen() { }")
+    queue.finish()
+    ranges.end()
+    queue.finish()
+    names = [each[1] for each in seen if each != DOMAIN]
+    assert (names[0], names[-1], seen.count(DOMAIN)) == ("Device.program", "Queue.finish", len(names))
+    assert seen[-2:] == [(DOMAIN, "Queue.finish"), DOMAIN]

@@ -1,17 +1,13 @@
-"""Perfetto reads a trace: its trace processor in this process, and its user interface where there is a Chromium."""
+"""Perfetto reads a trace: its trace processor in this process."""
 
 import json
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 import forebay as fb
-from tests.helpers.browser import PROGRAM, Browser
 from tests.helpers.processes import python
-from tests.helpers.trace_processor import INTERFACE, TraceProcessor
+from tests.helpers.trace_processor import TraceProcessor
 
 from .reading import Trace
 
@@ -71,34 +67,3 @@ def test_it_counts_the_launches_and_waits_of_the_demo(path, tmp_path):
     assert trace.query(LAUNCHES) == [(stats["launches"],)]
     assert trace.query(WAITS) == [(stats["waits_made"],)]
     assert min(stats["launches"], stats["waits_made"]) > 20
-
-
-@pytest.fixture
-def page(path):
-    """The address of Perfetto's user interface with the trace."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        def translate_path(self, url):
-            return str(path) if url == "/trace.json" else super().translate_path(url)
-
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=INTERFACE))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    here = f"http://127.0.0.1:{server.server_port}"
-    yield f"{here}/index.html#!/?url={here}/trace.json"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.mark.skipif(not PROGRAM, reason="needs a Chromium")
-def test_its_user_interface_opens_it(tmp_path, ring, page):
-    with Browser(tmp_path / "profile") as browser:
-        browser.open(page)
-        browser.wait_for("Boolean(self.app?.trace?.engine)")
-        answer = f"(await self.app.trace.engine.query({json.dumps(LAUNCHES)}))"
-        count = browser.evaluate(f"(async () => Number({answer}.iter({{}}).get('count(*)')))()")
-        assert count == sum(each.launches for each in ring)

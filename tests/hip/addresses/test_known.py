@@ -8,7 +8,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, K, code, together
+from ..helpers import E, K, code
 
 
 def range_of(address):
@@ -82,29 +82,3 @@ def test_many_allocations_wherever_they_are(device):
             assert range_of(base + 40) is None
     for base in known:
         ok(hip.hipHostUnregister(base))
-
-
-@pytest.mark.threads
-def test_two_threads_allocate_and_free(device, really):
-    def work(mark):
-        ok(hip.hipSetDevice(hip.devices.number_of(device)))
-        stream, rng, mine = ok(hip.hipStreamCreate()), random.Random(mark), {}
-        for _ in range(1500):
-            if rng.random() < 0.55 or not mine:
-                size = rng.randrange(1, 300)
-                memory = ok(hip.hipMallocAsync(size, stream))
-                ok(hip.hipMemsetAsync(memory, mark, size, stream))
-                mine[int(memory)] = memory, size
-            else:
-                memory, size = mine.pop(rng.choice(list(mine)))
-                assert range_of(memory + size - 1) == (int(memory), size)
-                out = np.zeros(size, "u1")
-                ok(hip.hipMemcpyAsync(out, memory, size, K.hipMemcpyDeviceToHost, stream))
-                ok(hip.hipFreeAsync(memory, stream))
-                ok(hip.hipStreamSynchronize(stream))
-                assert set(out.tolist()) == {mark} or not really
-        return mine
-
-    one, other = together(lambda: work(1), lambda: work(2))
-    assert not one.keys() & other.keys()
-    assert all(range_of(base) == (base, size) for base, (_, size) in (one | other).items())

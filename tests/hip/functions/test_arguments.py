@@ -167,21 +167,6 @@ def test_pointers_have_no_type(device, function, dtype):
     assert device_data(buffer[0].view("i4").get().tolist()) == [13] * N
 
 
-def test_dynamic_local_memory(function, graph, streams):
-    memory = ints(10)
-    ok(hip.hipMemcpy(memory, np.arange(10, dtype="i4"), 40, K.hipMemcpyHostToDevice))
-    for _ in range(2):
-        launch(function("reverse"), None, memory, groups=2, block=5, shared=20)
-    launch(function("reverse"), None, memory, groups=1, block=10, shared=40)
-    assert device_data(read(memory, 10)) == list(range(9, -1, -1))
-    params = hip.hipKernelNodeParams(
-        func=function("reverse"), gridDim=1, blockDim=10, extra=(memory,), sharedMemBytes=40
-    )  # fmt: skip
-    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
-    run(graph, streams(1)[0])
-    assert read(memory, 10) == list(range(10))
-
-
 FOLLOWS = b"""extern "C" __global__ void gather(int** rows, int* out) { out[blockIdx.x] = rows[blockIdx.x][0]; }"""
 
 

@@ -3,14 +3,13 @@
 import ctypes
 import math
 
-import numpy as np
 import pytest
 
 from forebay import hip
 from tests.helpers.device_data import device_data
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, function_of, instantiate, ints, launch, launched, read, replay, together
+from ..helpers import E, N, code, function_of, instantiate, ints, launch, launched, read, run
 
 # Each group waits until all are there, but not for ever: what it sees then is its result.
 MEETING = b"""
@@ -69,10 +68,10 @@ def test_dimensions(device, stream, grid, block):
     ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
     ok(hip.hipModuleLaunchKernel(*launched))
     captured = ok(hip.hipStreamEndCapture(stream))
-    for run in (lambda: ok(hip.hipModuleLaunchKernel(*launched)), lambda: replay(captured, stream),
-                lambda: replay(graph, stream)):  # fmt: skip
+    for go in (lambda: ok(hip.hipModuleLaunchKernel(*launched)), lambda: run(captured, stream),
+                lambda: run(graph, stream)):  # fmt: skip
         ok(hip.hipMemset(out, 0, 4 * threads * groups))
-        run()
+        go()
         ok(hip.hipStreamSynchronize(stream))
         expected = [here + 1000 * group for group in range(groups) for here in reversed(range(threads))]
         assert device_data(read(out, threads * groups)) == expected
@@ -86,10 +85,8 @@ def test_with_events(function, streams):
     ok(hip.hipEventSynchronize(after))
     ok(hip.hipEventQuery(before))
     assert ok(hip.hipEventElapsedTime(before, after)) >= 0
-    assert read(memory) == [5] * N
+    assert device_data(read(memory)) == [5] * N
     ok(hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream))
-    wrong = hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream, 12345, after)
-    assert code(wrong) == E.hipErrorInvalidResourceHandle
     del keep
 
 
@@ -126,27 +123,6 @@ def test_they_run_one_after_the_other(function, streams, hold):
     del keep
 
 
-@pytest.mark.threads
-def test_two_streams_at_the_same_time(meet):
-    number, most = ok(hip.hipGetDevice()), meet.kernel.groups_at_once(1)
-
-    def run():
-        ok(hip.hipSetDevice(number))
-        stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-        arrived, out, got = ok(hip.hipMalloc(4)), ok(hip.hipMalloc(4 * most)), np.zeros(most, "i4")
-        given = values(arrived, out, most)
-        results = []
-        for _ in range(10):
-            ok(hip.hipMemsetD32Async(arrived, 0, 1, stream))
-            ok(hip.hipModuleLaunchCooperativeKernel(meet, most, 1, 1, 1, 1, 1, 0, stream, addresses(given)))
-            ok(hip.hipMemcpyAsync(got, out, got.nbytes, K.hipMemcpyDeviceToHost, stream))
-            ok(hip.hipStreamSynchronize(stream))
-            results.append((got == most).all())
-        return all(results)
-
-    assert device_data(together(run, run)) == [True, True]
-
-
 def test_captured(function, streams):
     memory, (stream,) = ints(), streams(1)
     given = addresses(keep := values(memory, 5))
@@ -181,5 +157,5 @@ def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
     params = hip.hipKernelNodeParams(hip.dim3(10), None, maybe, (1,), addresses(given), 0)
     graph = ok(hip.hipGraphCreate(0))
     ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
-    replay(graph, stream)
+    run(graph, stream)
     assert device_data(read(memory)[:10]) == [5] * 10

@@ -140,17 +140,3 @@ def test_generated_types(device, seed):
             got = bytearray(len(expected))
             ok(hip.hipMemcpy(got, memory, len(got), K.hipMemcpyDeviceToHost))
             assert device_data(got) == expected, (number, types, generator.declared)
-
-
-@pytest.mark.parametrize("byte", [b"\1", b"\xff"])
-def test_a_char(device, function, really, byte):
-    """Signed for a char, and its bits for an unsigned one."""
-    memory, out = ok(hip.hipMalloc(48)), (ctypes.c_int64 * 5)()
-    given = (ctypes.c_char(byte), 0, 0, 0, 0, memory)
-    ok(hip.hipModuleLaunchKernel(function("integers"), 1, 1, 1, 1, 1, 1, 0, None, None, given))
-    ok(hip.hipMemcpy(out, memory, 40, K.hipMemcpyDeviceToHost))
-    assert out[0] == byte[0] or not really
-    given = (0.0, 0, 0, 0, 0.0, ctypes.c_char(byte), memory)
-    ok(hip.hipModuleLaunchKernel(function("mixed"), 1, 1, 1, 1, 1, 1, 0, None, None, given))
-    ok(hip.hipMemcpy(out, memory, 24, K.hipMemcpyDeviceToHost))
-    assert (ctypes.c_int32 * 10).from_buffer(out)[5] == int.from_bytes(byte, "little", signed=True) or not really

@@ -8,7 +8,7 @@ from forebay import hip
 from tests.helpers.device_data import device_data
 
 from ..conftest import ok
-from ..helpers import E, N, add, code, instantiate, ints, launch, launched, memset, read, together
+from ..helpers import E, N, add, code, instantiate, ints, launch, launched, memset, read
 
 T = hip.hipGraphNodeType
 
@@ -140,37 +140,6 @@ def test_update(device, function, events, stream, really):
         assert hip.hipGraphExecUpdate(into, other, node)[0] == E.hipErrorGraphExecUpdateFailure
     launched(executable, stream)
     assert read(memory) == [2] * N or not really
-
-
-@pytest.mark.executes
-def test_launches_come_one_after_the_other(graph, events, streams, hold):
-    stream, other = streams(2, hip.hipStreamNonBlocking)
-    record(graph, events[0])
-    executable = instantiate(graph)
-    gate = hold(stream)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipGraphLaunch(executable, other))
-    assert code(hip.hipStreamQuery(other)) == E.hipErrorNotReady
-    gate.open()
-    ok(hip.hipStreamSynchronize(other))
-    ok(hip.hipStreamQuery(stream))
-
-
-@pytest.mark.threads
-def test_two_threads_launch(graph, function, events):
-    number, memory = ok(hip.hipGetDevice()), ints()
-    done = record(graph, events[0], add(graph, function("add"), memory, 1))
-    add(graph, function("add"), memory, 1, after=[done])
-    executable = instantiate(graph)
-
-    def run():
-        ok(hip.hipSetDevice(number))
-        stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-        for _ in range(20):
-            launched(executable, stream)
-
-    together(run, run)
-    assert device_data(read(memory)) == [80] * N
 
 
 def test_what_such_graphs_cannot_be(graph, events, streams, works):

@@ -10,7 +10,7 @@ from forebay import hip
 from tests.helpers.device_data import device_data
 
 from ..conftest import ok
-from ..helpers import E, K, code, instantiate, ints, launched, read, together
+from ..helpers import E, K, code, instantiate, ints, launched, read
 from .conftest import Kind, array_like, description, resource_of, texture_of
 
 pytestmark = [pytest.mark.needs("a compiler of HIP C++")]
@@ -120,20 +120,6 @@ def test_destroyed_behind_a_gate(array, get, streams, hold):
         ok(hip.hipDestroyTextureObject(each))
 
 
-def test_made_while_streams_are_held(array, get, streams, hold):
-    """It waits for nothing that the streams are busy with."""
-    one, other = streams(2, hip.hipStreamNonBlocking)
-    blocking = ok(hip.hipStreamCreate())
-    out = ints(N)
-    gates = [hold(one), hold(blocking)]
-    texture = texture_of(array)
-    ok(get(texture, out, other))
-    ok(hip.hipStreamSynchronize(other))
-    for gate in gates:
-        gate.open()
-    assert device_data(read(out, N)) == list(range(N))
-
-
 @pytest.mark.executes
 def test_in_a_captured_graph(array, get, streams):
     (stream,) = streams(1)
@@ -178,24 +164,6 @@ def test_many(array, get, launches):
     assert launches == 1 or not array.objects
 
 
-@pytest.mark.threads
-def test_two_threads(array, get, streams):
-    number = ok(hip.hipGetDevice())
-
-    def both():
-        ok(hip.hipSetDevice(number))
-        out = ints(N)
-        stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-        for _ in range(50):
-            texture = texture_of(array)
-            ok(get(texture, out, stream))
-            ok(hip.hipDestroyTextureObject(texture))
-        ok(hip.hipStreamSynchronize(stream))
-        return read(out, N)
-
-    assert device_data(together(both, both)) == [list(range(N))] * 2
-
-
 # Arrays: allocated, described and freed
 
 
@@ -218,17 +186,11 @@ def test_what_was_asked_for(device):
     ok(hip.hipArrayDestroy(made))
 
 
-def test_memory(device):
-    before = ok(hip.hipMemGetInfo())[0]
-    array = ok(hip.hipMallocArray(F4, 1024, 1024))
-    assert before - ok(hip.hipMemGetInfo())[0] == 1 << 24
-    ok(hip.hipFreeArray(array))
-    assert ok(hip.hipMemGetInfo())[0] == before
-
-
 def test_many_arrays(device):
     """Made and freed ten thousand times."""
     before = ok(hip.hipMemGetInfo())[0]
     for _ in range(10_000):
-        ok(hip.hipFreeArray(ok(hip.hipMallocArray(F4, 64, 64))))
+        array = ok(hip.hipMallocArray(F4, 64, 64))
+        assert before - ok(hip.hipMemGetInfo())[0] == 1 << 16
+        ok(hip.hipFreeArray(array))
     assert ok(hip.hipMemGetInfo())[0] == before

@@ -53,6 +53,10 @@ def test_declared(module):
     assert ok(hip.hipTexRefGetFormat(plain)) == (hip.hipArray_Format.HIP_AD_FORMAT_FLOAT, 1)
     assert ok(hip.hipTexRefGetFormat(pixels)) == (hip.hipArray_Format.HIP_AD_FORMAT_UNSIGNED_INT8, 4)
     assert (plain.readMode, pixels.readMode) == tuple(hip.hipTextureReadMode)
+    assert ok(hip.hipTexRefGetAddressMode(plain, 0)) == ok(hip.hipTexRefGetFilterMode(plain)) == 0
+    assert ok(hip.hipDeviceGetTexture1DLinearMaxWidth(description("f4"), 0)) == 1 << 28
+    ok(hip.hipTexRefSetMaxAnisotropy(plain, 4))
+    assert ok(hip.hipTexRefGetMaxAnisotropy(plain)) == 4
     assert reference(module, b"plain") is plain
     pointer, nbytes = ok(hip.hipModuleGetGlobal(module, b"plain"))
     assert nbytes == 112
@@ -132,12 +136,3 @@ def test_each_module_has_its_own(module, run, really):
     ok(hip.hipModuleUnload(other))
     array = array_like(values, dimensions=2)
     assert code(hip.hipTexRefSetArray(texture, array)) == E.hipErrorInvalidHandle
-
-
-def test_what_is_set(module):
-    texture = reference(module, b"plain")
-    assert ok(hip.hipTexRefGetAddressMode(texture, 0)) == 0
-    assert ok(hip.hipTexRefGetFilterMode(texture)) == 0
-    assert ok(hip.hipDeviceGetTexture1DLinearMaxWidth(description("f4"), 0)) == 1 << 28
-    ok(hip.hipTexRefSetMaxAnisotropy(texture, 4))
-    assert ok(hip.hipTexRefGetMaxAnisotropy(texture)) == 4

@@ -16,7 +16,7 @@ from forebay.hip.table import CHAPTERS
 from tests.helpers.device_data import device_data
 
 from ..conftest import ok
-from ..helpers import E, K, code, ints, read, replay, variable, waits_for
+from ..helpers import E, K, code, ints, read, run, variable, waits_for
 
 ROW, ROWS = 32, 8  # bytes of a row, and rows; volumes have two planes of four rows
 NBYTES = ROW * ROWS
@@ -277,7 +277,7 @@ def test_captured(make, stream, name, to, of):
         copy.of.put(values)
         copy.to.put(0)
         ok(hip.hipDeviceSynchronize())
-        replay(graph, stream)
+        run(graph, stream)
         assert (copy.to.contents() == values).all()
 
 

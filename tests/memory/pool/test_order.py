@@ -22,15 +22,23 @@ def read_behind_a_gate(queue, hold, fill, gated=None):
     return buffer, out, gate
 
 
+FREED_ELSEWHERE = [("blocking", "null", "non-blocking"), ("null", "blocking", "non-blocking")]
+
+
 @pytest.mark.executes
-@pytest.mark.parametrize("second", KINDS)
-@pytest.mark.parametrize("first", KINDS)
-def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, first, second):
-    """Each pair of kinds: the second queue overwrites the memory only when the first has read it."""
-    a, b = queues[first], queues[second]
+@pytest.mark.parametrize(
+    ("user", "freeing", "second"),
+    [*((user, user, second) for user in KINDS for second in KINDS), *FREED_ELSEWHERE],
+)
+def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, user, freeing, second):
+    """The second queue overwrites the memory only when the first has read it.
+
+    Freed on the null queue it may still be in use on a blocking one, and the other way round: the free waits.
+    """
+    a, b = queues[user], queues[second]
     buffer, out, gate = read_behind_a_gate(a, hold, fill)
     address = buffer.address
-    a.free(buffer)
+    queues[freeing].free(buffer)
     other = b.alloc(N, "i4")
     assert other.address == address
     b.launch(fill, N // 10, 10, other, 2)
@@ -38,24 +46,6 @@ def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, first
     gate.open()
     assert other.get(queue=b).tolist() == [2] * N
     a.finish()
-    assert out.tolist() == [1] * N
-
-
-@pytest.mark.executes
-@pytest.mark.parametrize("user", ["blocking", "null"])
-def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, full_pool, user):
-    """Freed on the null queue it may still be in use on a blocking one, and the other way round: the free waits."""
-    blocking, third = make_queue(), make_queue(blocking=False)
-    using, freeing = (blocking, device.null_queue) if user == "blocking" else (device.null_queue, blocking)
-    buffer, out, gate = read_behind_a_gate(using, hold, fill)
-    address = buffer.address
-    freeing.free(buffer)
-    other = third.alloc(N, "i4")
-    assert other.address == address
-    third.launch(fill, N // 10, 10, other, 2)
-    assert not third.query()
-    gate.open()
-    device.finish()
     assert out.tolist() == [1] * N
 
 

@@ -9,7 +9,6 @@ from forebay.queues.memory.slabs import size_class
 from tests.helpers.observer import EXECUTES, observe
 
 from .conftest import LARGE, N, allocations
-from .test_order import read_behind_a_gate
 
 
 def test_what_is_used_and_reserved_and_kept(device, queue, fill, pool):
@@ -39,19 +38,6 @@ def test_what_is_used_and_reserved_and_kept(device, queue, fill, pool):
     for keep, kept in ((10, 3), (2, 2), (0, 0)):
         pool.trim(keep * size)
         assert pool.reserved == kept * size
-
-
-@pytest.mark.executes
-def test_what_is_in_use_is_not_given_back(device, make_queue, hold, fill, pool):
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer, _, gate = read_behind_a_gate(a, hold, fill)
-    a.free(buffer)
-    b.finish()
-    pool.trim()
-    assert pool.reserved >= size_class(4 * N)
-    gate.open()
-    a.finish()
-    assert pool.reserved == 0
 
 
 def test_idle_memory_is_given_up_before_an_allocation_fails(device, queue, pool):

@@ -19,7 +19,6 @@ from tests.inside import clock_of
 from tests.observers.internals import block_size
 
 from .conftest import LARGE, N, allocations
-from .test_order import read_behind_a_gate
 
 KEEP = 1 << 40  # a threshold below which a synchronize gives nothing back
 
@@ -56,30 +55,6 @@ def test_random_sizes_reserve_little_more_than_is_in_use(device, make_queue, pla
             peak = max(peak, in_use)
     assert pool.reserved_high <= most * peak + (64 << 10)
     for _, buffer, queue in live:
-        queue.free(buffer)
-
-
-def test_random_sizes_with_work_between(device, make_queue, places, fill, pool):
-    """The queues use what they get, and free it elsewhere, while the host runs ahead of the device."""
-    pool.release_threshold = KEEP
-    rng = random.Random(2)
-    made = [make_queue(blocking=False) for _ in range(4)]
-    live, peak = [], 0
-    for turn in range(4000):
-        if len(live) > 100 or (live and rng.random() < 0.45):
-            buffer, queue = live.pop(rng.randrange(len(live)))
-            queue.free(buffer)
-        else:
-            queue = rng.choice(made)
-            buffer = queue.alloc(4 * rng.randint(10, 1 << 14), "u1")
-            queue.launch(fill, 1, 10, buffer.view("i4"), turn)
-            live.append((buffer, queue))
-        if turn % 16 == 0:
-            for queue in made:
-                queue.finish()
-        peak = max(peak, pool.used)
-    assert pool.reserved_high <= 2.5 * peak + (64 << 10)
-    for buffer, queue in live:
         queue.free(buffer)
 
 
@@ -166,27 +141,6 @@ def test_what_two_queues_have_freed_is_merged_only_when_it_is_done(device, make_
     b.free(mine)
 
 
-@pytest.mark.executes
-def test_the_rest_of_a_block_is_free_where_the_whole_was(make_queue, hold, places, fill, pool):
-    """Cutting must not lose whose free it is: the second queue would overwrite what the first still reads."""
-    pool.reuse_allow_internal_dependencies = False
-    a, b = make_queue(blocking=False), make_queue(blocking=False)
-    buffer, out, gate = read_behind_a_gate(a, hold, fill)
-    begin, end = buffer.address, buffer.address + buffer.nbytes
-    a.free(buffer)
-    small = a.alloc(N // 4, "i4")
-    assert begin <= small.address < end
-    for count in (N // 8, N // 4, N // 2):
-        other = b.alloc(count, "i4")
-        assert other.address + other.nbytes <= begin or other.address >= end
-        b.fill(other, 2)
-        b.free(other)
-    b.finish()
-    gate.open()
-    a.finish()
-    assert out.tolist() == [1] * N
-
-
 def test_memory_that_nobody_uses_comes_back_each_time(make_queue, pool):
     """Closed without a use, by its owner: it stays where it was freed, and nothing grows."""
     a, b = make_queue(blocking=False), make_queue(blocking=False)
@@ -218,9 +172,7 @@ def test_in_steps_memory_goes_from_launch_to_launch(make_queue, fill, pool):
                 queue.copy(outs[-1], buffer)
                 queue.free(buffer)
     queue.finish()
-    assert [device_data(set(out.tolist())) for out in outs] == [
-        {10 * turn + part} for turn in range(20) for part in range(4)
-    ]
+    assert [set(out.tolist()) for out in outs] == [{10 * turn + part} for turn in range(20) for part in range(4)]
 
 
 @pytest.mark.executes  # a graph's copy to pageable memory is a host function, which stays on null hardware
@@ -340,17 +292,18 @@ def without(given_back, begin, end):
     steps=[("alloc", 0, 0, 1), ("alloc", 0, 0, 639), ("alloc", 0, 0, 1), ("alloc", 0, 0, 1), ("free", 0, 1, 1)]
     + [("alloc", 0, 0, 1)] * 2
     + [("free", 1, 4, 1), ("alloc", 1, 0, 240)],
-    switches=(False, False),
+    switches=(False, False, False),
     held=True,
 )
-@given(steps=STEPS, switches=st.tuples(*[st.booleans()] * 2), held=st.booleans())
+@given(steps=STEPS, switches=st.tuples(*[st.booleans()] * 3), held=st.booleans())
 def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps, switches, held):
     """A model that knows of each byte the queue and the epoch at which it was last given back.
 
     Who gets it must be that queue, or ordered after that point, or that point must be done.
     """
-    pool.reuse_follow_event_dependencies, pool.reuse_allow_opportunistic = switches
-    pool.reuse_allow_internal_dependencies = False
+    pool.reuse_follow_event_dependencies, pool.reuse_allow_opportunistic, waits = switches
+    pool.reuse_allow_internal_dependencies = waits
+    pool.growth_limit = 0 if waits else KEEP
     made = [device.queue(blocking=False) for _ in range(3)]
     gate = made[0].gate() if held else None
     buffer, live, freed = None, [], []  # (buffer, begin, end, queue, epoch of its use); (begin, end, queue, epoch)
@@ -368,7 +321,7 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
                     if b < end and begin < e and other is not queue:
                         done = other.completed >= epoch
                         ordered = switches[0] and clock.get(other.id, 0) >= epoch
-                        assert done or ordered
+                        assert done or ordered or (waits and clock_of(queue).get(other.id, 0) >= epoch)
                 freed = [part for each in freed for part in without(each, begin, end)]
                 queue.fill(buffer, 1)
                 live.append((buffer, begin, end, queue, queue.epoch))
@@ -437,8 +390,7 @@ def test_two_threads_on_random_sizes(device, program, pool):
     shared.clear()
     device.finish()
     assert pool.used == 0
-    assert len(wrong) == 60
-    assert device_data(sum(wrong)) == 0
+    assert [len(wrong), *filter(None, wrong)] == [60]
 
 
 # What is not ordered
