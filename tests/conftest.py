@@ -2,15 +2,12 @@ import array
 import ast
 import contextlib
 import ctypes
-import functools
 import gc
 import importlib.util
 import os
 import shlex
-import subprocess
 import sys
 import time
-import types
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +20,6 @@ from hypothesis import HealthCheck, Phase, settings
 import forebay as fb
 from forebay.core.errors import Error
 from forebay.queues.drivers.selection import VARIABLE, devices, select
-from forebay.queues.kernels import build_process
 from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
@@ -92,9 +88,6 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     validation.register(config)
-    if validation.active():  # the process for building would write into the same trace
-        without_layer = functools.partial(subprocess.Popen, env=null_levelzero.outside())
-        build_process.subprocess = types.SimpleNamespace(Popen=without_layer, PIPE=subprocess.PIPE)
     if null_levelzero.inside() and getattr(config.option, "tx", None):
         # The worker processes of pytest-xdist need the driver, too.
         command, _ = null_levelzero.child_command("python")

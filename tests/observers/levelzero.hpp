@@ -105,7 +105,7 @@ struct Objects {
 // whether it is for the host; for other calls it is the status or an index.
 struct State : Record, Objects {
     std::condition_variable opened;
-    bool recording = false, emulating = false;
+    bool recording = false, emulating = false, reports_refused = false;
     uint64_t room = UINT64_MAX;  // commands behind a closed gate that fill a list; the next blocks
     int blocked = 0;             // threads that wait for room
     GetAllocProperties properties_of = nullptr;
@@ -778,6 +778,8 @@ template <int function, class R, class... A> struct Wrapper {
             if (!seen.injected) result = said;
         }
         guard.lock();
+        if (s.reports_refused && !answered && !seen.injected && result != SUCCESS && result != NOT_READY)
+            violate("refused with " + std::to_string(result));
         seen.status = result;
         if (function == CALL_EventQueryStatus) seen.detail = result;
         if (!is_end)
@@ -797,15 +799,14 @@ template <class T> static void set(T& member, T value) {
     state().locked([&] { member = value; });
 }
 
-static void install(Calls& table, bool emulating, GetAllocProperties properties_of) {
+static void install(Calls& table, GetAllocProperties properties_of, bool reports_refused) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     static_cast<Objects&>(s) = Objects();
     s.clear();
     s.violations.clear();
     s.properties_of = properties_of;
-    s.emulating = emulating;
-    s.room = UINT64_MAX;
+    s.reports_refused = reports_refused;
     FOREBAY_ZE(FOREBAY_WRAP)
 }
 

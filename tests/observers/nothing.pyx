@@ -1,4 +1,4 @@
-"""Records forebay's calls of the driver that executes nothing, makes chosen ones fail, and lets it lie.
+"""Records forebay's calls of the driver that executes nothing, and makes chosen ones fail.
 
 A hold is recorded as two calls: "Gate", which makes the gate, and "Hold", which waits for it. A poll is recorded as
 "Finish", as of a driver that has one call for both, with the status 1 when it says "not done".

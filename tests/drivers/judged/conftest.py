@@ -78,13 +78,6 @@ def results_are_not_compared():
         yield
 
 
-@pytest.fixture
-def lie(backend, results_are_not_compared):
-    """``lie(waits=True)``, ``lie(gates=True)``: until the test ends, the driver is no good."""
-    yield observer_of(backend).lie
-    observer_of(backend).lie()
-
-
 def in_a_thread(function):
     """Start a thread, which ends with the process at the latest. Returns what waits for it and says if it has ended."""
     thread = threading.Thread(target=function, daemon=True)
