@@ -34,19 +34,6 @@ def test_nodes_come_after_what_they_depend_on_and_nothing_else(device, kernels, 
     assert calls.kinds(first)["command"] == any(acts)
 
 
-def test_host_functions_cut_a_graph_and_are_called(device, kernels, calls):
-    graph, ran, x = device.graph(), [], device.zeros(64, "u4")
-    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
-    host = graph.add_host(lambda: ran.append(1), after=first)
-    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=host)
-    executable = graph.instantiate()
-    for _ in range(10):
-        executable.launch(device.null_queue)
-    device.finish()
-    assert ran == [1] * 10
-    assert calls.count("cuLaunchHostFunc") == calls.count("open") == 10
-
-
 def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, calls):
     """The driver may wait for the gate then. Its launches are submitted one by one, in order, until it can be."""
     queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4")
@@ -68,23 +55,6 @@ def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, cal
     assert (calls.count("cuLaunchKernel", first), calls.count("cuGraphLaunch", first)) == (0, 1)
     queue.finish()
     held.finish()
-
-
-def test_a_launch_on_another_queue_comes_after_the_one_before(device, kernels, calls):
-    """Though the driver orders them, too: what comes after it on that queue must be known to come after both."""
-    queues, x = [device.queue(blocking=False) for _ in range(2)], device.empty(64, "u4")
-    with queues[0].capture() as graph:
-        for k in range(3):
-            queues[0].launch(kernels["advance"], 4, 16, x, k)
-    executable = graph.instantiate()
-    for turn in range(6):
-        before, first = queues[turn % 2].stats, len(calls)
-        executable.launch(queues[turn % 2])
-        made = queues[turn % 2].stats - before
-        looked = made.waits_made + made.waits_elided_completed + made.waits_elided_ordered
-        assert (looked, calls.count("cuGraphLaunch", first)) == (turn > 0, 1)
-        executable.launch(queues[turn % 2])  # nothing to look for: the short way
-    device.finish()
 
 
 def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
