@@ -26,7 +26,6 @@ cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer" no
         cbool recording, emulating
         uint64_t room
         int blocked
-        uint64_t* slow
 
     State& state()
     void set[T](T& member, T value)
@@ -132,11 +131,6 @@ cdef void end():
     if watched_to_record:
         unwatch()
         watched_to_record = False
-
-
-def slow(name, uint64_t microseconds):
-    """Make each call of this name take that much longer, so that other threads' calls overlap with it."""
-    set(state().slow[<int> NAMES.index(name)], microseconds)
 
 
 def limit(uint64_t commands):

@@ -57,6 +57,19 @@ def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, cal
     held.finish()
 
 
+def test_a_graph_that_changes_again_and_again_is_instantiated_twice(device, kernels, calls):
+    x, graph, queue = device.empty(64, "u4"), device.graph(), device.queue(blocking=False)
+    nodes = [graph.add_kernel(kernels["advance"], 4, 16, x, k) for k in range(5)]
+    executable = graph.instantiate()
+    for k in range(100):
+        executable.launch(queue)
+        executable.set_kernel(nodes[k % 5], kernels["advance"], 4, 16, x, 7 + k)
+    counts = calls.counts()
+    assert (counts["cuGraphLaunch"], counts["cuGraphInstantiateWithFlags"]) == (100, 2)  # the second one can be changed
+    assert counts["cuGraphExecKernelNodeSetParams_v2"] == 98
+    queue.finish()
+
+
 def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
     queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.empty(64, "u4")
     gate, step = held.gate(), queue.step()

@@ -13,6 +13,7 @@ import pytest
 
 import forebay as fb
 from forebay.events.event import wait_for_all
+from tests.inside import device_that_calls_before_it_waits_for_openings
 from tests.ordering.program import SOURCE, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 
@@ -241,15 +242,14 @@ def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
 def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, emulated, hold):
     queue = device.queue(timing=True)
     event, end = queue.record(timing=True), queue.record(timing=True)
-    emulated.slow(calls.driver.QUERY, 200_000)
+    emulated.pause(calls.driver.QUERY)
     times = []
-    first = len(calls)
     reader = threading.Thread(target=lambda: times.append(event.elapsed(end)))
     reader.start()
-    while calls.count(calls.driver.QUERY, first) == 0:
-        pass
-    hold(queue)  # while it asks for the other
+    emulated.wait_until_paused()  # it has asked for one, and not for the other
+    hold(queue)
     queue.record(event)
+    emulated.go_on()
     reader.join()
     assert [type(time) for time in times] == [float]
 
@@ -283,18 +283,19 @@ def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kern
 @pytest.mark.threads
 def test_a_device_closed_while_a_gate_still_counts_is_gone(left, opened, emulated):
     """What a graph used is kept for the gate; nobody else would look for it after that."""
-    device, ended = opened(), threading.Event()
+    watched, ended = device_that_calls_before_it_waits_for_openings(emulated.go_on), threading.Event()
+    device = watched(private=True)
     queue, graph = device.queue(), device.graph()
     graph.add_kernel(device.program(SOURCE)["advance"], 4, 16, device.zeros(64, "u4"), 1)
     executable = graph.instantiate()
     executable.launch(queue)
     queue.host(ended.wait)
     del graph, executable
-    emulated.slow("zeEventHostSignal", 100_000)
+    emulated.pause(emulated.OPEN)
     ended.set()
+    emulated.wait_until_paused()
     device.close()
     del device, queue
-    opened.close_all()
     assert left() == {}
 
 
