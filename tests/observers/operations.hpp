@@ -11,8 +11,8 @@
 namespace forebay_observer {
 
 #define FOREBAY_OPERATIONS(X) \
-    X(launch) X(set_pointer) X(set_value) X(copy) X(fill) X(marker) X(barrier) X(hold) X(open_gate) X(poll) \
-    X(wait_events) X(event_status) X(elapsed) X(bridge) X(release_event) X(release_kernel) X(release_queue)
+    X(launch) X(set_pointer) X(set_value) X(copy) X(fill) X(marker) X(barrier) X(hold) X(open_gate) \
+    X(wait_events) X(event_status) X(elapsed) X(bridge) X(release_event) X(release_kernel)
 #define FOREBAY_OPERATION(name) OF_##name,
 #define FOREBAY_WRAP_OPERATION(name) wrap_operation<OF_##name>(table.name);
 
@@ -43,8 +43,7 @@ template <int operation, class R, class... A> struct Wrapped {
     static inline R (*original)(A...) = nullptr;
 
     static constexpr Rule rule = rule_of(operation);
-    static constexpr bool is_of_queue = operation == OF_launch || (operation >= OF_copy && operation <= OF_hold)
-        || operation == OF_poll || operation == OF_release_queue;
+    static constexpr bool is_of_queue = operation == OF_launch || (operation >= OF_copy && operation <= OF_hold);
     static constexpr bool is_of_event = operation == OF_open_gate || operation == OF_event_status
         || operation == OF_release_event;
     static constexpr bool is_about_gates = !rule_of(OF_hold).is_task  // which records its gate while it makes it
@@ -87,8 +86,6 @@ template <int operation, class R, class... A> struct Wrapped {
             uintptr_t event = event_handle(std::get<1>(all)), bridged = event_handle(*std::get<2>(all));
             if (event == bridged) s.count(s.serial_of(event), 1);
             else s.make(bridged);
-        } else if constexpr (operation == OF_poll) {
-            seen.status = !*std::get<1>(all);
         }
     }
 

@@ -475,7 +475,7 @@ EXPORTED cuModuleGetFunction(void **function, void *handle, const char *name) {
     auto found = module->kernels.find(name);
     if (found == module->kernels.end()) return NOT_FOUND;
     void *&made = module->functions[name];
-    if (!made) made = new Function{module, found->second};
+    if (!made) made = new Function{found->second};
     driver().functions.insert(made);
     return answer(function, made);
 }

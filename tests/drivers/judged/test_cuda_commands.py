@@ -14,9 +14,9 @@ from tests.drivers.cuda import standin
 from tests.helpers import processes
 from tests.inside import over_host_memory, prefetch
 
-from .conftest import ON_CUDA, SECONDS, in_a_thread
+from .conftest import JUDGED, SECONDS, in_a_thread
 
-pytestmark = ON_CUDA
+pytestmark = JUDGED
 
 
 PRINTING = """

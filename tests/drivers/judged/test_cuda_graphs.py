@@ -6,9 +6,9 @@ from forebay.queues.graphs.lanes import BRANCHES, segments_of
 from tests.graphs.test_branch_calls import add_nodes, graphs
 from tests.graphs.test_lanes import ancestors
 
-from .conftest import ON_CUDA
+from .conftest import JUDGED
 
-pytestmark = ON_CUDA
+pytestmark = JUDGED
 
 
 @settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -13,9 +13,9 @@ from tests.graphs.test_branches import until
 from tests.helpers import processes
 from tests.observers.internals import is_wanted
 
-from .conftest import ON_CUDA, SECONDS, in_a_thread
+from .conftest import JUDGED, SECONDS, in_a_thread
 
-pytestmark = ON_CUDA
+pytestmark = JUDGED
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Random programs on each mock driver, with calls that fail too, and the suites that every driver passes."""
+"""Random programs on the mock driver, with calls that fail too, and the suites that every driver passes."""
 
 import random
 import re
@@ -14,15 +14,15 @@ from .conftest import JUDGED, in_a_thread
 pytestmark = JUDGED
 
 
-def test_programs_with_everything_in_the_mix(backend, results_are_not_compared):
-    with mixed.Bench(backend, watched=True) as bench:
+def test_programs_with_everything_in_the_mix(results_are_not_compared):
+    with mixed.Bench("cuda", watched=True) as bench:
         for seed in range(20):
             bench.run(seed)
         assert bench.pairs > 1000
 
 
-def test_programs_whose_calls_fail_at_random(backend, results_are_not_compared):
-    with failures.FailingBench(backend) as bench:
+def test_programs_whose_calls_fail_at_random(results_are_not_compared):
+    with failures.FailingBench("cuda") as bench:
         for seed in range(80):
             bench.run(seed)
         assert bench.failed > 60
@@ -58,21 +58,20 @@ def test_two_threads_hold_build_launch_and_close(device, kernels):
     device.finish()
 
 
-RUNS = [  # (mock driver, folders, least number of tests)
-    ("nothing", ["tests/ordering", "tests/themes"], 600),
-    ("cuda", ["tests/ordering", "tests/themes"], 600),
-    ("cuda", ["tests/graphs", "tests/steps", "tests/memory/test_peers.py", "tests/memory/test_ipc.py",
-              "tests/hip/addresses/test_interprocess.py"], 300),
+RUNS = [  # (folders, least number of tests)
+    (["tests/ordering", "tests/themes"], 600),
+    (["tests/graphs", "tests/steps", "tests/memory/test_peers.py", "tests/memory/test_ipc.py",
+      "tests/hip/addresses/test_interprocess.py"], 300),
 ]  # fmt: skip
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("backend", "folders", "least"), RUNS, indirect=["backend"])
-def test_it_passes_the_tests_of_order_graphs_steps_and_lives(backend, folders, least):
+@pytest.mark.parametrize(("folders", "least"), RUNS)
+def test_it_passes_the_tests_of_order_graphs_steps_and_lives(folders, least):
     """In one process, which knows no other device, with results left out and nothing else."""
     done = processes.python(
-        *("-m", "pytest", "-q", "-p", f"tests.drivers.{backend}.plugin", "-p", "no:randomly", *folders),
-        FOREBAY_DEVICE=backend,
+        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly", *folders),
+        FOREBAY_DEVICE="cuda",
         FOREBAY_STANDIN_DEVICES="2",
     )
     assert done.returncode == 0, done.stdout
