@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -24,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -390,27 +388,6 @@ inline bool read(const std::string &text, Module &module) {
     return true;
 }
 
-// The same of a cubin, by its table of symbols. How many parameters a kernel has is not looked for.
-inline bool read_cubin(const char *image, Module &module) {
-    const Elf64_Ehdr *head = reinterpret_cast<const Elf64_Ehdr *>(image);
-    if (std::memcmp(image, ELFMAG, SELFMAG) || image[EI_CLASS] != ELFCLASS64 || head->e_machine != EM_CUDA) return false;
-    const Elf64_Shdr *sections = reinterpret_cast<const Elf64_Shdr *>(image + head->e_shoff);
-    for (int i = 0; i < head->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB) continue;
-        const Elf64_Sym *symbols = reinterpret_cast<const Elf64_Sym *>(image + sections[i].sh_offset);
-        const char *names = image + sections[sections[i].sh_link].sh_offset;
-        for (size_t each = 0; each < sections[i].sh_size / sizeof(Elf64_Sym); each++) {
-            const Elf64_Sym &symbol = symbols[each];
-            std::string name = names + symbol.st_name;
-            if (!symbol.st_shndx) continue;
-            if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) module.kernels[name] = 0;
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !symbol.st_size) continue;
-            if (allocate(&module.variables[name], symbol.st_size, true)) return false;
-        }
-    }
-    return true;
-}
-
 inline bool fits(Function *function, uint32_t x, uint32_t y, uint32_t z, uint32_t block_x, uint32_t block_y,
                  uint32_t block_z, void **values) {
     uint64_t block = uint64_t(block_x) * block_y * block_z;
@@ -438,15 +415,6 @@ inline Result add(void **made, void *graph, void *const *after, size_t count, Fu
 }
 
 // -- for the tests
-
-enum Pause : int32_t { NO_PAUSE, AT_NEXT, PAUSED };
-inline std::atomic<int32_t> query_pause{NO_PAUSE};  // of the next question whether a stream is done
-
-inline void pause_if_asked() {
-    int32_t expected = AT_NEXT;
-    if (query_pause.compare_exchange_strong(expected, PAUSED))
-        while (query_pause == PAUSED) std::this_thread::yield();
-}
 
 struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults, queries, stream_queries; };
 
