@@ -4,7 +4,6 @@ In every test here the observer looks for these mistakes and fails the test: see
 made in each of the three possible ways.
 """
 
-import gc
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -171,23 +170,6 @@ def waiting_of(calls, first):
     return {kind: n for kind, n in calls.kinds(first).items() if kind in ("finish", "marker", "barrier", "wait")}
 
 
-def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
-    queue = device.queue(blocking=False)
-    launch(queue, kernels, buffer)
-    for _ in range(3):
-        calls.fail(calls.driver.FINISH, NOT_READY)
-        assert not queue.query()
-        assert not queue.empty
-    queue.finish()
-    launch(queue, kernels, buffer)
-    for _ in range(10_000):
-        calls.fail(calls.driver.QUERY, NOT_READY)
-    with pytest.raises(fb.TimeoutError):
-        queue.finish(timeout=0.01)
-    calls.forgive()
-    queue.finish()
-
-
 def test_a_finish_is_two_calls_where_the_last_one_found_the_queue_busy(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     found = []
@@ -227,17 +209,6 @@ def test_finishing_a_device_joins_queues_on_a_list_of_its_own_where_several_have
     assert [(len(call.waits), call.object in users) for call in barriers] == [(busy, False)] * (busy > 1)
 
 
-def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
-    queue = device.queue(blocking=False)
-    launch(queue, kernels, buffer)
-    event = queue.record()
-    calls.fail(calls.driver.QUERY, NOT_READY)
-    assert not event.done
-    assert not queue.empty
-    assert event.done
-    assert queue.empty
-
-
 @pytest.mark.threads
 def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, emulated, hold):
     queue = device.queue(timing=True)
@@ -252,32 +223,6 @@ def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, em
     emulated.go_on()
     reader.join()
     assert [type(time) for time in times] == [float]
-
-
-@pytest.mark.parametrize("how", ["close", "drop", "both"])
-def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kernels, buffer, calls, how, event_mode):
-    queue, other, held = (device.queue(blocking=False) for _ in range(3))
-    gate = held.gate()
-    launch(queue, kernels, buffer)
-    event = queue.record()
-    other.wait(held)
-    other.wait(event)
-    launch(other, kernels, buffer, 2)
-    queue.finish()
-    number = calls.handle_of(queue)
-    if how != "drop":
-        queue.close()
-    if how != "close":
-        del queue, event
-        gc.collect()
-    for _ in range(5):
-        device.queue()  # looks for queues that are gone
-    assert number not in [call.object for call in calls.log if call.name == "zeCommandListDestroy"]
-    gate.open()
-    device.finish()
-    if how != "close":
-        kept = [device.queue(blocking=False) for _ in range(10)]
-        assert number in map(calls.handle_of, kept)  # it is handed out again
 
 
 @pytest.mark.threads
