@@ -42,9 +42,6 @@ def limits(info):
     if info.backend == "cuda":
         sizes = native.memory, native.max_shared, native.max_block[0]
         return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=False)
-    if info.backend == "nothing":
-        sizes = native.allocation, native.local_bytes, native.group_size[0]
-        return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=False)
     extensions = native.extensions.split()
     return Limits(
         native.max_mem_alloc_size,

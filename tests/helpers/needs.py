@@ -34,8 +34,6 @@ NEEDS = {
     "graphs cut into lanes": lambda info: info.backend != "cuda",
     # Level Zero's own; for OpenCL the tests have some
     "recordings that change": lambda info: info.backend in ("level_zero", "opencl"),
-    # By `drop_waits` of the driver's observer; that of `tests.drivers.nothing` loses all or none.
-    "waits that can be lost": lambda info: info.backend != "nothing",
     "null hardware": lambda info: null_levelzero.inside(),
     # For whole programs that only show what they have computed.
     "real hardware": lambda info: not null_levelzero.inside(),

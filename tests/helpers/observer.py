@@ -118,13 +118,8 @@ LOST = {
 }
 """What a driver says when the device is lost. SYCL's errors have no codes."""
 
-EXECUTES = (
-    MARK not in os.environ
-    and not os.environ.get(VARIABLE, "").startswith("nothing")
-    and not (os.environ.get(VARIABLE, "").startswith("cuda") and standing_in.inside())
-)
-"""Whether devices really execute, so that tests can compare results. Those of `tests.drivers.nothing` do not, nor does
-the stand-in for CUDA's driver."""
+EXECUTES = MARK not in os.environ and not (os.environ.get(VARIABLE, "").startswith("cuda") and standing_in.inside())
+"""Whether devices really execute, so that tests can compare results. The stand-in for CUDA's driver does not."""
 
 
 def observer_of(backend):
@@ -136,8 +131,8 @@ def observer_of(backend):
 def watch(backend):
     """Follow all objects that a driver makes from here on, to find mistakes made with them.
 
-    If the device executes nothing, the observer answers for it: commands behind a closed gate are not done. (The driver
-    of `tests.drivers.nothing` answers so itself.)
+    If the device executes nothing, the observer answers for it: commands behind a closed gate are not done. (The
+    stand-in for CUDA's driver answers so itself.)
     """
     driver = observer_of(backend)
     driver.watch(emulate=not EXECUTES)

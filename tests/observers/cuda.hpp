@@ -196,6 +196,7 @@ template <int function, class R, class... A> struct Wrapper {
         }
         guard.unlock();
         R result = seen.injected ? (R) code : is_dropped ? (R) 0 : std::apply(original, passed);
+        s.pause_at(function);
         guard.lock();
         if (asks_of_gate && result == 0) s.passed[seen.object] = true;
         if (asks_of_gate || (asks_again && !seen.injected)) return result;

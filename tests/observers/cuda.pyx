@@ -1,4 +1,4 @@
-"""Records forebay's calls of CUDA's driver, makes chosen ones fail, and lets the folder lie.
+"""Records forebay's calls of CUDA's driver, and makes chosen ones fail.
 
 What is recorded is what the driver was asked for. Only what belongs together is put together, as other drivers have it
 in one call: what a stream waits for is recorded with the command that follows, or as a call of its own name where none
@@ -79,13 +79,9 @@ cdef uintptr_t handle_of_event(void* event) noexcept nogil:
     return <uintptr_t> (<CuEvent*> event).handle
 
 
-cdef void open_word(void* gate) noexcept nogil:
-    (<CuEvent*> gate).word[0] = 1  # and the folder still counts it as closed
-
-
 cdef void begin():
-    global queue_handle, event_handle, opens
-    queue_handle, event_handle, opens = stream_of, handle_of_event, open_word
+    global queue_handle, event_handle
+    queue_handle, event_handle = stream_of, handle_of_event
     calls.load(started()[0])
     wrap_calls(cuda)
     begin_operations()

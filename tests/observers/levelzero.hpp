@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -105,17 +104,15 @@ struct Objects {
 // whether it is for the host; for other calls it is the status or an index.
 struct State : Record, Objects {
     std::condition_variable opened;
-    bool recording = false, emulating = false;
+    bool recording = false, emulating = false, reports_refused = false;
     uint64_t room = UINT64_MAX;  // commands behind a closed gate that fill a list; the next blocks
     int blocked = 0;             // threads that wait for room
     GetAllocProperties properties_of = nullptr;
-    std::array<uint64_t, N_CALLS> slow{};  // by function: how many microseconds its calls take more
-    int64_t first_serial = 0;              // when recording began
+    int64_t first_serial = 0;  // when recording began
 
     void clear() override {  // what was violated before stays
         log.clear();
         failures.clear();
-        slow.fill(0);
         first_serial = newest_serial;
         one_in = drop_one_in = 0;
     }
@@ -767,17 +764,17 @@ template <int function, class R, class... A> struct Wrapper {
         // Before the driver is called: another thread may make an object with this handle at once.
         if constexpr (is_end) end(all);
         if constexpr (has_waits) wait_for_room(guard, (void *) std::get<0>(all));
-        const std::chrono::microseconds slow(s.slow[function]);
         // What is forbidden does not reach the driver, which need not survive it; but what is made has to be there.
         const bool forbidden = !makes && s.violations.size() != known;
         const bool answered = (seen.injected && !is_end) || forbidden || emulate(all, guard, result);
         guard.unlock();
-        if (function != CALL_EventHostSignal) std::this_thread::sleep_for(slow);
         if (!answered) {
             Result said = is_left_out ? SUCCESS : std::apply(original, passed);
             if (!seen.injected) result = said;
         }
         guard.lock();
+        if (s.reports_refused && !answered && !seen.injected && result != SUCCESS && result != NOT_READY)
+            violate("refused with " + std::to_string(result));
         seen.status = result;
         if (function == CALL_EventQueryStatus) seen.detail = result;
         if (!is_end)
@@ -788,7 +785,7 @@ template <int function, class R, class... A> struct Wrapper {
         if (s.recording) s.log.push_back(std::move(seen));
         if constexpr (is_append || function == CALL_EventHostSignal) call_host(guard);
         guard.unlock();
-        if (function == CALL_EventHostSignal) std::this_thread::sleep_for(slow);  // when others have seen it
+        s.pause_at(function);
         return result;
     }
 };
@@ -797,15 +794,14 @@ template <class T> static void set(T& member, T value) {
     state().locked([&] { member = value; });
 }
 
-static void install(Calls& table, bool emulating, GetAllocProperties properties_of) {
+static void install(Calls& table, GetAllocProperties properties_of, bool reports_refused) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     static_cast<Objects&>(s) = Objects();
     s.clear();
     s.violations.clear();
     s.properties_of = properties_of;
-    s.emulating = emulating;
-    s.room = UINT64_MAX;
+    s.reports_refused = reports_refused;
     FOREBAY_ZE(FOREBAY_WRAP)
 }
 

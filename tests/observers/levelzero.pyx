@@ -23,14 +23,14 @@ cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer" no
     ctypedef void* GetAllocProperties
 
     cdef cppclass State:
-        cbool recording
+        cbool recording, emulating
         uint64_t room
         int blocked
-        uint64_t* slow
 
     State& state()
     void set[T](T& member, T value)
-    void install(Calls& table, cbool emulating, GetAllocProperties properties_of)
+    uint64_t UNLIMITED "UINT64_MAX"
+    void install(Calls& table, GetAllocProperties properties_of, cbool reports_refused)
     void uninstall(Calls& table)
     vector[int64_t] event_serials(const vector[void*]& idle)
     vector[size_t] objects_alive()
@@ -78,41 +78,47 @@ FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"
 OUT_OF_MEMORY = 0x70000003
 OBJECTS = ("contexts", "lists", "events", "pools", "modules", "kernels", "memory", "logs")
 
-cdef cbool watching = False
+cdef int watches = 0
 cdef cbool watched_to_record = False
 
 
-def watch(emulate=False):
-    """Follow objects and find violations from here on, without recording calls. Call it once, before they are made.
+def watch(emulate=False, refused=False):
+    """Follow objects and find violations from here on, without recording calls. Call it before they are made.
 
     Parameters
     ----------
     emulate : bool
         Answer for hardware that executes nothing.
+    refused : bool
+        Report each call that the driver, or a layer before it, refuses.
     """
-    global watching
-    cdef cbool emulating = emulate
-    if watching:
-        raise RuntimeError("the driver's calls are being watched already")
-    library = loader.load().library
-    calls.load(library)
-    cdef uintptr_t properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
-    install(ze, emulating, <GetAllocProperties> properties_of)
-    watching = True
+    global watches
+    cdef uintptr_t properties_of
+    if watches == 0:
+        library = loader.load().library
+        calls.load(library)
+        properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
+        install(ze, <GetAllocProperties> properties_of, <cbool> refused)
+    watches += 1
+    set(state().emulating, <cbool> emulate)
 
 
 def unwatch():
-    """Restore the driver's own functions."""
-    global watching
-    if watching:
+    """End what `watch` began. The last one restores the driver's own functions."""
+    global watches
+    if watches == 0:
+        return
+    watches -= 1
+    set(state().emulating, <cbool> False)
+    set(state().room, UNLIMITED)
+    if watches == 0:
         uninstall(ze)
-        watching = False
 
 
 cdef void begin():
     """Watches, too."""
     global watched_to_record
-    if not watching:
+    if watches == 0:
         watch()
         watched_to_record = True
     set(state().recording, <cbool> True)
@@ -125,11 +131,6 @@ cdef void end():
     if watched_to_record:
         unwatch()
         watched_to_record = False
-
-
-def slow(name, uint64_t microseconds):
-    """Make each call of this name take that much longer, so that other threads' calls overlap with it."""
-    set(state().slow[<int> NAMES.index(name)], microseconds)
 
 
 def limit(uint64_t commands):

@@ -11,8 +11,8 @@
 namespace forebay_observer {
 
 #define FOREBAY_OPERATIONS(X) \
-    X(launch) X(set_pointer) X(set_value) X(copy) X(fill) X(marker) X(barrier) X(hold) X(open_gate) X(poll) \
-    X(wait_events) X(event_status) X(elapsed) X(bridge) X(release_event) X(release_kernel) X(release_queue)
+    X(launch) X(set_pointer) X(set_value) X(copy) X(fill) X(marker) X(barrier) X(hold) X(open_gate) \
+    X(wait_events) X(event_status) X(elapsed) X(bridge) X(release_event) X(release_kernel)
 #define FOREBAY_OPERATION(name) OF_##name,
 #define FOREBAY_WRAP_OPERATION(name) wrap_operation<OF_##name>(table.name);
 
@@ -36,10 +36,6 @@ static uintptr_t same(void *handle) { return (uintptr_t) handle; }
 // What the record has for the handles of queues and events.
 static uintptr_t (*queue_handle)(void *) = same, (*event_handle)(void *) = same;
 
-// How a driver lies, so that tests see that the checker notices: it launches without waits, or opens its gates.
-static bool lies_about_waits = false;
-static void (*open_at_once)(void *gate) = nullptr;
-
 static std::mutex& holding = *new std::mutex();  // while a gate is made, which others may open before it is noted
 static thread_local int inside = -1;             // the operation
 
@@ -47,8 +43,7 @@ template <int operation, class R, class... A> struct Wrapped {
     static inline R (*original)(A...) = nullptr;
 
     static constexpr Rule rule = rule_of(operation);
-    static constexpr bool is_of_queue = operation == OF_launch || (operation >= OF_copy && operation <= OF_hold)
-        || operation == OF_poll || operation == OF_release_queue;
+    static constexpr bool is_of_queue = operation == OF_launch || (operation >= OF_copy && operation <= OF_hold);
     static constexpr bool is_of_event = operation == OF_open_gate || operation == OF_event_status
         || operation == OF_release_event;
     static constexpr bool is_about_gates = !rule_of(OF_hold).is_task  // which records its gate while it makes it
@@ -56,7 +51,6 @@ template <int operation, class R, class... A> struct Wrapped {
     static constexpr bool makes_event = operation == OF_copy || operation == OF_fill || operation == OF_marker;
 
     template <class T> static auto note_waits(Call& seen, T& waits, int) -> decltype((void) waits.events) {
-        if (operation == OF_launch && lies_about_waits) waits.count = 0;
         for (size_t i = 0; i < waits.count; i++)
             seen.waits.push_back(record().serial_of(event_handle(waits.events[i])));
     }
@@ -92,8 +86,6 @@ template <int operation, class R, class... A> struct Wrapped {
             uintptr_t event = event_handle(std::get<1>(all)), bridged = event_handle(*std::get<2>(all));
             if (event == bridged) s.count(s.serial_of(event), 1);
             else s.make(bridged);
-        } else if constexpr (operation == OF_poll) {
-            seen.status = !*std::get<1>(all);
         }
     }
 
@@ -131,9 +123,6 @@ template <int operation, class R, class... A> struct Wrapped {
             else seen.status = (uint32_t) result;
             if (result == 0 && rule.call != BY_CALLS) conclude(all, seen);
             if (rule.call >= 0 && operation != OF_open_gate) s.log.push_back(std::move(seen));
-            guard.unlock();
-            if constexpr (operation == OF_hold)
-                if (result == 0 && open_at_once) open_at_once(*std::get<5>(all));  // which others may end after this
             return result;
         }
     }

@@ -167,7 +167,7 @@ def violations():
 
 
 def pause(name):
-    """Let the next call of this name not return to its caller before `go_on`. OpenCL's do."""
+    """Let the next call of this name not return to its caller before `go_on`. SYCL's do not."""
     record().pause(NAMES.index(name))
 
 

@@ -285,7 +285,7 @@ def steps_that_do_not_repeat(use):
     assert (use.one.stats.steps, use.one.stats.steps_recorded) == (8, 1)
 
 
-@shows({ARRAYS: OFTEN}, OFTEN + 1, EXECUTES, OFTEN * 800)
+@shows({ARRAYS: OFTEN}, OFTEN + 1, (), OFTEN * 800)
 def arrays_that_have_not_changed(use, turn):
     use.own.launch(use.copy, 10, 10, use.out, use.host)
 

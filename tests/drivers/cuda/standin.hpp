@@ -114,7 +114,6 @@ EXPORTED cuStreamGetCtx(void *stream, void **handle) {
 }
 
 EXPORTED cuStreamQuery(void *stream) {
-    pause_if_asked();
     Entered entered;
     driver().stream_queries++;
     Queue *queue = stream_of(stream);
@@ -447,9 +446,8 @@ EXPORTED cuModuleLoadDataEx(void **module, const void *image, uint32_t, uint32_t
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
     wait_until_idle(entered);
-    const char *text = static_cast<const char *>(image);
     auto made = std::make_unique<Module>();
-    if (!(std::memcmp(text, ELFMAG, SELFMAG) ? read(text, *made) : read_cubin(text, *made))) return INVALID_IMAGE;
+    if (!read(static_cast<const char *>(image), *made)) return INVALID_IMAGE;
     driver().modules.insert(*module = made.release());
     return OK;
 }
@@ -475,7 +473,7 @@ EXPORTED cuModuleGetFunction(void **function, void *handle, const char *name) {
     auto found = module->kernels.find(name);
     if (found == module->kernels.end()) return NOT_FOUND;
     void *&made = module->functions[name];
-    if (!made) made = new Function{module, found->second};
+    if (!made) made = new Function{found->second};
     driver().functions.insert(made);
     return answer(function, made);
 }

@@ -1,7 +1,6 @@
 """CUDA's driver without a GPU: this file is the library that forebay loads in its place; see standin.hpp."""
 
-from libc.stdint cimport int32_t, uint64_t
-from libcpp.atomic cimport atomic
+from libc.stdint cimport uint64_t
 
 cdef extern from "tests/drivers/cuda/standin.hpp" namespace "forebay_standin" nogil:
     cdef struct Counts:
@@ -9,8 +8,6 @@ cdef extern from "tests/drivers/cuda/standin.hpp" namespace "forebay_standin" no
         uint64_t faults, queries, stream_queries
 
     Counts counts()
-    int AT_NEXT, PAUSED, NO_PAUSE
-    atomic[int32_t] query_pause
 
 PATH: str = __file__
 
@@ -20,18 +17,3 @@ def there_are() -> dict[str, int]:
     they were wrong, and how often it was asked for an event and for a stream.
     """
     return counts()
-
-
-def pause_query() -> None:
-    """Let the next question whether a stream is done not return before `go_on`."""
-    query_pause.store(AT_NEXT)
-
-
-def is_paused() -> bool:
-    """Whether one does not return."""
-    return query_pause.load() == PAUSED
-
-
-def go_on() -> None:
-    """Let it return."""
-    query_pause.store(NO_PAUSE)

@@ -1,4 +1,4 @@
-// What CUDA's driver has, without a GPU, over the model of ../model.hpp: it orders what it is given and executes nothing.
+// What CUDA's driver has, without a GPU, over a model of what comes after what: it orders what it is given and executes nothing.
 //
 // As measured on a GPU: a stream looks at the word that it waits for when it gets there; a host function is called by a
 // thread of the driver, and the stream waits for its return; a module is loaded and unloaded when nothing runs, so never
@@ -7,29 +7,90 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
-#include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "queues/drivers/cuda/calls.hpp"
-#include "tests/drivers/model.hpp"
 
 namespace forebay_standin {
 
 using namespace forebay_cuda;
-using namespace forebay_model;
+
+typedef void (*Wake)(void *);
+
+// -- the model
+
+// A command. It is done as soon as all that it comes after is done. Only what it comes after refers to it, and its
+// queue and events: so a node that is done keeps nothing, and one that nobody asks for any more is freed.
+struct Node {
+    size_t before = 0;  // how many it comes after that are not done; a closed gate counts as one
+    bool done = false;
+    int64_t when = 0;   // nanoseconds of a steady clock, once it is done
+    std::vector<std::shared_ptr<Node>> after;
+    Wake wake = nullptr;
+    void *data = nullptr;
+};
+
+typedef std::shared_ptr<Node> Link;
+
+struct Event { Link node; };
+struct Queue { Link last; };
+struct Wakes : std::vector<std::pair<Wake, void *>> {};  // to be called without the lock
+
+inline void order(const Link &first, const Link &then) {
+    if (!first || first->done) return;
+    first->after.push_back(then);
+    then->before++;
+}
+
+// All that is before it is done, so it is, and so may be what comes after. A loop, as chains can be long.
+inline void reach(const Link &node, Wakes &wakes) {
+    std::vector<Link> reached{node};
+    while (!reached.empty()) {
+        Link each = std::move(reached.back());
+        reached.pop_back();
+        each->done = true;
+        each->when = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+        if (each->wake) wakes.emplace_back(each->wake, each->data);
+        for (Link &next : each->after)
+            if (--next->before == 0) reached.push_back(std::move(next));
+        each->after.clear();
+        each->after.shrink_to_fit();
+    }
+}
+
+inline Link submit(Queue &queue, uint32_t count, void **waits, Wakes &wakes, Wake wake, void *data) {
+    Link node = std::make_shared<Node>();
+    node->wake = wake;
+    node->data = data;
+    order(queue.last, node);
+    for (uint32_t i = 0; i < count; i++) order(static_cast<Event *>(waits[i])->node, node);
+    queue.last = node;
+    if (node->before == 0) reach(node, wakes);
+    return node;
+}
+
+inline void call(const Wakes &wakes) {
+    for (auto &each : wakes) each.first(each.second);
+}
+
+// -- the driver
 
 enum : Result {
     OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
@@ -52,7 +113,7 @@ struct Module {
     std::map<std::string, uint64_t> variables;
     std::map<std::string, void *> functions;  // those that were asked for
 };
-struct Function { Module *module; size_t parameters; };
+struct Function { size_t parameters; };
 struct Pool { uint32_t allocation; };
 struct Block { size_t nbytes; bool on_device; bool registered = false; };
 struct Import { uint64_t address = 0; int opened = 0; };
@@ -70,14 +131,14 @@ struct Stream {
 };
 struct Taken { Link command; Queue *stream; size_t room; bool is_function; };
 
-// Guarded by the model's lock, like the model.
 struct Driver {
+    std::mutex lock;  // of everything
     std::vector<Word> words;  // that streams wait for, or will
     std::deque<HostCall> calls;  // of streams that have got there
     std::condition_variable changed;  // for the thread
     bool has_thread = false;
     std::unordered_map<void *, Stream> streams;
-    std::unordered_set<void *> events, modules, functions, graphs, executables, nodes;
+    std::unordered_set<void *> events, modules, functions, graphs, executables;
     size_t streams_made = 0;
     std::map<size_t, std::vector<Taken>> channels;  // what may be in flight in each one
     std::map<uint64_t, Block> blocks;
@@ -122,10 +183,10 @@ inline SharedHandle read_handle(const IpcHandle &handle) {
 
 // -- with the lock held
 
-inline void note_arrival(void *data) {  // the model's `wake`
+inline void note_arrival(void *data) {  // a node's `wake`
     HostCall *call = static_cast<HostCall *>(data);
     {
-        std::lock_guard<std::mutex> guard(model().lock);
+        std::lock_guard<std::mutex> guard(driver().lock);
         driver().calls.push_back(*call);
         driver().changed.notify_all();
     }
@@ -141,7 +202,6 @@ inline void look(Wakes &wakes) {
             Link closed = std::move(words[i].closed);
             words.erase(words.begin() + i);
             reach(closed, wakes);
-            model().advanced.notify_all();
             i = 0;  // it may have let another stream get to a word
         } else {
             i++;
@@ -150,7 +210,7 @@ inline void look(Wakes &wakes) {
 }
 
 inline void run() {  // the thread of the driver
-    std::unique_lock<std::mutex> guard(model().lock);
+    std::unique_lock<std::mutex> guard(driver().lock);
     for (;;) {
         Wakes wakes;
         look(wakes);
@@ -161,7 +221,6 @@ inline void run() {  // the thread of the driver
             next.function(next.data);
             guard.lock();
             reach(next.returned, wakes);
-            model().advanced.notify_all();
         }
         guard.unlock();
         call(wakes);
@@ -181,7 +240,7 @@ inline void need_thread() {
 // What every call does first: it holds the lock, and streams have looked at their words.
 struct Entered {
     Wakes wakes;
-    std::unique_lock<std::mutex> guard{model().lock};
+    std::unique_lock<std::mutex> guard{driver().lock};
 
     Entered() { look(wakes); }
     ~Entered() {
@@ -329,27 +388,6 @@ inline bool read(const std::string &text, Module &module) {
     return true;
 }
 
-// The same of a cubin, by its table of symbols. How many parameters a kernel has is not looked for.
-inline bool read_cubin(const char *image, Module &module) {
-    const Elf64_Ehdr *head = reinterpret_cast<const Elf64_Ehdr *>(image);
-    if (std::memcmp(image, ELFMAG, SELFMAG) || image[EI_CLASS] != ELFCLASS64 || head->e_machine != EM_CUDA) return false;
-    const Elf64_Shdr *sections = reinterpret_cast<const Elf64_Shdr *>(image + head->e_shoff);
-    for (int i = 0; i < head->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB) continue;
-        const Elf64_Sym *symbols = reinterpret_cast<const Elf64_Sym *>(image + sections[i].sh_offset);
-        const char *names = image + sections[sections[i].sh_link].sh_offset;
-        for (size_t each = 0; each < sections[i].sh_size / sizeof(Elf64_Sym); each++) {
-            const Elf64_Sym &symbol = symbols[each];
-            std::string name = names + symbol.st_name;
-            if (!symbol.st_shndx) continue;
-            if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) module.kernels[name] = 0;
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !symbol.st_size) continue;
-            if (allocate(&module.variables[name], symbol.st_size, true)) return false;
-        }
-    }
-    return true;
-}
-
 inline bool fits(Function *function, uint32_t x, uint32_t y, uint32_t z, uint32_t block_x, uint32_t block_y,
                  uint32_t block_z, void **values) {
     uint64_t block = uint64_t(block_x) * block_y * block_z;
@@ -377,15 +415,6 @@ inline Result add(void **made, void *graph, void *const *after, size_t count, Fu
 }
 
 // -- for the tests
-
-enum Pause : int32_t { NO_PAUSE, AT_NEXT, PAUSED };
-inline std::atomic<int32_t> query_pause{NO_PAUSE};  // of the next question whether a stream is done
-
-inline void pause_if_asked() {
-    int32_t expected = AT_NEXT;
-    if (query_pause.compare_exchange_strong(expected, PAUSED))
-        while (query_pause == PAUSED) std::this_thread::yield();
-}
 
 struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults, queries, stream_queries; };
 

@@ -9,9 +9,9 @@ from forebay.queues.drivers.cuda import library
 from forebay.queues.drivers.cuda.compilers import programs
 from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx
 from forebay.spirv.declarations import Declared
-from tests.drivers.nothing.device import read_kernels
 
 from . import standin
+from .kernel_declarations import read_kernels
 
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 SIZED = {1: ".u8", 2: ".u16", 4: ".u32", 8: ".u64"}

@@ -1,7 +1,6 @@
 """What NVRTC makes of C++, and what its debug information says of it."""
 
 import os
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -10,8 +9,6 @@ from forebay.core.errors import BuildError, NotInstalledError
 from forebay.queues.drivers.cuda.compilers import nvrtc as module
 from forebay.queues.drivers.cuda.compilers.debug_info import read_entries, read_signatures
 from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler, find_nvrtc
-
-from .conftest import is_installed
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
@@ -132,22 +129,6 @@ def test_what_the_compiler_says(nvrtc):
     assert 'mine.cu(2): error: identifier "no_such" is undefined' in caught.value.log
     program = nvrtc.compile("__global__ void k(int *p) { int i; *p = 1; }", "mine.cu", {}, [])
     assert '"i" was declared but never referenced' in program.log
-
-
-def test_headers_by_name(nvrtc):
-    program = nvrtc.compile(
-        '#include "sub/mine.h"\n__global__ void k(T *x) {}', "a.cu", {"sub/mine.h": "typedef int T;"}, []
-    )
-    assert types(program.kernels[0]) == [("x", "int*", True, False, 8)]
-
-
-def test_headers_of_cuda(nvrtc):
-    """Those of the wheels, or of a toolkit, are found without an option."""
-    source = "#include <cuda_fp16.h>\n__global__ void k(__half *x, __half2 y, __half z) { *x = z; }"
-    if not is_installed("nvidia-cuda-runtime") and not Path("/usr/local/cuda/include").exists():
-        pytest.skip("there are no headers of CUDA")
-    program = nvrtc.compile(source, "a.cu", {}, [])
-    assert [each.type_name for each in program.kernels[0].parameters] == ["half*", "struct", "half"]
 
 
 def test_without_nvrtc(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
 from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.memory.strided import SOURCE, UNITS
-from tests.drivers.nothing.device import read_kernels
+from tests.drivers.cuda.kernel_declarations import read_kernels
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 

@@ -1,4 +1,4 @@
-"""Mock drivers judged by their calls: `nothing`, and without a GPU `standin.hpp` in the place of CUDA's driver.
+"""Without a GPU: `standin.hpp` in the place of CUDA's driver, which is judged by its calls.
 
 What this shows: each call has arguments that fit the call, objects that are there, and a context where one is needed;
 what was submitted is in the order that HIP's rules ask for; what must not wait for a closed gate does not; a failure of
@@ -17,43 +17,38 @@ import forebay as fb
 from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.selection import DRIVERS
 from tests.drivers.cuda import standin, standing_in
-from tests.drivers.nothing.driver import Nothing
 from tests.helpers.observer import observe, observer_of
 from tests.ordering import failures, mixed, program
 
 JUDGED = pytest.mark.needs("no chosen device", "no validation layer")
-ON_CUDA = [JUDGED, pytest.mark.parametrize("backend", ["cuda"], indirect=True)]
 SECONDS = 60
 
 
-@pytest.fixture(scope="module", params=["nothing", "cuda"], autouse=True)
-def backend(request):
-    """The mock driver that forebay has in this module."""
+@pytest.fixture(scope="module", autouse=True)
+def driver():
+    """The mock driver, which forebay has in this module."""
+    if DRIVERS["cuda"].discover():
+        pytest.skip("the table has the functions of a real driver")
     with contextlib.ExitStack() as stack:
-        if request.param == "nothing":
-            stack.enter_context(mock.patch.dict(DRIVERS, nothing=Nothing()))
-        else:
-            if DRIVERS["cuda"].discover():
-                pytest.skip("the table has the functions of a real driver")
-            for patch in standing_in.begin():
-                stack.callback(patch.stop)
-            stack.enter_context(mock.patch.dict(DRIVERS, cuda=Cuda()))
-            stack.enter_context(mock.patch.dict(os.environ, FOREBAY_STANDIN_DEVICES="2"))
-            observer_of("cuda").watch()
-        yield request.param
+        for patch in standing_in.begin():
+            stack.callback(patch.stop)
+        stack.enter_context(mock.patch.dict(DRIVERS, cuda=Cuda()))
+        stack.enter_context(mock.patch.dict(os.environ, FOREBAY_STANDIN_DEVICES="2"))
+        observer_of("cuda").watch()
+        yield
 
 
 @pytest.fixture(autouse=True)
-def meant(backend):
-    """No test calls the driver wrongly, but for what it appends here. Failures that are planned do not reach it."""
-    before, meant = standin.there_are()["faults"], []
-    yield meant
-    assert standin.there_are()["faults"] == before + len(meant)
+def nothing_wrong(driver):
+    """No test calls the driver wrongly, also where forebay says nothing. Failures that are planned do not reach it."""
+    before = standin.there_are()["faults"]
+    yield
+    assert standin.there_are()["faults"] == before
 
 
 @pytest.fixture(scope="module")
-def device(backend):
-    with fb.Device(backend, private=True) as device:
+def device(driver):
+    with fb.Device("cuda", private=True) as device:
         yield device
 
 
@@ -76,13 +71,6 @@ def results_are_not_compared():
         for module in (program, mixed, failures):
             stack.enter_context(mock.patch.object(module, "EXECUTES", False))
         yield
-
-
-@pytest.fixture
-def lie(backend, results_are_not_compared):
-    """``lie(waits=True)``, ``lie(gates=True)``: until the test ends, the driver is no good."""
-    yield observer_of(backend).lie
-    observer_of(backend).lie()
 
 
 def in_a_thread(function):

@@ -13,24 +13,10 @@ from forebay.tracing.queue_waits import HELD
 from tests.drivers.cuda import standin
 from tests.helpers import processes
 from tests.inside import over_host_memory, prefetch
-from tests.ordering import program
 
-from .conftest import ON_CUDA, SECONDS, in_a_thread
+from .conftest import JUDGED, SECONDS, in_a_thread
 
-pytestmark = ON_CUDA
-
-
-def test_it_is_listed_and_selected(device):
-    info = next(info for info in fb.devices() if info.backend == "cuda")
-    assert (info.name, info.description, info.usable) == ("cuda:gpu:0", "Stand-in", True)
-    assert device.name == fb.Device("cuda:gpu:0").name == "cuda:gpu:0"
-
-
-def test_what_it_refuses_is_counted(device, kernels, meant):
-    """So the other tests see a wrong call also where forebay says nothing."""
-    with pytest.raises(fb.DriverError, match="cuLaunchKernel failed: CUDA_ERROR_INVALID_VALUE"):
-        device.null_queue.launch(kernels["advance"], (1, 1 << 20), 1, device.empty(64, "u4"), 1)
-    meant.append("too many groups in y")
+pytestmark = JUDGED
 
 
 PRINTING = """
@@ -171,32 +157,6 @@ def test_shared_memory_is_moved_in_the_order_of_the_queue(device, kernels, calls
     queue.finish()
 
 
-def test_closing_waits_for_what_was_submitted_and_gives_everything_back(backend):
-    device = fb.Device("cuda", private=True)
-    device.program(program.SOURCE)
-    device.close()
-    gc.collect()
-    before = standin.there_are()
-    device = fb.Device("cuda", private=True)
-    kernels, queue, buffer = device.program(program.SOURCE), device.queue(), device.zeros(1 << 20, "u4")
-    gate = queue.gate()
-    queue.launch(kernels["advance"], 4, 16, buffer, 1)
-    graph = device.graph()
-    graph.add_kernel(kernels["advance"], 4, 16, buffer, 1)
-    graph.launch(queue)
-    queue.copy(buffer, bytes(buffer.nbytes))
-    timer = threading.Timer(0.05, gate.open)
-    timer.start()
-    device.close()
-    timer.join()
-    del kernels, queue, buffer, graph, gate, device
-    gc.collect()
-    now = standin.there_are()
-    for what in ("streams", "graphs", "executables", "words"):
-        assert now[what] <= before[what], what
-    assert now["blocks"] <= before["blocks"] + 1  # a page of words
-
-
 def test_memory_that_processes_share_has_room_when_the_pool_gives_up_its_own(device):
     queue, most = device.queue(), device.info.memory
     queue.alloc(most // 4 * 3, "u1").close()  # kept by the pool
@@ -234,31 +194,6 @@ def test_a_forked_child_gives_nothing_back(device):
 # -- what does not grow
 
 
-def test_a_hundred_thousand_turns_take_no_more_of_anything(device, kernels):
-    queues, buffer = [device.queue(blocking=False) for _ in range(3)], device.empty(64, "u4")
-
-    def turns(count):
-        for k in range(count):
-            one, other = queues[k % 3], queues[(k + 1) % 3]
-            one.launch(kernels["advance"], 4, 16, buffer, k)
-            other.wait(one)
-            if k % 10 == 0:
-                gate = other.gate()
-                other.launch(kernels["advance"], 4, 16, buffer, k)
-                gate.open()
-            if k % 1000 == 0:
-                device.finish()
-
-    turns(3000)
-    before = standin.there_are()
-    turns(100_000)
-    device.finish()
-    now = standin.there_are()
-    assert now["events"] <= before["events"] + 8
-    assert now["blocks"] == before["blocks"]
-    assert now["words"] == 0
-
-
 def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
     """Each question takes the driver a microsecond, and meanwhile nobody else of the context gets an event."""
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
@@ -279,23 +214,6 @@ def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
         other.gate().open()
         other.finish()
     assert standin.there_are()["events"] == before["events"]
-
-
-def test_a_graph_that_changes_again_and_again_has_the_same_nodes(device, kernels, calls):
-    x, graph, queue = device.empty(64, "u4"), device.graph(), device.queue(blocking=False)
-    nodes = [graph.add_kernel(kernels["advance"], 4, 16, x, k) for k in range(5)]
-    executable = graph.instantiate()
-    executable.launch(queue)
-    before, first = standin.there_are(), len(calls)
-    for k in range(1000):
-        executable.set_kernel(nodes[k % 5], kernels["advance"], 4, 16, x, 7 + k)
-        executable.launch(queue)
-    counts = calls.counts(first)
-    assert counts["cuGraphLaunch"] == 1000
-    assert counts["cuGraphExecKernelNodeSetParams_v2"] == 999  # at the first change it is recorded so that it can be
-    now = standin.there_are()
-    assert now["graphs"] == now["executables"] <= before["graphs"] + 1
-    queue.finish()
 
 
 def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(device, kernels):

@@ -14,9 +14,9 @@ import pytest
 import forebay as fb
 from tests.helpers import foreign_packages
 
-from .conftest import ON_CUDA
+from .conftest import JUDGED
 
-pytestmark = ON_CUDA
+pytestmark = JUDGED
 ON_GPU = 2  # DLPack's kDLCUDA
 
 

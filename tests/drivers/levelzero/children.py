@@ -35,11 +35,10 @@ def under_driver(code, devices=1, validate=False, **environment):
     )
 
 
-def pytest_of_its_own(name, devices=1):
-    """Run the tests of a file of this folder that is not collected, under the driver and in a process of its own."""
-    options = ("-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))
-    path = Path(__file__).with_name(name)
-    command, env = null_levelzero.child_command("python", "-m", "pytest", *options, str(path), devices=devices)
+def pytest_of_its_own(name, *options):
+    """Run tests of a file of this folder under the driver, in a process of their own."""
+    options = ("-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), *options)
+    command, env = null_levelzero.child_command("python", "-m", "pytest", *options, str(Path(__file__).with_name(name)))
     env["FOREBAY_DEVICE"] = "level_zero"
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250, check=False)
 

@@ -51,17 +51,23 @@ def ring():
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("what", WAITS)
-def test_a_signal_handler_may_end_a_wait(device, kernels, buffer, calls, hold, ring, what):
-    """The wait itself would go on until the gate is opened, which only this thread does."""
+@pytest.mark.parametrize(("what", "failing"), [*((each, False) for each in WAITS), ("device.finish", True)])
+def test_a_signal_handler_may_end_a_wait(device, kernels, buffer, calls, hold, ring, what, failing):
+    """The wait itself would go on until the gate is opened, which only this thread does.
+
+    When the driver fails to wait for all queues at once, they are finished one after the other.
+    """
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    for _ in range(3):
+    for turn in range(3):
         gates = [hold(queue), hold(other)]
         launch(queue, kernels, buffer)
         launch(other, kernels, buffer)
         events = [queue.record(), other.record()]
+        if failing:
+            calls.fail(calls.driver.BARRIER, calls.driver.FAILURE[0])
         with ring():
             WAITS[what](device, queue, events)
+        assert sum(call.injected for call in calls.log) == failing * (turn + 1)
         assert not queue.empty
         [gate.open() for gate in gates]
         WAITS[what](device, queue, events)
@@ -103,20 +109,3 @@ def test_a_signal_handler_may_end_the_close_of_a_device(left, opened, ring, fail
     opened.close_all()
     del device, kernels, buffer, queue, queues, gate, gates, calls
     assert left() == {}
-
-
-def test_a_signal_handler_may_end_the_wait_for_one_queue_after_another(device, kernels, buffer, calls, hold, ring):
-    """That is how queues are finished when the driver fails to wait for all of them."""
-    queues = [device.queue(blocking=False) for _ in range(2)]
-    gates = [hold(queue) for queue in queues]
-    for queue in queues:
-        launch(queue, kernels, buffer)
-    calls.fail(calls.driver.BARRIER, calls.driver.FAILURE[0])
-    with ring():
-        device.finish()
-    assert [call.name for call in calls.log if call.injected] == [calls.driver.BARRIER]
-    assert not any(queue.empty for queue in queues)
-    for gate in gates:
-        gate.open()
-    device.finish()
-    assert all(queue.empty for queue in queues)

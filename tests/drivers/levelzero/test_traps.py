@@ -4,17 +4,15 @@ In every test here the observer looks for these mistakes and fails the test: see
 made in each of the three possible ways.
 """
 
-import contextlib
-import gc
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
 import forebay as fb
 from forebay.events.event import wait_for_all
+from tests.inside import device_that_calls_before_it_waits_for_openings
 from tests.ordering.program import SOURCE, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 
@@ -26,24 +24,6 @@ TWICE = "kernel void twice(global uint *a) { a[get_global_id(0)] *= 2; }"
 
 def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
-
-
-# -- counts
-
-
-def test_calls_of_launches_and_finishes(device, kernels, buffer, calls):
-    queue = device.queue(blocking=False)
-    launch(queue, kernels, buffer)
-    first = len(calls)
-    launch(queue, kernels, buffer)
-    assert calls.names(first) == [calls.driver.LAUNCH]
-    first = len(calls)
-    launch(queue, kernels, buffer, 2)
-    assert calls.names(first) == [calls.driver.ARGUMENT, calls.driver.LAUNCH]
-    first = len(calls)
-    queue.finish()
-    assert calls.names(first) == [calls.driver.FINISH]
-    assert queue.empty
 
 
 def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls, event_mode):
@@ -190,23 +170,6 @@ def waiting_of(calls, first):
     return {kind: n for kind, n in calls.kinds(first).items() if kind in ("finish", "marker", "barrier", "wait")}
 
 
-def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
-    queue = device.queue(blocking=False)
-    launch(queue, kernels, buffer)
-    for _ in range(3):
-        calls.fail(calls.driver.FINISH, NOT_READY)
-        assert not queue.query()
-        assert not queue.empty
-    queue.finish()
-    launch(queue, kernels, buffer)
-    for _ in range(10_000):
-        calls.fail(calls.driver.QUERY, NOT_READY)
-    with pytest.raises(fb.TimeoutError):
-        queue.finish(timeout=0.01)
-    calls.forgive()
-    queue.finish()
-
-
 def test_a_finish_is_two_calls_where_the_last_one_found_the_queue_busy(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     found = []
@@ -246,185 +209,39 @@ def test_finishing_a_device_joins_queues_on_a_list_of_its_own_where_several_have
     assert [(len(call.waits), call.object in users) for call in barriers] == [(busy, False)] * (busy > 1)
 
 
-def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
-    queue = device.queue(blocking=False)
-    launch(queue, kernels, buffer)
-    event = queue.record()
-    calls.fail(calls.driver.QUERY, NOT_READY)
-    assert not event.done
-    assert not queue.empty
-    assert event.done
-    assert queue.empty
-
-
 @pytest.mark.threads
 def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, emulated, hold):
     queue = device.queue(timing=True)
     event, end = queue.record(timing=True), queue.record(timing=True)
-    emulated.slow(calls.driver.QUERY, 200_000)
+    emulated.pause(calls.driver.QUERY)
     times = []
-    first = len(calls)
     reader = threading.Thread(target=lambda: times.append(event.elapsed(end)))
     reader.start()
-    while calls.count(calls.driver.QUERY, first) == 0:
-        pass
-    hold(queue)  # while it asks for the other
+    emulated.wait_until_paused()  # it has asked for one, and not for the other
+    hold(queue)
     queue.record(event)
+    emulated.go_on()
     reader.join()
     assert [type(time) for time in times] == [float]
-
-
-# -- list lifetime
-
-
-@pytest.mark.parametrize("how", ["close", "drop", "both"])
-def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kernels, buffer, calls, how, event_mode):
-    queue, other, held = (device.queue(blocking=False) for _ in range(3))
-    gate = held.gate()
-    launch(queue, kernels, buffer)
-    event = queue.record()
-    other.wait(held)
-    other.wait(event)
-    launch(other, kernels, buffer, 2)
-    queue.finish()
-    number = calls.handle_of(queue)
-    if how != "drop":
-        queue.close()
-    if how != "close":
-        del queue, event
-        gc.collect()
-    for _ in range(5):
-        device.queue()  # looks for queues that are gone
-    assert number not in [call.object for call in calls.log if call.name == "zeCommandListDestroy"]
-    gate.open()
-    device.finish()
-    if how != "close":
-        kept = [device.queue(blocking=False) for _ in range(10)]
-        assert number in map(calls.handle_of, kept)  # it is handed out again
-
-
-def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated):
-    """Queue, program, kernels, buffers and staging, with all work behind a gate."""
-    held = device.queue(blocking=False)
-    gate = held.gate()
-
-    def work():
-        program = device.program(TWICE)
-        queue = device.queue()
-        memory = device.array(np.arange(64, dtype="u4"))
-        queue.wait(held)
-        queue.launch(program["twice"], 4, 16, memory)
-        program["twice"].bind(queue, 4, 16, memory)()
-        queue.copy(memory, np.ones(64, "u4"))
-        queue.copy(device.empty(64, "u4"), memory)
-        device.null_queue.launch(program["twice"], 4, 16, memory)
-
-    work()
-    gc.collect()
-    device.queue()
-    before = emulated.alive()
-    gate.open()
-    device.finish()
-    for _ in range(3):
-        device.queue()
-    gc.collect()
-    after = emulated.alive()
-    assert after["kernels"] < before["kernels"]
-    assert after["modules"] < before["modules"]
-    assert after["memory"] < before["memory"]
-
-
-# -- memory
-
-
-def test_pageable_memory_is_staged(device, buffer, calls):
-    """Uploads, downloads and copies of parts; the observer refuses pageable addresses."""
-    queue = device.queue()
-    for nbytes in (256, 1 << 20):
-        memory = device.empty(nbytes, "u1")
-        queue.copy(memory, np.zeros(nbytes, "u1"))
-        queue.copy(memory, bytes(nbytes))
-        queue.copy(np.empty(nbytes, "u1"), memory)
-        queue.copy(bytearray(nbytes), memory)
-        memory[3:77].set(np.zeros(74, "u1"), queue=queue)
-        memory[3:77].get(queue=queue)
-    pinned = fb.host_empty(64, "u4", device)
-    queue.copy(buffer, pinned)
-    queue.copy(pinned, buffer)
-    queue.fill(buffer, 7)
-    queue.finish()
-    assert calls.count(calls.driver.UPLOAD) >= 14
-
-
-# -- threads
-
-
-@pytest.mark.threads
-def test_no_two_threads_meet_on_a_list(device, kernels, buffer, emulated):
-    """Threads that launch, record, wait, copy, poll and finish on the same queues; some calls take long."""
-    queues = [device.queue(), device.queue(blocking=False), device.null_queue]
-    for name in ("zeCommandListHostSynchronize", "zeCommandListAppendSignalEvent", "zeEventHostSynchronize"):
-        emulated.slow(name, 200)
-    does = (
-        lambda queue, _: launch(queue, kernels, buffer, 1),
-        lambda queue, _: launch(queue, kernels, buffer, 2),
-        lambda queue, other: queue.wait(other),
-        lambda queue, _: queue.record().wait(),
-        lambda queue, _: queue.query(),
-        lambda queue, _: queue.finish(),
-        lambda queue, _: queue.copy(buffer, bytes(256)),
-        lambda *_: device.finish(),
-    )
-
-    def work(seed):
-        draw = random.Random(seed)
-        for _ in range(60):
-            draw.choice(does)(draw.choice(queues), draw.choice(queues))
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    device.finish()
-
-
-# -- gates and host functions
-
-
-def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer, calls):
-    """The driver has already accepted the function when holding the queue fails, and still calls it."""
-    queue, ran = device.queue(blocking=False), []
-    for name in ("zeCommandListAppendWaitOnEvents", "zeCommandListAppendSignalEvent"):
-        for held in (True, False):
-            gate = queue.gate() if held else None  # so that it is called only after the refusal
-            calls.fail(name, calls.driver.FAILURE[0])
-            with pytest.raises(fb.Error, match=name):
-                queue.host(lambda: ran.append(1))
-            if held:
-                gate.open()
-                queue.finish()
-    queue.host(lambda: ran.append(2))
-    device.finish()
-    assert ran == [2]
 
 
 @pytest.mark.threads
 def test_a_device_closed_while_a_gate_still_counts_is_gone(left, opened, emulated):
     """What a graph used is kept for the gate; nobody else would look for it after that."""
-    device, ended = opened(), threading.Event()
+    watched, ended = device_that_calls_before_it_waits_for_openings(emulated.go_on), threading.Event()
+    device = watched(private=True)
     queue, graph = device.queue(), device.graph()
     graph.add_kernel(device.program(SOURCE)["advance"], 4, 16, device.zeros(64, "u4"), 1)
     executable = graph.instantiate()
     executable.launch(queue)
     queue.host(ended.wait)
     del graph, executable
-    emulated.slow("zeEventHostSignal", 100_000)
+    emulated.pause(emulated.OPEN)
     ended.set()
+    emulated.wait_until_paused()
     device.close()
     del device, queue
-    opened.close_all()
     assert left() == {}
-
-
-# -- order
 
 
 @pytest.mark.threads  # of host functions
@@ -438,59 +255,3 @@ def test_programs_without_aim(device, kernels, event_mode, seed):
             player.play(draw.choice(OPERATIONS), draw.randrange(len(QUEUES)), draw.randrange(6), draw.random() < 0.5)
         program.finish_device()
         assert all(queue.empty for queue in player.queues)
-
-
-# -- events that must be reset
-
-
-def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
-    """The observer reports a reset before all waiters are past the event."""
-    queues = [device.queue(blocking=False) for _ in range(4)]
-    gates = []
-    for k in range(600):
-        queue, other = queues[k % 4], queues[(k * 3 + 1) % 4]
-        launch(queue, kernels, buffer)
-        other.wait(queue)
-        if k % 7 == 0:
-            launch(other, kernels, buffer)
-        if k % 50 == 10:
-            gates.append(queue.gate())
-        if k % 50 == 40:
-            gates.pop().open()
-        if k % 25 == 0:
-            with contextlib.suppress(fb.TimeoutError):
-                other.finish(timeout=0)
-    for gate in gates:
-        gate.open()
-    device.finish()
-    assert all(queue.empty for queue in queues)
-
-
-# -- graphs with branches
-
-
-def test_branches_that_run_again_and_again(device, kernels, buffer, calls, left, event_mode):
-    """The number of events is bounded, none is reused too early, and a dropped graph leaves nothing behind."""
-    queues = [device.queue(blocking=False) for _ in range(2)]
-    left()
-    for _ in range(3):
-        graph = device.graph()
-        for k in range(12):
-            after = [graph.nodes[i] for i in {k // 2, k - 5, k - 3} if 0 <= i < k]
-            graph.add_kernel(kernels["advance"], 4, 16, buffer, k, after=after)
-        executable = graph.instantiate()
-        gates = []
-        for i in range(100):
-            queue = queues[i // 3 % 2]
-            if i % 20 == 3:
-                gates.append(queue.gate())
-            executable.launch(queue)
-            if i % 20 == 17:
-                gates.pop().open()
-        device.finish()
-        executable.close()
-        graph.close()
-        del executable, graph
-    device.finish()
-    assert len(calls.events_alive()) <= (2 if event_mode else 130) * len(queues)
-    assert left()["lists"] <= len(queues) + 3  # those of the lanes are handed out again

@@ -14,11 +14,27 @@ kernel void hold(global volatile uint *a, global volatile uint *may_end) { while
 """
 
 
+COUNT = 1 << 12
+LONG = 20_000  # steps: some tens of milliseconds, so that what comes next is submitted while they run
+VALUES = np.arange(COUNT, dtype=np.uint32)
+
+
 def steps(values, n):
     """The kernel's results for these values."""
     for _ in range(n):
         values = values * np.uint32(1664525) + np.uint32(1013904223)
     return values
+
+
+def usm(queue, values=None):
+    memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=queue)
+    if values is not None:
+        memory.copy_from_host(values.view("u1"))
+    return memory
+
+
+def contents(memory):
+    return np.asarray(memory.copy_to_host()).view(np.uint32)
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +52,12 @@ def sycl_queue(native):
     queue = dpctl.SyclQueue(native, property="in_order")
     yield queue
     queue.wait()
+
+
+@pytest.fixture
+def memory(sycl_queue):
+    """Memory of dpctl, with VALUES."""
+    return usm(sycl_queue, VALUES)
 
 
 @pytest.fixture

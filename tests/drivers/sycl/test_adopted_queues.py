@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import dpctl
-import dpctl.memory as dpctl_memory
 import numpy as np
 import pytest
 
@@ -15,29 +14,9 @@ from tests.helpers.observer import observe
 from tests.helpers.processes import output_of, python
 from tests.helpers.refusals import refused
 
-from .conftest import SOURCE, steps
+from .conftest import COUNT, LONG, SOURCE, VALUES, contents, steps, usm
 
-COUNT = 1 << 12
-LONG = 20_000  # steps: some tens of milliseconds, so that what comes next is submitted while they run
-VALUES = np.arange(COUNT, dtype=np.uint32)
 REVERSED = VALUES[::-1].copy()
-
-
-def usm(queue, values=None):
-    memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=queue)
-    if values is not None:
-        memory.copy_from_host(values.view("u1"))
-    return memory
-
-
-def contents(memory):
-    return np.asarray(memory.copy_to_host()).view(np.uint32)
-
-
-@pytest.fixture
-def memory(sycl_queue):
-    """Memory of dpctl, with VALUES."""
-    return usm(sycl_queue, VALUES)
 
 
 @pytest.fixture

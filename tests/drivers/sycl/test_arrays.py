@@ -9,10 +9,7 @@ import pytest
 import forebay as fb
 from tests.helpers.refusals import refused
 
-from .conftest import steps
-
-COUNT = 1 << 10
-VALUES = np.arange(COUNT, dtype=np.uint32)
+from .conftest import COUNT, VALUES, steps
 
 
 @pytest.fixture(params=["dpctl.tensor", "dpnp.tensor", "dpnp"])
@@ -39,11 +36,27 @@ def over(arrays, buffer):
     return arrays.asarray(buffer, copy=False)
 
 
-def test_a_launch_takes_it(arrays, array, queue, step):
-    for n in range(1, 4):
-        queue.launch(step, COUNT // 64, 64, array, 2)
-        queue.finish()
-        assert np.array_equal(contents(arrays, array), steps(VALUES, 2 * n))
+@pytest.mark.parametrize("what", ["launch", "bound launch", "graph", "step"])
+def test_what_launches_takes_it(arrays, array, device, step, what):
+    own, grid = device.queue(), (COUNT // 64, 64)
+    section, bound = own.step(), step.bind(own, *grid, device.as_buffer(array), 3)
+    with own.capture() as graph:
+        own.launch(step, *grid, array, 1)
+        own.launch(step, *grid, array, 2)
+
+    def in_a_step():
+        with section:
+            own.launch(step, *grid, array, 1)
+            own.launch(step, *grid, array, 2)
+
+    launch = {
+        "launch": lambda: own.launch(step, *grid, array, 3), "bound launch": bound,
+        "graph": lambda: graph.launch(own), "step": in_a_step,
+    }[what]  # fmt: skip
+    for n in range(1, 6):
+        launch()
+        own.finish()
+        assert np.array_equal(contents(arrays, array), steps(VALUES, 3 * n))
 
 
 def test_a_kernel_of_theirs_and_one_of_forebays_in_turn(arrays, array, queue, step):
@@ -56,45 +69,15 @@ def test_a_kernel_of_theirs_and_one_of_forebays_in_turn(arrays, array, queue, st
     assert np.array_equal(contents(arrays, array), expected)
 
 
-def test_a_bound_launch_takes_a_buffer_over_it(arrays, array, queue, device, step):
-    bound = step.bind(queue, COUNT // 64, 64, device.as_buffer(array), 3)
-    for _ in range(5):
-        bound()
-    queue.finish()
-    assert np.array_equal(contents(arrays, array), steps(VALUES, 15))
-
-
-def test_a_graph_takes_it(arrays, array, device, step):
-    own = device.queue()
-    with own.capture() as graph:
-        own.launch(step, COUNT // 64, 64, array, 1)
-        own.launch(step, COUNT // 64, 64, array, 2)
-    for _ in range(3):
-        graph.launch(own)
-    own.finish()
-    assert np.array_equal(contents(arrays, array), steps(VALUES, 9))
-
-
-def test_a_step_takes_it(arrays, array, device, step):
-    own = device.queue()
-    section = own.step()
-    for _ in range(5):
-        with section:
-            own.launch(step, COUNT // 64, 64, array, 1)
-            own.launch(step, COUNT // 64, 64, array, 1)
-    own.finish()
-    assert np.array_equal(contents(arrays, array), steps(VALUES, 10))
-
-
 def test_a_row_is_taken_and_a_column_is_refused(arrays, array, queue, step):
-    table = arrays.reshape(array, (16, 64))
+    table = arrays.reshape(array, (COUNT // 64, 64))
     queue.launch(step, 1, 64, table[3], 1)
     queue.finish()
-    expected = VALUES.reshape(16, 64).copy()
+    expected = VALUES.reshape(-1, 64).copy()
     expected[3] = steps(expected[3], 1)
     assert np.array_equal(contents(arrays, table), expected)
-    with refused(fb.InvalidArgumentError, ValueError, "not C-contiguous", "(16,)"):
-        queue.launch(step, 1, 16, table[:, 3], 1)
+    with refused(fb.InvalidArgumentError, ValueError, "not C-contiguous", f"({COUNT // 64},)"):
+        queue.launch(step, 1, COUNT // 64, table[:, 3], 1)
     with refused(fb.InvalidArgumentError, ValueError, "not C-contiguous"):
         queue.launch(step, 1, 64, array[::-1], 1)
     queue.finish()

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import dpctl
-import dpctl.memory as dpctl_memory
 import numpy as np
 import pytest
 
@@ -14,25 +13,13 @@ import forebay as fb
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
-from .conftest import steps
-
-COUNT = 1 << 12
-LONG = 20_000  # steps: some tens of milliseconds, so that what comes next is submitted while they run
-VALUES = np.arange(COUNT, dtype=np.uint32)
+from .conftest import COUNT, LONG, VALUES, steps, usm
 
 
 @pytest.fixture
 def own(device):
     """A queue that nothing but `wait` orders after dpctl's."""
     return device.queue(blocking=False)
-
-
-@pytest.fixture
-def shared(sycl_queue):
-    """Memory of dpctl, with VALUES."""
-    memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
-    memory.copy_from_host(VALUES.view("u1"))
-    return memory
 
 
 def resident():
@@ -46,10 +33,10 @@ def long_work(queue, device, step, memory):
     return queue.native.submit_barrier()
 
 
-def test_the_next_command_carries_the_wait(queue, device, step, shared, own):
+def test_the_next_command_carries_the_wait(queue, device, step, memory, own):
     buffer = device.array(VALUES)
     device.finish()
-    event = long_work(queue, device, step, shared)
+    event = long_work(queue, device, step, memory)
     with observe(device) as calls:
         own.wait(event)
         assert not own.empty  # the edge is outstanding
@@ -72,9 +59,9 @@ def test_an_event_that_is_done_changes_nothing(sycl_queue, device, own):
 
 
 @pytest.mark.parametrize("where", ["", "on a held queue", "in a step"])
-def test_later_commands_come_after_the_event_which_may_be_dropped(queue, device, step, shared, own, where):
+def test_later_commands_come_after_the_event_which_may_be_dropped(queue, device, step, memory, own, where):
     """A held queue keeps the wait back with its other commands, and gives it to SYCL when the host function returns."""
-    buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
+    buffer, out = device.as_buffer(memory).view("u4"), device.zeros(COUNT, "u4")
     device.finish()
     section = own.step() if where == "in a step" else contextlib.nullcontext()
     values, go = VALUES, threading.Event()
@@ -82,7 +69,7 @@ def test_later_commands_come_after_the_event_which_may_be_dropped(queue, device,
         if where == "on a held queue":
             go.clear()
             own.host(go.wait)
-        event = long_work(queue, device, step, shared)
+        event = long_work(queue, device, step, memory)
         with section:
             own.wait(event)
             del event
@@ -93,9 +80,9 @@ def test_later_commands_come_after_the_event_which_may_be_dropped(queue, device,
         assert np.array_equal(out.get(queue=own), values)
 
 
-def test_a_captured_queue_does_not_wait_for_it(queue, device, step, shared, own):
+def test_a_captured_queue_does_not_wait_for_it(queue, device, step, memory, own):
     own.begin_capture()
-    event = long_work(queue, device, step, shared)
+    event = long_work(queue, device, step, memory)
     with pytest.raises(fb.CaptureIsolationError, match="SyclEvent"):
         own.wait(event)
     with pytest.raises(fb.CaptureError):
@@ -110,8 +97,7 @@ def test_a_closed_queue_does_not_wait(sycl_queue, device, own):
 
 def test_many_waits_leave_nothing(sycl_queue, device, step, own):
     """Each event is its own point, and what is done leaves the queue's clock."""
-    buffer, memory = device.array(VALUES), dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
-    other = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
+    buffer, memory, other = device.array(VALUES), usm(sycl_queue), usm(sycl_queue)
 
     def wait(times):
         for number in range(times):

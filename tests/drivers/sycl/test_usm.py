@@ -11,10 +11,8 @@ import pytest
 import forebay as fb
 from tests.helpers.refusals import refused
 
-from .conftest import steps
+from .conftest import COUNT, VALUES, contents, steps, usm
 
-COUNT = 1 << 10
-VALUES = np.arange(COUNT, dtype=np.uint32)
 KINDS = {
     "device": dpctl_memory.MemoryUSMDevice,
     "shared": dpctl_memory.MemoryUSMShared,
@@ -43,13 +41,6 @@ class Array:
         }
 
 
-@pytest.fixture
-def memory(sycl_queue):
-    memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
-    memory.copy_from_host(VALUES.view("u1"))
-    return memory
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_writes_the_other_reads(kind, sycl_queue, queue, device, step):
     memory = KINDS[kind](4 * COUNT, queue=sycl_queue)
@@ -60,7 +51,7 @@ def test_what_one_writes_the_other_reads(kind, sycl_queue, queue, device, step):
     assert np.array_equal(buffer.get(queue=queue), VALUES)
     queue.launch(step, COUNT // 64, 64, buffer, 3)
     queue.finish()
-    assert np.array_equal(np.asarray(memory.copy_to_host()).view(np.uint32), steps(VALUES, 3))
+    assert np.array_equal(contents(memory), steps(VALUES, 3))
     if kind != "device":
         assert np.array_equal(buffer.host, steps(VALUES, 3))
 
@@ -77,7 +68,7 @@ def test_strides_of_one_element_do_not_matter_and_nothing_is_fine(memory, device
 
 
 def test_the_owner_lives_until_the_work_is_done(sycl_queue, queue, device, step):
-    memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
+    memory = usm(sycl_queue)
     owner = Array(memory)
     alive = weakref.ref(owner)
     buffer = device.as_buffer(owner)
@@ -100,7 +91,7 @@ def test_a_buffer_is_memory_to_dpctl(sycl_queue, queue, device):
     assert address_of(memory) == buffer.address
     assert memory.nbytes == buffer.nbytes
     assert memory.get_usm_type() == "device"
-    assert np.array_equal(np.asarray(memory.copy_to_host()).view(np.uint32), VALUES)
+    assert np.array_equal(contents(memory), VALUES)
     memory.copy_from_host(VALUES[::-1].copy().view("u1"))
     assert np.array_equal(buffer.get(queue=queue), VALUES[::-1])
 

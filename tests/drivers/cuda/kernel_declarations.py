@@ -1,29 +1,14 @@
-"""The device that executes nothing, its memory and its programs."""
+"""The kernels that OpenCL C declares, without a compiler."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-import numpy as np
-
-from forebay.core.driver import MOST_GROUPS, DriverDevice, Language, Limits, Natives
-from forebay.core.errors import BuildError, OutOfMemoryError
+from forebay.core.errors import BuildError
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv.declarations import Declared
 
-from . import operations
-
-SIZE = 1 << 34  # bytes of its memory
-LIMITS = Limits(
-    group_items=1024,
-    group_size=(1024, 1024, 1024),
-    group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
-    local_bytes=1 << 16,
-    constant_bytes=1 << 16,
-    allocation=SIZE,
-    has_shared=True,
-)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 ATTRIBUTE = r"__attribute__\s*\(\((?P<attribute>.*?)\)\)\s*"
 KERNEL = re.compile(
@@ -39,22 +24,9 @@ SPACES = {"global": "pointer", "constant": "pointer", "local": "local"}
 
 
 class Kernel(NamedTuple):
-    """See `DriverKernel`."""
-
     name: str
     parameters: tuple
     required_block: tuple[int, int, int]
-    max_block: int = LIMITS.group_items
-    max_block_axis: tuple[int, int, int] = LIMITS.group_size
-    reshape: int = 0
-    local_bytes: int = LIMITS.local_bytes
-    static_local_bytes: int = 0
-
-    def groups_at_once(self, block, local_bytes):
-        return 1
-
-    def create(self, follows):
-        return operations.new_kernel(len(self.parameters))
 
 
 def size_of(structure):
@@ -105,58 +77,3 @@ def read_kernels(source):
     if len(kernels) != len(WORD.findall(source)):
         raise BuildError("not every kernel of the source can be read")
     return kernels
-
-
-class Device(DriverDevice):
-    """See `DriverDevice`."""
-
-    keeps_gil_below = 1 << 30  # submitting never blocks
-    languages = (Language.OPENCL_C,)
-    priorities = (-1, 0, 1)
-    timing_is_free = True
-    executes = False
-    has_addresses = True
-    takes_pageable = True
-    reads_pageable_late = False
-    limits = LIMITS
-
-    def __init__(self, info):
-        self.info = info
-        self.table = operations.table_address()
-        self.context_handle = id(self)
-
-    def create_queue(self, priority, timing):
-        handle = operations.new_queue()
-        return handle, handle
-
-    def allocate(self, nbytes, usm_type):
-        self.refuse(nbytes)
-        return (operations.Memory if usm_type == "device" else operations.HostMemory)(nbytes, usm_type)
-
-    def refuse(self, nbytes, what=""):
-        """Raise `OutOfMemoryError` for more than there is: the host would promise it."""
-        if nbytes > SIZE:
-            raise OutOfMemoryError(f"{nbytes} bytes{what} are more than {self.info.name} has")
-
-    def pinned(self, nbytes):
-        self.refuse(nbytes, " of pinned memory")
-        memory = operations.HostMemory(nbytes, "host")
-        return memory.address, memory
-
-    def stage(self, nbytes):
-        return np.zeros(nbytes, "u1")  # no copy changes it
-
-    def build(self, language, source, options):
-        try:
-            return Natives(read_kernels(source))
-        except BuildError as error:
-            raise BuildError(f"the program does not build on {self.info.name}: {error}", log=str(error)) from None
-
-    def explain(self, status):
-        return operations.CALL_NAMES[status >> 32], status & 0xFFFFFFFF, self.error_name(status & 0xFFFFFFFF)
-
-    def error_name(self, code):
-        return operations.ERRORS.get(code, f"error {code}")
-
-    def is_out_of_memory(self, code):
-        return operations.ERRORS.get(code) == "OUT_OF_MEMORY"
