@@ -43,13 +43,14 @@ def begin(seed):
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
 
 
-def work(seeds, watch):
+def work(seeds, watch, of_hip):
     """Run the programs."""
-    from tests.ordering.mixed import Bench  # the parent needs no device
+    from tests.hip.random_program import HipBench  # the parent needs no device
+    from tests.ordering.mixed import Bench
 
     # Hardware that executes nothing says at once that everything is done: the observer answers for it.
     answering = contextlib.nullcontext() if observer.EXECUTES else observer.watch(select().backend)
-    with answering, Bench(watched=watch) as bench:
+    with answering, HipBench() if of_hip else Bench(watched=watch) as bench:
         report(device=str(bench.devices[0]))
         for seed in seeds:
             begin(seed)
@@ -142,12 +143,13 @@ class Campaign:
 @click.option("--processes", type=click.IntRange(1), default=1, help="Run side by side.")
 @click.option("--watch", is_flag=True, help="Check the order of the driver's calls, too.")
 @click.option("--failures", is_flag=True, help="Calls of the driver fail at random places.")
+@click.option("--hip", is_flag=True, help="Programs of HIP's functions.")
 @click.option("--worker", is_flag=True, hidden=True)
-def main(programs, seed, processes, watch, failures, worker):
+def main(programs, seed, processes, watch, failures, hip, worker):
     """Run random programs with everything in the mix, and compare all memory with a sequential model's."""
     seeds = range(seed, seed + programs)
     if worker:
-        work_with_failures(seeds) if failures else work(seeds, watch)
+        work_with_failures(seeds) if failures else work(seeds, watch, hip)
         faulthandler.cancel_dump_traceback_later()
         report(processor=time.process_time())
         return
@@ -155,7 +157,7 @@ def main(programs, seed, processes, watch, failures, worker):
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TextColumn("left:"))
     shown = Console(stderr=True, highlight=False)
     with Progress(*columns, TimeRemainingColumn(), console=shown, disable=not shown.is_terminal) as progress:
-        options = ["--watch"] * watch + ["--failures"] * failures
+        options = ["--watch"] * watch + ["--failures"] * failures + ["--hip"] * hip
         campaign = Campaign(progress, programs, *options)
         ends = [programs * number // processes for number in range(processes + 1)]
         threads = [

@@ -8,7 +8,6 @@ Memory is compared where no call failed loudly, and what comes after a program m
 import contextlib
 import gc
 import random
-import threading
 from collections import Counter
 
 import forebay as fb
@@ -16,7 +15,7 @@ from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observer_of
 from tests.observers import recordings
 
-from .mixed import Bench, MixedPlayer, compared, drawn, recording, run
+from .mixed import Bench, MixedPlayer, compared, drawn, drawn_for_threads, recording, run
 from .mixed_program import MixedProgram
 
 ONE_IN = (5, 15, 50, 200)  # calls of a function, of which one fails
@@ -182,53 +181,26 @@ class FailingBench:
         draw = random.Random(seed)
         kind = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])[0]
         device, built = self.bench.devices[kind], self.bench.built[kind]
-        operations = [
-            [drawn(draw) for _ in range(draw.randint(1, 60))] for _ in range(2 if draw.random() < 0.15 else 1)
-        ]
+        operations = drawn_for_threads(draw, 2 if draw.random() < 0.15 else 1)
         after = [drawn(draw) for _ in range(12)]
         with recording(device, seed % 2 == 1):
             self.driver.fail_at_random(seed, draw.choice(ONE_IN))
             try:
-                players, errors = play(device, built, operations)
+                players, errors = run(
+                    lambda: FailingPlayer(FailingProgram(device, built), len(operations) == 1), operations, fb.Error
+                )
             finally:
                 self.driver.forgive()
             for _ in range(2):  # an error may come late, once
                 with contextlib.suppress(fb.Error):
                     device.finish()
             device.finish()
-            self.errors += len(errors)
-            nbytes = 0 if errors else sum(map(compared, players))
+            count = len(errors) + sum(len(each.program.errors) for each in players)
+            self.errors += count
+            nbytes = 0 if count else sum(map(compared, players))
+            players, errors = run(lambda: MixedPlayer(MixedProgram(device, built, careful=True), True), [after])
+            device.finish()
+            nbytes += sum(map(compared, players))
             del players
-            nbytes += run(device, built, [after], careful=True)
         self.count()
         return nbytes
-
-
-def play(device, built, operations):
-    """Play these operations, those of each thread. Returns the players and forebay's errors."""
-    players, errors, wrong = [], [], []
-
-    def work(own):
-        program = None
-        try:
-            program = FailingProgram(device, built)
-            player = FailingPlayer(program, alone=len(operations) == 1)
-            for each in own:
-                player.play_one(*each)
-            players.append(player)
-        except fb.Error as error:  # the player could not be made
-            errors.append(error)
-        except BaseException as error:
-            wrong.append(error)
-        finally:
-            if program is not None:
-                errors.extend(program.errors)
-                program.open()
-
-    threads = [threading.Thread(target=work, args=(own,)) for own in operations[1:]]
-    [thread.start() for thread in threads]
-    work(operations[0])
-    [thread.join() for thread in threads]
-    if wrong:
-        raise wrong[0]
-    return players, errors

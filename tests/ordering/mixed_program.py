@@ -1,6 +1,7 @@
 """The commands of the random programs of `mixed`: what each submits, and what it does to the model."""
 
 import contextlib
+import functools
 
 import numpy as np
 
@@ -24,6 +25,14 @@ kernel void tally(global uint *a, global const uint *rows, global volatile uint 
         for (uint i = 0; i < n; i++) spoilt += room[i] != a[i % {SIZE}] * 3 + i + k + pass;
     }}
     for (uint i = 0; i < n; i++) a[i % {SIZE}] = a[i % {SIZE}] * 5 + room[n - 1 - i] + spoilt;
+}}
+kernel void follow(global const ulong *table, uint k)
+{{
+    global uint *a = (global uint *) table[0];
+    global const volatile uint *b = (global const volatile uint *) table[1];
+    uint spoilt = 0;
+    for (uint i = 0; i < {SIZE * PASSES}; i++) spoilt += b[i % {SIZE}] != b[i % {SIZE}];
+    for (uint i = 0; i < {SIZE}; i++) a[i] = a[i] * 7 + b[i] + k + spoilt;
 }}
 kernel void gather(global uint *a, global const uint *block)
 {{
@@ -107,8 +116,10 @@ def tallied(a, rows, k):
 class MixedProgram(Program):
     """A program with more kinds of commands. Its calls are not checked one by one, but all of its order by `watch`."""
 
-    def __init__(self, device, built, careful, watch=None):
+    def __init__(self, device, built, careful, watch=None, follows=False):
         super().__init__(device, built)
+        # Whether kernels follow pointers, and none has scratch: they might write what that is measured from.
+        self.follows = follows
         self.watch = watch  # a `watched.Watch`; None when nobody observes the driver
         self.watched = {}  # its operations, by number
         self.in_steps = 0  # that are open
@@ -119,6 +130,14 @@ class MixedProgram(Program):
         self.most_hosts = 10 if device.driver.most_held is not None else None
         self.hosts = device.stats.host_functions  # when no gate was closed last
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
+
+    def host_arrays(self):
+        """Memory of the host, pageable and pinned."""
+        # A copy to pageable memory waits for the queue on some drivers, and a gate may hold that.
+        pageable = (
+            np.empty if self.device.driver.takes_pageable else functools.partial(fb.host_empty, device=self.device)
+        )
+        return pageable(SIZE, "u4"), fb.host_empty(SIZE, "u4", device=self.device)
 
     def queue(self, blocking=True):
         """Of another priority each time, and every other one with timing."""
@@ -132,6 +151,21 @@ class MixedProgram(Program):
             "tally", memory, rows, k, becomes=lambda: tallied(memory.model, rows.model, k), reads=[rows], grid=(1, 1),
             measures=[rows],
         )  # fmt: skip
+
+    def following(self, memory, other, k):
+        """Launch a kernel that finds both in a table of addresses, which the same operation copies there."""
+        if not self.device.driver.has_addresses:
+            return self.combining(memory, other, k)
+        table, addresses = self.device.empty(2, "u8"), np.array([memory.buffer.address, other.buffer.address], "u8")
+
+        def submit(queue):
+            queue.copy(table, addresses)
+            queue.launch(self.kernels["follow"], 1, 1, table, k)
+
+        def effect():
+            memory.model[:] = memory.model * np.uint32(7) + other.model + np.uint32(k)
+
+        return Action(submit, effect, [memory], [other])
 
     def gathering(self, memory, k):
         block = np.arange(k, k + BLOCK, dtype="u4")
