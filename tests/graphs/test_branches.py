@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
+from tests.helpers.threads import together
 
 from .conftest import SIZE, steps
 
@@ -282,22 +283,7 @@ def wide(device, visits, nodes=6, spin=3000):
 
 def at_once(*functions, times=20):
     """Call each in a thread of its own, again and again."""
-    failed = []
-
-    def repeat(function):
-        try:
-            for _ in range(times):
-                function()
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=repeat, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not any(thread.is_alive() for thread in threads)
-    assert failed == []
+    together(*(lambda function=function: [function() for _ in range(times)] for function in functions))
 
 
 @pytest.mark.threads

@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
@@ -452,48 +452,6 @@ def test_sizes_are_what_python_would_compute(data):
             size.evaluate(leaves)
         return
     assert read_size(build(tree, lambda node: node)).evaluate(leaves) == expected
-
-
-# Against a model
-
-
-@pytest.mark.executes
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.data())
-def test_random_programs(device, data):
-    """Writes on three queues, launches on each: every launch has scratch for the data of its moment."""
-    queues = [device.queue() for _ in range(3)]
-    with device.program(SOURCE) as own:
-        kernel = own["use"]
-        kernel.scratch("stack", fb.MaxOver("rows") + fb.Argument("n") * 0)
-        sizes = [10, 20]
-        buffers = [device.array(np.full(40, size, "i4")) for size in sizes]
-        device.finish()
-        results = []
-        for _ in range(data.draw(st.integers(1, 25))):
-            which = data.draw(st.integers(0, 1))
-            queue = data.draw(st.sampled_from(queues))
-            device.finish() if data.draw(st.booleans()) else [q.wait(p) for q in queues for p in queues]
-            what = data.draw(st.sampled_from(["fill", "part", "kernel", "launch", "launch", "launch"]))
-            if what == "launch":
-                out = device.zeros(1, "i4")
-                queue.launch(kernel, 1, 1, buffers[which], sizes[which], out)
-                results.append((out, (sizes[which] - 1) % 256))
-                continue
-            size = data.draw(st.integers(1, 3000))
-            if what == "fill":
-                queue.fill(buffers[which], size)
-            elif what == "kernel":
-                queue.launch(own["rewrite"], 40, 1, buffers[which], size)
-            else:
-                size = max(size, sizes[which])
-                queue.fill(buffers[which][data.draw(st.integers(0, 39)) :], size)
-            sizes[which] = size
-        device.finish()
-        for out, expected in results:
-            assert out.get().tolist() == [expected]
-    for queue in queues:
-        queue.close()
 
 
 # Debugging

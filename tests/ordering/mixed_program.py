@@ -13,7 +13,7 @@ from .program import SIZE, Action, Memory, Point, Program
 
 ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
 PASSES = 40  # over the scratch by every fourth launch, so that launches side by side really overlap
-BLOCK = 60  # elements of an array passed by value
+BLOCKS = 12, 60, 1100  # elements of arrays passed by value
 SOURCE = f"""{simple.SOURCE}
 kernel void tally(global uint *a, global const uint *rows, global volatile uint *room, uint k)
 {{
@@ -34,10 +34,10 @@ kernel void follow(global const ulong *table, uint k)
     for (uint i = 0; i < {SIZE * PASSES}; i++) spoilt += b[i % {SIZE}] != b[i % {SIZE}];
     for (uint i = 0; i < {SIZE}; i++) a[i] = a[i] * 7 + b[i] + k + spoilt;
 }}
-kernel void gather(global uint *a, global const uint *block)
+kernel void gather(global uint *a, global const uint *block, uint n)
 {{
     uint sum = 0;
-    for (uint i = 0; i < {BLOCK}; i++) sum = sum * 7 + block[i];
+    for (uint i = 0; i < n; i++) sum = sum * 3 + block[i];
     a[get_global_id(0)] = a[get_global_id(0)] * 3 + sum;
 }}
 typedef struct {{ uint a; uint b; }} Pair;
@@ -168,16 +168,18 @@ class MixedProgram(Program):
         return Action(submit, effect, [memory], [other])
 
     def gathering(self, memory, k):
-        block = np.arange(k, k + BLOCK, dtype="u4")
-        total = int(np.polyval(block.astype(object), 7)) % (1 << 32)
+        size, total = BLOCKS[k % len(BLOCKS)], 0
+        block = np.arange(k, k + size, dtype="u4")
+        for each in range(k, k + size):
+            total = (total * 3 + each) % (1 << 32)
 
         def becomes():
             return memory.model * np.uint32(3) + np.uint32(total)
 
-        action = self.launching("gather", memory, fb.by_value(block), becomes=becomes)
+        action = self.launching("gather", memory, fb.by_value(block), size, becomes=becomes)
 
         def submit(queue):
-            block[:] = np.arange(k, k + BLOCK)
+            block[:] = np.arange(k, k + size)
             action.submit(queue)
             block[:] = 0  # it was taken
 
