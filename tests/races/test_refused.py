@@ -91,27 +91,6 @@ def test_a_refused_command_uses_nothing(device, commands, queues, found, command
     device.finish()
 
 
-def test_a_refused_free_frees_nothing(device, commands, queues, found):
-    q1, q2 = (device.queue() for _ in range(2))
-    device.null_queue.launch(commands.kernel, *GRID, commands.x, 2.0)  # what the free has to come after
-    with refusing(device):
-        q1.free(commands.made)
-    q2.launch(commands.kernel, *GRID, commands.made, 2.0)
-    assert not found()
-    device.finish()
-
-
-def test_the_null_queue_orders_nothing_by_a_refused_command(device, commands, found):
-    """q2 does not come after q1 by a command of the null queue that there was not."""
-    q1, q2 = device.queue(), device.queue()
-    commands.launch(q1)
-    with refusing(device):
-        device.null_queue.fill(commands.other[:1], 1)
-    commands.launch(q2)
-    assert len(found()) == 1
-    device.finish()
-
-
 def test_others_have_come_after_a_command_of_the_null_queue_that_is_refused(device, commands, queues, found, caplog):
     """A blocking queue that submits in between still comes after the null queue's next command."""
     null, blocking, y = device.null_queue, device.queue(), device.zeros(SIZE)
@@ -136,27 +115,6 @@ def test_others_have_come_after_a_command_of_the_null_queue_that_is_refused(devi
     null.launch(commands.kernel, *GRID, commands.other, 2.0)
     blocking.launch(commands.kernel, *GRID, commands.other, 2.0)
     assert not found()
-    device.finish()
-
-
-def test_a_refused_wait_orders_nothing(device, commands, queues, found):
-    q1, q2 = queues
-    commands.launch(q1)
-    with refusing(device):
-        q2.wait(q1)
-    commands.launch(q2)
-    assert len(found()) == 1
-    device.finish()
-
-
-def test_a_refused_host_function_has_told_nobody(device, commands, queues, found):
-    """Otherwise the race would be a possible one: the function could have told the thread of the program."""
-    q1, q2 = queues
-    commands.launch(q1)
-    with refusing(device):
-        q1.host(lambda: None)
-    commands.launch(q2)
-    assert [race.certain for race in found()] == [True]
     device.finish()
 
 
