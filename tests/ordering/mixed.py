@@ -15,6 +15,7 @@ import numpy as np
 
 import forebay as fb
 from tests.helpers.observer import EXECUTES, observe
+from tests.helpers.recordings import recordings_installed
 
 from .mixed_program import MOST, ROWS, SOURCE, HostMemory, MixedProgram
 from .program import SIZE, Action, Memory
@@ -263,23 +264,10 @@ class Bench:
             return sum(map(compared, players))
 
 
-@contextlib.contextmanager
 def recording(device, wanted, branches=False):
-    """Give steps of OpenCL, and graphs if they branch, recordings until the block ends, which must not misuse them."""
-    if device.info.backend != "opencl" or not wanted:
-        yield
-        return
-    from forebay.queues.drivers.opencl import operations
-    from tests.observers import recordings
-
-    misused = recordings.counts()[0]
-    recordings.install(operations.table_address(), branches, branches)
-    try:
-        yield
-    finally:
-        recordings.uninstall()
-    if recordings.counts()[0] != misused:
-        raise WrongError("a recording of a step was used as it must not be")
+    """The context in which programs of OpenCL have recordings, if they are wanted."""
+    wanted = wanted and device.info.backend == "opencl"
+    return recordings_installed(branches, branches) if wanted else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
