@@ -3,7 +3,6 @@
 import contextlib
 import logging
 
-import numpy as np
 import pytest
 
 import forebay as fb
@@ -14,44 +13,17 @@ GRID = SIZE // 16, 16
 
 
 class Commands:
-    """Each uses the memory `x` on a queue."""
+    """Kernel and memory of the tests."""
 
     def __init__(self, device, kernels):
         self.kernel = kernels["scale"]
         self.kernel.writes("y")  # what stands in for CUDA's compiler shows no code that does
         self.x, self.other = device.zeros(SIZE), device.zeros((SIZE, 2))
-        null = device.null_queue
-        self.made = null.alloc(SIZE)
-        with device.queue(blocking=False) as captured, captured.capture() as graph:
-            self.launch(captured)
-        self.graph = graph.instantiate()
         device.null_queue.copy(self.x, self.other[:, 0])  # compiles what copies strided memory
         device.finish()
 
     def launch(self, queue):
         queue.launch(self.kernel, *GRID, self.x, 2.0)
-
-    def bound(self, queue):
-        self.kernel.bind(queue, *GRID, self.x, 2.0)()
-
-    def fill(self, queue):
-        queue.fill(self.x, 3)
-
-    def copy(self, queue):
-        queue.copy(self.x, np.ones(SIZE, "f4"))
-
-    def strided(self, queue):
-        queue.copy(self.x, self.other[:, 0])
-
-    def replay(self, queue):
-        self.graph.launch(queue)
-
-    def step(self, queue):
-        with queue.step():
-            self.launch(queue)
-
-    def free(self, queue):
-        queue.free(self.made)
 
 
 @contextlib.contextmanager
@@ -74,21 +46,6 @@ def commands(device, kernels):
 @pytest.fixture
 def queues(device):
     return [device.queue(blocking=False) for _ in range(2)]
-
-
-@pytest.mark.parametrize("command", ["launch", "bound", "fill", "copy", "strided", "replay", "step"])
-def test_a_refused_command_uses_nothing(device, commands, queues, found, command):
-    """Another queue's use does not race with it, and does with the same command when that is taken."""
-    q1, q2 = queues
-    getattr(commands, command)(q1)  # what it needs, it has
-    device.finish()
-    with refusing(device):
-        getattr(commands, command)(q1)
-    commands.launch(q2)
-    assert not found()
-    commands.launch(q1)
-    assert len(found()) == 1
-    device.finish()
 
 
 def test_others_have_come_after_a_command_of_the_null_queue_that_is_refused(device, commands, queues, found, caplog):

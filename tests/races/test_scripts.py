@@ -252,6 +252,18 @@ refused(a.copy, x, empty(64, "i4"))
 refused(a.fill, x, "a number")
 b.fill(x[8:16], 2)  # race
 b.fill(x[40:], 2)
+== commands that the driver refuses use nothing
+graph = device.graph()
+graph.add_fill(x, 2)
+ready, step = graph.instantiate(), a.step()
+def stepping():
+    with step: a.launch(scale, *GRID, x, 2.0)
+strided = empty((64, 2))[:, 0]
+calls = [
+    lambda: a.launch(scale, *GRID, x, 2.0), lambda: scale.bind(a, *GRID, x, 2.0)(), lambda: a.fill(x, 3),
+    lambda: a.copy(x, host), lambda: a.copy(x, strided), lambda: ready.launch(a), stepping,
+]
+for call in calls: call(); device.finish(); failing(call); b.launch(scale, *GRID, x, 2.0); device.finish()
 == a free that the driver refuses frees nothing
 one, other, made = device.queue(), device.queue(), null.alloc(64)
 null.launch(scale, *GRID, x, 2.0)
