@@ -2,11 +2,15 @@
 
 import contextlib
 import logging
+import re
 
 import pytest
 
 import forebay as fb
+from forebay.queues.drivers.selection import select
+from tests.conftest import DEVICES
 from tests.helpers.observer import observe
+from tests.helpers.processes import python
 
 SIZE = 64
 GRID = SIZE // 16, 16
@@ -46,6 +50,18 @@ def commands(device, kernels):
 @pytest.fixture
 def queues(device):
     return [device.queue(blocking=False) for _ in range(2)]
+
+
+@pytest.mark.threads
+@pytest.mark.needs("no validation layer")
+@pytest.mark.skipif(select().backend in ("cuda", "nothing"), reason="another process has no mock driver")
+@pytest.mark.parametrize("options", [["--failures"], ["--failures", "--check"], ["--check"]], ids=" ".join)
+def test_random_programs_are_silent_also_if_calls_are_refused(options):
+    """What no refused command wrote to is as the model says, and a race that is planted afterwards is found."""
+    done = python("-m", "tools.campaign", "--programs", 100, *options, FOREBAY_DEVICE=DEVICES[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    failed = re.search(r"calls that failed +([\d,]+); operations with an error ([\d,]+)", done.stdout)
+    assert failed is None if options == ["--check"] else int(failed[2].replace(",", "")) > 50
 
 
 def test_others_have_come_after_a_command_of_the_null_queue_that_is_refused(device, commands, queues, found, caplog):
