@@ -100,14 +100,18 @@ class FailingPlayer(MixedPlayer):
             self.program.errors.append(error)
             for queue in self.queues:  # one may be forgotten, and no other be made in its place
                 self.program.adopt(queue)
-            written = self.program.failed.writes if self.program.failed and not self.program.in_steps else None
-            if written and len(self.memories) > 3 and set(written) <= set(self.memories[3:]):
-                for memory in written:
-                    self.lost.append(memory)
-                    self.lose(memory)
-            else:
-                forget(written or [*self.memories, *self.rows, *self.hosts])
-                self.over = not self.settle()
+            self.go_on()
+
+    def go_on(self):
+        """Forget what the failed operation may have written to."""
+        written = self.program.failed.writes if self.program.failed and not self.program.in_steps else None
+        if written and len(self.memories) > 3 and set(written) <= set(self.memories[3:]):
+            for memory in written:
+                self.lost.append(memory)
+                self.lose(memory)
+        else:
+            forget(written or [*self.memories, *self.rows, *self.hosts])
+            self.over = not self.settle()
 
     def settle(self):
         """Wait for all: of what failed a part may run, and the program would race with it. Returns whether it

@@ -267,9 +267,11 @@ class MixedProgram(Program):
     @contextlib.contextmanager
     def in_step(self, step):
         self.in_steps += 1
-        with super().in_step(step):
-            yield
-        self.in_steps -= 1
+        try:
+            with super().in_step(step):
+                yield
+        finally:
+            self.in_steps -= 1
 
     def perform(self, queue, action):
         if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):
