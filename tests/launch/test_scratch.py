@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import time
 import weakref
 from functools import partial
 from unittest import mock
@@ -184,27 +183,6 @@ def test_600_reductions_over_3_buffers_are_3(device, queue):
     assert reductions(queue, launch) == 0
     queue.fill(inputs[1], 5)
     assert reductions(queue, launch) == 1
-
-
-@pytest.mark.threads
-def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_queue, hold, use, kernels, out, really):
-    """Three queues write, one to each third, behind gates: all must have written before the rows are looked at."""
-    rows = device.zeros(99, "i4")
-    queue.launch(use, 1, 1, rows, 0, out)
-    device.finish()
-    writers = [make_queue(blocking=False) for _ in range(3)]
-    gates = [hold(writer) for writer in writers]
-    for i, writer in enumerate(writers):
-        writer.launch(kernels["rewrite"], 33, 1, rows[33 * i : 33 * (i + 1)], 100 * (3 - i))
-
-    def open_gates():  # the last writer's first
-        for gate in reversed(gates):
-            time.sleep(0.2)
-            gate.open()
-
-    together(open_gates, lambda: queue.launch(use, 1, 1, rows, 300, out))  # blocks until all are open
-    assert out.get(queue=queue).tolist() == [299 % 256] or not really
-    assert queue.stats.reductions == 2
 
 
 def test_a_host_view_counts_as_writing_all_the_time(device, queue, use, out):
