@@ -255,9 +255,9 @@ b.fill(x[40:], 2)
 == commands that the driver refuses use nothing
 graph = device.graph()
 graph.add_fill(x, 2)
-ready, step = graph.instantiate(), a.step()
+ready = graph.instantiate()
 def stepping():
-    with step: a.launch(scale, *GRID, x, 2.0)
+    with a.step(): a.launch(scale, *GRID, x, 2.0)
 strided = empty((64, 2))[:, 0]
 calls = [
     lambda: a.launch(scale, *GRID, x, 2.0), lambda: scale.bind(a, *GRID, x, 2.0)(), lambda: a.fill(x, 3),
