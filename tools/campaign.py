@@ -43,13 +43,14 @@ def begin(seed):
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
 
 
-def work(seeds, watch):
+def work(seeds, watch, check, of_hip):
     """Run the programs."""
-    from tests.ordering.mixed import Bench  # the parent needs no device
+    from tests.hip.random_program import HipBench  # the parent needs no device
+    from tests.ordering.mixed import Bench
 
     # Hardware that executes nothing says at once that everything is done: the observer answers for it.
     answering = contextlib.nullcontext() if observer.EXECUTES else observer.watch(select().backend)
-    with answering, Bench(watched=watch) as bench:
+    with answering, HipBench() if of_hip else Bench(None, watch, check) as bench:
         report(device=str(bench.devices[0]))
         for seed in seeds:
             begin(seed)
@@ -60,14 +61,14 @@ def work(seeds, watch):
         report(pairs=bench.pairs)
 
 
-def work_with_failures(seeds):
+def work_with_failures(seeds, check):
     """Run the programs, with calls that fail."""
     from tests.ordering.failures import FailingBench
 
     for first in range(0, len(seeds), TOGETHER):
         together, outcome = seeds[first : first + TOGETHER], {}
         try:
-            with FailingBench() as bench:
+            with FailingBench(check=check) as bench:
                 report(device=str(bench.bench.devices[0]))
                 for seed in together:
                     if outcome:
@@ -142,12 +143,15 @@ class Campaign:
 @click.option("--processes", type=click.IntRange(1), default=1, help="Run side by side.")
 @click.option("--watch", is_flag=True, help="Check the order of the driver's calls, too.")
 @click.option("--failures", is_flag=True, help="Calls of the driver fail at random places.")
+@click.option("--check", is_flag=True, help="Check for races, too: there are none.")
+@click.option("--hip", is_flag=True, help="Programs of HIP's functions.")
 @click.option("--worker", is_flag=True, hidden=True)
-def main(programs, seed, processes, watch, failures, worker):
+def main(programs, seed, processes, watch, failures, check, hip, worker):
     """Run random programs with everything in the mix, and compare all memory with a sequential model's."""
     seeds = range(seed, seed + programs)
     if worker:
-        work_with_failures(seeds) if failures else work(seeds, watch)
+        checked = "races,error" if check else None
+        work_with_failures(seeds, checked) if failures else work(seeds, watch, checked, hip)
         faulthandler.cancel_dump_traceback_later()
         report(processor=time.process_time())
         return
@@ -155,7 +159,8 @@ def main(programs, seed, processes, watch, failures, worker):
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TextColumn("left:"))
     shown = Console(stderr=True, highlight=False)
     with Progress(*columns, TimeRemainingColumn(), console=shown, disable=not shown.is_terminal) as progress:
-        options = ["--watch"] * watch + ["--failures"] * failures
+        chosen = {"--watch": watch, "--failures": failures, "--check": check, "--hip": hip}
+        options = [option for option, is_chosen in chosen.items() if is_chosen]
         campaign = Campaign(progress, programs, *options)
         ends = [programs * number // processes for number in range(processes + 1)]
         threads = [

@@ -1,23 +1,22 @@
+from contextlib import nullcontext
+
 import pytest
 
 from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
+from tests.helpers.recordings import recordings_installed
+from tests.ordering import program
 
-SOURCE = """
-kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
-kernel void combine(global uint *a, global const uint *b, uint k)
-{
-    a[get_global_id(0)] = a[get_global_id(0)] * 5 + b[get_global_id(0)] + k;
-}
+SOURCE = f"""{program.SOURCE}
 kernel void gather(global uint *a, global const uint *block, uint n)
-{
+{{
     uint sum = 0;
     for (uint i = 0; i < n; i++)
         sum = sum * 7 + block[i];
     a[get_global_id(0)] = a[get_global_id(0)] * 3 + sum;
-}
-typedef struct { uint a; uint b; } Pair;
-kernel void take(global uint *a, Pair pair) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }
+}}
+typedef struct {{ uint a; uint b; }} Pair;
+kernel void take(global uint *a, Pair pair) {{ a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }}
 """
 SIZE = 64
 
@@ -25,16 +24,8 @@ SIZE = 64
 @pytest.fixture(autouse=True, params=["", "branching"] if select().backend == "opencl" else [""])
 def recorded(request):
     """Graphs as the driver takes them; and as recordings whose commands come in any order that the graph allows."""
-    if not request.param:
+    with recordings_installed(True, True) if request.param else nullcontext():
         yield
-        return
-    from forebay.queues.drivers.opencl import operations
-    from tests.observers import recordings
-
-    recordings.install(operations.table_address(), True, True)
-    yield
-    recordings.uninstall()
-    assert recordings.counts()[0] == 0
 
 
 @pytest.fixture(scope=validation.scope("module"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import EXECUTES
+from tests.helpers.threads import together
 
 from .conftest import SIZE, steps
 
@@ -238,36 +239,6 @@ def test_any_graph_on_any_queues(device, visiting, program, on):
         queue.close()
 
 
-@settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=2, max_size=NODES),
-    st.integers(1, 4),
-)
-def test_forks_and_joins_captured(device, visiting, program, launches):
-    """Each entry: a queue, another that it first waits for, or which first joins if it has not, and whether it does."""
-    visits = Visits(device, visiting)
-    queues = [device.queue(blocking=False) for _ in range(4)]
-    before = {0: set()}  # what the next command of each queue comes after
-    with queues[0].capture() as graph:
-        for me, (at, other, waits) in enumerate(program):
-            if at not in before or (waits and other in before and other != at):
-                source = other if other in before else 0
-                queues[at].wait(queues[source])
-                before[at] = before.get(at, set()) | before[source]
-            queues[at].launch(*visits.node(me, before[at], range(len(program)), 2000 * (me % 3)))
-            before[at] = before[at] | {me}
-        for at in before:
-            if at:
-                queues[0].wait(queues[at])
-    for _ in range(launches):
-        graph.launch(queues[0])
-    visits.compare(queues[0], range(len(program)))
-    queues[0].finish()
-    visits.check(range(len(program)), launches, queues[0])
-    for queue in queues:
-        queue.close()
-
-
 # -- one command for everybody else
 
 
@@ -282,22 +253,7 @@ def wide(device, visits, nodes=6, spin=3000):
 
 def at_once(*functions, times=20):
     """Call each in a thread of its own, again and again."""
-    failed = []
-
-    def repeat(function):
-        try:
-            for _ in range(times):
-                function()
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=repeat, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not any(thread.is_alive() for thread in threads)
-    assert failed == []
+    together(*(lambda function=function: [function() for _ in range(times)] for function in functions))
 
 
 @pytest.mark.threads

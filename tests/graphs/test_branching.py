@@ -6,6 +6,7 @@ import pytest
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import BRANCHES
 from tests.helpers.observer import EXECUTES
+from tests.helpers.recordings import recordings_installed
 
 from .conftest import SIZE, made
 
@@ -14,13 +15,8 @@ pytestmark = pytest.mark.skipif(select().backend != "opencl", reason="the tests'
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["spare running", "do not"])
 def recorded(request):
-    from forebay.queues.drivers.opencl import operations
-    from tests.observers import recordings
-
-    recordings.install(operations.table_address(), request.param, True)
-    yield recordings
-    recordings.uninstall()
-    assert recordings.counts()[0] == 0
+    with recordings_installed(request.param, True) as recordings:
+        yield recordings
 
 
 def test_more_branches_than_a_recording_has(device, kernels, queue, recorded):

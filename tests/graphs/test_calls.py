@@ -131,33 +131,6 @@ def test_a_change_that_fails(calls, kernels, x, queue, device, value_of):
     assert value_of(x) == steps(1, 2, 3, 2, 4, 5)
 
 
-def test_the_first_call_carries_the_waits(calls, graph, make_queue, hold):
-    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
-    executable = graph.instantiate()
-    gate = hold(producer)
-    queue.wait(producer)
-    first = len(calls)
-    executable.launch(queue)
-    executable.launch(queue)
-    counts = [len(call.waits) for call in commands(calls, first, queue)]
-    assert counts == [1] + [0] * (len(counts) - 1)
-    gate.open()
-
-
-def test_a_null_queue_launch_waits_once(device, calls, graph, make_queue, hold, x):
-    queue, null = make_queue(), device.null_queue
-    executable = graph.instantiate()
-    gate = hold(queue)
-    executable.launch(queue)
-    first = len(calls)
-    executable.launch(null)
-    made = commands(calls, first, null)
-    assert sum(len(call.waits) for call in made) == 1
-    assert len(calls.markers_of([queue], first)) == 1
-    gate.open()
-    null.finish()
-
-
 def test_another_queue_waits_for_the_last_launch(calls, graph, make_queue, hold):
     one, two = make_queue(blocking=False), make_queue(blocking=False)
     executable = graph.instantiate()

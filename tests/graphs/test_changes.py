@@ -6,6 +6,7 @@ On OpenCL there are none, or the observer's, so that the results tell whether th
 import threading
 import time
 import weakref
+from contextlib import nullcontext
 from random import Random
 
 import numpy as np
@@ -15,6 +16,7 @@ import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
+from tests.helpers.recordings import recordings_installed
 
 from .conftest import SIZE, made, steps
 
@@ -30,17 +32,9 @@ KINDS = ["none", "recordings", "recordings that may run"] if select().backend ==
 
 @pytest.fixture(autouse=True, params=KINDS)
 def recordings(request):
-    if "recordings" not in request.param:
-        yield None
-        return
-    from forebay.queues.drivers.opencl import operations
-    from tests.observers import recordings
-
     spares = "may run" in request.param
-    recordings.install(operations.table_address(), spares, spares)
-    yield recordings
-    recordings.uninstall()
-    assert recordings.counts()[0] == 0
+    with recordings_installed(spares, spares) if "recordings" in request.param else nullcontext() as recordings:
+        yield recordings
 
 
 @pytest.fixture

@@ -9,30 +9,12 @@ import pytest
 
 import forebay as fb
 from tests.helpers.device_data import device_data
+from tests.helpers.threads import together
 from tests.inside import executables_made
 
 from .conftest import made, steps
 
 THREADS = 4
-
-
-def at_once(*functions):
-    """Call each in a thread of its own, all beginning together. Returns what they raised."""
-    start, raised = threading.Barrier(len(functions)), []
-
-    def call(function):
-        start.wait()
-        try:
-            function()
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=call, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return raised
 
 
 # -- the first launch
@@ -51,8 +33,7 @@ def test_first_launches_make_one_executable(device, make_queue, kernels, value_o
             node = graph.add_alloc(4, after=last)
             graph.add_free(node.work.buffer, after=node)
         with executables_made() as made_here:
-            raised = at_once(*[lambda queue=queue, graph=graph: graph.launch(queue) for queue in queues])
-        assert raised == []
+            together(*[lambda queue=queue, graph=graph: graph.launch(queue) for queue in queues])
         assert len(made_here) == 1
         device.finish()
         assert device_data(value_of(x)) == steps(*[1, 2, 3] * THREADS)
@@ -164,7 +145,7 @@ def test_the_last_change_stays(device, make_queue, kernels, value_of):
                 executable.set_kernel(graph.nodes[i], *node(i, 100 * turn + k))
 
         launches = [lambda queue=queue: launch(queue) for queue in queues]
-        assert at_once(*launches, *[lambda i=i: change(i) for i in range(3)]) == []
+        together(*launches, *[lambda i=i: change(i) for i in range(3)])
         device.finish()
         for buffer in buffers:
             queues[0].fill(buffer, 0)
@@ -201,7 +182,7 @@ def test_no_launch_is_half_old_and_half_new(device, make_queue):
             for k in range(50):
                 executable.set_graph(child, graph_of(k))
 
-        assert at_once(launch, launch, change) == []
+        together(launch, launch, change)
         queue.finish()
         assert device_data(errors.get().tolist()) == [0]
 

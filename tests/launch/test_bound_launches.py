@@ -41,28 +41,13 @@ def test_it_does_what_a_launch_does(device, queue, program, hold, really):
     assert result.get(queue=queue).tolist() == [1, 2, 3] or not really
 
 
-@pytest.mark.parametrize("bound_first", [True, False])
-def test_it_obeys_the_null_queue(device, queue, program, hold, bound_first, really):
-    buffer = device.zeros(10, "i4")
-    device.finish()
-    on_null = program["add"].bind(device.null_queue, 1, 10, buffer, 1)
-    here = program["fill"].bind(queue, 1, 10, buffer, 5)
-    gate = hold(queue if bound_first else device.null_queue)
-    for go in (here, on_null) if bound_first else (on_null, here):
-        go()
-    assert not queue.query() or not really
-    assert not device.null_queue.query() or not really
-    gate.open()
-    assert buffer.get().tolist() == [6 if bound_first else 5] * 10 or not really
-
-
 def test_it_keeps_what_it_uses(device, make_queue, program):
     go = program["fill"].bind(device.queue(), 10, 10, device.zeros(100, "i4"), 3)
     pressure = [device.zeros(100, "i4") for _ in range(16)]
     go()
     buffer = go.arguments[0]
     assert device_data(buffer.get(queue=go.queue).tolist()) == [3] * 100
-    assert all((device_data(other.get()) == 0).all() for other in pressure)
+    assert not any(other.get().any() for other in pressure)
 
 
 def test_after_its_buffer_was_closed(device, queue, program, refuses):
@@ -75,16 +60,6 @@ def test_after_its_buffer_was_closed(device, queue, program, refuses):
     for _ in range(2):
         with refuses(fb.ClosedError, RuntimeError, "'copy'", "argument 1", "int* from", "closed"):
             go()
-
-
-def test_after_its_queue_was_closed(device, make_queue, program, works):
-    queue = make_queue()
-    go = program["fill"].bind(queue, 1, 10, device.zeros(10, "i4"), 3)
-    queue.close()
-    for _ in range(2):
-        with refused(fb.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
-            go()
-    works(device.null_queue)
 
 
 def test_what_is_refused(queue, program, refuses):

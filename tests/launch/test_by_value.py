@@ -1,6 +1,5 @@
 """Pointer parameters that get bytes by value: uploaded when they have changed, and only then."""
 
-import contextlib
 import ctypes
 import gc
 from functools import partial
@@ -8,16 +7,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import forebay as fb
 from tests.drivers.levelzero import validation
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe, observer_of
 from tests.helpers.refusals import refused
-from tests.helpers.threads import together
-from tests.inside import clock_of
 
 SOURCE = """
 kernel void total(global int *out, global const int *in, int n) {
@@ -28,7 +23,6 @@ kernel void total(global int *out, global const int *in, int n) {
 kernel void two(global int *out, global const int *first, constant int *second) {
     out[0] = first[0] * 1000 + second[0];
 }
-kernel void count(global int *out, global const int *in) { out[in[0]] += in[1]; }
 kernel void bump(global int *out, global int *own, global const int *kept) {
     out[0] = ++own[0] * 100 + ++own[1] + kept[0];
 }
@@ -183,29 +177,6 @@ def test_every_launch_behind_a_gate_gets_its_own_bytes(device, queue, kernels, h
         assert device_data(found) == [(i * 7 + turn) * sizes[(i // 3) % len(sizes)] for i in range(launches)]
 
 
-@pytest.mark.threads
-@pytest.mark.parametrize("shared", [True, False], ids=["one queue", "two queues"])
-def test_two_threads_that_launch_one_kernel(device, make_queue, kernels, shared):
-    """The kernel counts in memory of its own for each thread, so one argument of another launch would show."""
-    turns = 20_000
-    queues = [make_queue()] * 2 if shared else [make_queue(blocking=False), make_queue(blocking=False)]
-    out = device.zeros(2, "i4")
-    device.finish()
-
-    def work(number):
-        array = np.array([number, 0], "i4")
-        mark = fb.by_value(array)
-        for turn in range(turns):
-            array[1] = turn % 7
-            queues[number].launch(kernels["count"], 1, 1, out, mark)
-            if turn % 500 == 0:
-                queues[number].finish()
-
-    together(partial(work, 0), partial(work, 1))
-    device.finish()
-    assert device_data(out.get().tolist()) == [sum(turn % 7 for turn in range(turns))] * 2
-
-
 def press(device, queue, sizes):
     """Make memory of these sizes, and write all of it: what was given back too early is among it."""
     pressure = [device.empty(size, "u1") for size in sizes for _ in range(8)]
@@ -242,22 +213,6 @@ def test_a_buffer_that_cannot_grow_leaves_the_old_one(device, queue, kernels, ou
     total(queue, kernels, out, fb.by_value(small), 16)
     assert (queue.stats - stats).arg_bytes_set == 0
     assert not really or out.get(queue=queue)[0] == 16
-
-
-def test_the_kernel_is_dropped_with_a_launch_in_flight(device, make_queue, hold):
-    queue = make_queue(blocking=False)
-    out = device.zeros(1, "i4")
-    device.finish()
-    kernels = device.program(SOURCE)
-    gate = hold(queue)
-    total(queue, kernels, out, fb.by_value(np.full(4096, 5, "i4")), 4096)
-    kernels.close()
-    del kernels
-    gc.collect()
-    pressure = press(device, make_queue(blocking=False), [4 * 4096])
-    gate.open()
-    assert device_data(out.get(queue=queue)[0]) == 5 * 4096
-    del pressure
 
 
 def test_bytes_of_a_bound_launch_stay_until_they_are_uploaded(device, kernels, out, make_queue, staged):
@@ -379,29 +334,6 @@ def test_an_upload_that_fails_is_made_again(device, queue, kernels, out, really,
     assert not really or out.get(queue=queue)[0] == BUMPED
 
 
-@pytest.mark.parametrize("form", ["launched", "bound"])
-def test_an_upload_carries_the_waits(device, make_queue, kernels, hold, really, form):
-    """The first upload does, once; the launch comes after it anyway."""
-    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
-    out = device.zeros(1, "i4")
-    device.finish()
-    launch = LAUNCHES[form](queue, kernels["bump"], out)
-    launch()
-    queue.finish()
-    gate = hold(producer)
-    producer.fill(out, 0)
-    queue.wait(producer)
-    with observe(device) as calls:
-        upload, first = calls.name_of("UPLOAD"), len(calls)
-        launch()
-        commands = [call.name for call in calls.since(first) if calls.kind(call) == "command"]
-    assert commands == [upload, observer_of(device.info.backend).LAUNCH]
-    assert producer.id in clock_of(queue)
-    assert not queue.query() or not really
-    gate.open()
-    assert out.get(queue=queue)[0] == BUMPED or not really
-
-
 def test_bytes_of_long_ago_are_still_known(queue, kernels, out):
     """Of one argument, while those of the other change and its staging memory is used over and over."""
     kept = np.array([7], "i4").tobytes()
@@ -448,58 +380,3 @@ def test_a_mark_keeps_its_memory(queue, kernels, out):
     del mark
     queue.finish()
     grown.extend(bytes(100))
-
-
-steps = st.tuples(
-    st.sampled_from(["launch"] * 6 + ["gate", "open", "finish", "kernel", "grow", "no memory"]),
-    st.integers(0, 1),
-    st.integers(0, 3),
-)
-
-
-@pytest.mark.executes
-@settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(st.lists(steps, min_size=1, max_size=40))
-def test_each_launch_sees_its_bytes(device, program_steps):
-    """Against a model that knows which bytes each launch must have seen."""
-    queues = [device.queue(blocking=False) for _ in range(2)]
-    kernels = [device.program(SOURCE)]
-    sizes = [8, 8]
-    gates = {}
-    expected = []
-    out = device.zeros(64, "i4")
-    device.finish()
-    for step, which, number in program_steps:
-        queue = queues[which]
-        if step == "launch" and len(expected) < 64:
-            array = np.full(sizes[which], number, "i4")
-            slot = out[len(expected) : len(expected) + 1]
-            queue.launch(kernels[0]["total"], 1, 1, slot, fb.by_value(array), len(array))
-            expected.append(number * len(array))
-            array[:] = -7
-        elif step == "no memory" and len(expected) < 64:
-            array = np.full(8 * 4**number, 5, "i4")
-            slot = out[len(expected) : len(expected) + 1]
-            no_memory = mock.patch.object(device.driver, "allocate", side_effect=fb.OutOfMemoryError("no memory"))
-            with no_memory, contextlib.suppress(fb.OutOfMemoryError):  # only if it has to grow for this
-                queue.launch(kernels[0]["total"], 1, 1, slot, fb.by_value(array), len(array))
-                expected.append(5 * len(array))
-        elif step == "gate" and which not in gates:
-            gates[which] = queue.gate()
-        elif step == "open" and which in gates:
-            gates.pop(which).open()
-        elif step == "finish":
-            if which in gates:
-                gates.pop(which).open()
-            queue.finish()
-        elif step == "kernel" and (not gates or device.driver.most_held is None):  # CUDA builds nothing behind a gate
-            kernels[0].close()
-            kernels[0] = device.program(SOURCE)
-        elif step == "grow":
-            sizes[which] = 8 * 4**number
-    for gate in gates.values():
-        gate.open()
-    device.finish()
-    assert out.get().tolist()[: len(expected)] == expected
-    for queue in queues:
-        queue.close()

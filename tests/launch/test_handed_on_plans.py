@@ -1,16 +1,13 @@
 """The kernels of a queue that is gone serve the next queue, with the driver's queue. Their arguments do not."""
 
-from functools import partial
 from unittest import mock
 
-import numpy as np
 import pytest
 
 import forebay as fb
 from forebay.queues.kernels import kernel as making
 from tests.helpers import kernels as sources
 from tests.helpers.device_data import device_data
-from tests.helpers.threads import together
 from tests.observers.internals import uses_of
 
 N = 16
@@ -92,37 +89,3 @@ def test_a_kernel_that_is_closed_leaves_no_plan(device):
         with pytest.raises(fb.ClosedError):
             launch_and_go(device, kernel, buffer, 1)
         assert device_data(buffer.get().tolist()) == [turn // 4 + 1] * N
-
-
-def test_scratch_of_a_queue_that_is_gone(device):
-    """A plan takes its scratch along."""
-    source = """
-    kernel void use(global const int *rows, global uchar *stack, int n, global int *out) {
-        for (int i = 0; i < n; i++) stack[i] = (uchar)i;
-        out[0] = n ? stack[n - 1] : -1;
-    }"""
-    with device.program(source) as program:
-        use = program["use"]
-        use.scratch("stack", fb.MaxOver("rows"))
-        for turn in range(60):
-            queue = device.queue(blocking=False)
-            rows, out, n = device.empty(8, "i4"), device.empty(1, "i4"), 10 + 4000 * (turn % 5)
-            queue.fill(rows, n)
-            queue.launch(use, 1, 1, rows, n, out)
-            assert device_data(out.get(queue=queue)[0]) == (n - 1) % 256
-            rows.close()
-            del queue
-
-
-@pytest.mark.threads
-def test_threads_whose_queues_come_and_go(device, fill):
-    def work(number):
-        for turn in range(200):
-            queue, buffer = device.queue(blocking=False), device.empty(N, "i4")
-            value = 1000 * number + turn // 8
-            queue.launch(fill, 1, N, buffer, value)
-            assert np.all(device_data(buffer.get(queue=queue)) == value)
-            buffer.close()
-            del queue
-
-    together(*[partial(work, number) for number in range(3)])

@@ -2,14 +2,13 @@
 
 import gc
 import itertools
-import time
 import weakref
 from functools import partial
 from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
@@ -186,27 +185,6 @@ def test_600_reductions_over_3_buffers_are_3(device, queue):
     assert reductions(queue, launch) == 1
 
 
-@pytest.mark.threads
-def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_queue, hold, use, kernels, out, really):
-    """Three queues write, one to each third, behind gates: all must have written before the rows are looked at."""
-    rows = device.zeros(99, "i4")
-    queue.launch(use, 1, 1, rows, 0, out)
-    device.finish()
-    writers = [make_queue(blocking=False) for _ in range(3)]
-    gates = [hold(writer) for writer in writers]
-    for i, writer in enumerate(writers):
-        writer.launch(kernels["rewrite"], 33, 1, rows[33 * i : 33 * (i + 1)], 100 * (3 - i))
-
-    def open_gates():  # the last writer's first
-        for gate in reversed(gates):
-            time.sleep(0.2)
-            gate.open()
-
-    together(open_gates, lambda: queue.launch(use, 1, 1, rows, 300, out))  # blocks until all are open
-    assert out.get(queue=queue).tolist() == [299 % 256] or not really
-    assert queue.stats.reductions == 2
-
-
 def test_a_host_view_counts_as_writing_all_the_time(device, queue, use, out):
     try:
         rows = device.empty(10, "i4", usm_type="shared")
@@ -381,7 +359,10 @@ def test_scratch_does_not_keep_the_device(device):
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize("debug", [False, pytest.param(True, marks=pytest.mark.executes)])
+@pytest.mark.parametrize(
+    "debug",
+    [False, pytest.param(True, marks=pytest.mark.executes)],
+)
 def test_threads_with_different_sizes_on_one_queue(device, debug):
     """Neither gets the other's scratch, nor is that taken for an overflow on a device that debugs."""
     with fb.Device(device.name, debug=debug, private=True) as own:
@@ -445,47 +426,6 @@ def test_sizes_are_what_python_would_compute(data):
             size.evaluate(leaves)
         return
     assert read_size(build(tree, lambda node: node)).evaluate(leaves) == expected
-
-
-# Against a model
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.data())
-def test_random_programs(device, data):
-    """Writes on three queues, launches on each: every launch has scratch for the data of its moment."""
-    queues = [device.queue() for _ in range(3)]
-    with device.program(SOURCE) as own:
-        kernel = own["use"]
-        kernel.scratch("stack", fb.MaxOver("rows") + fb.Argument("n") * 0)
-        sizes = [10, 20]
-        buffers = [device.array(np.full(40, size, "i4")) for size in sizes]
-        device.finish()
-        results = []
-        for _ in range(data.draw(st.integers(1, 25))):
-            which = data.draw(st.integers(0, 1))
-            queue = data.draw(st.sampled_from(queues))
-            device.finish() if data.draw(st.booleans()) else [q.wait(p) for q in queues for p in queues]
-            what = data.draw(st.sampled_from(["fill", "part", "kernel", "launch", "launch", "launch"]))
-            if what == "launch":
-                out = device.zeros(1, "i4")
-                queue.launch(kernel, 1, 1, buffers[which], sizes[which], out)
-                results.append((out, (sizes[which] - 1) % 256))
-                continue
-            size = data.draw(st.integers(1, 3000))
-            if what == "fill":
-                queue.fill(buffers[which], size)
-            elif what == "kernel":
-                queue.launch(own["rewrite"], 40, 1, buffers[which], size)
-            else:
-                size = max(size, sizes[which])
-                queue.fill(buffers[which][data.draw(st.integers(0, 39)) :], size)
-            sizes[which] = size
-        device.finish()
-        for out, expected in results:
-            assert device_data(out.get().tolist()) == [expected]
-    for queue in queues:
-        queue.close()
 
 
 # Debugging

@@ -2,13 +2,14 @@
 
 Every call may fail but those that release something or open a gate: opening is all that can let a queue go on. What a
 program may see is forebay's own errors. A process does not end, and nothing is left over when the devices are closed.
-Memory is compared where no call failed loudly, and what comes after a program must be right in any case.
+Memory is compared that no failed operation may have written to, and what comes after a program must be right in any
+case. On devices that check for races, no program has one, and one that is planted after it is found.
 """
 
 import contextlib
 import gc
+import logging
 import random
-import threading
 from collections import Counter
 
 import forebay as fb
@@ -16,7 +17,7 @@ from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observer_of
 from tests.observers import recordings
 
-from .mixed import Bench, MixedPlayer, compared, drawn, recording, run
+from .mixed import Bench, MixedPlayer, WrongError, compared, drawn, drawn_for_threads, recording, run
 from .mixed_program import MixedProgram
 
 ONE_IN = (5, 15, 50, 200)  # calls of a function, of which one fails
@@ -53,16 +54,30 @@ class LeakError(AssertionError):
 
 
 class FailingProgram(MixedProgram):
-    """What it knows of memory is not true once something has failed, so it opens all gates before what may wait."""
+    """What it knows of the order is not true once something has failed, so it opens all gates before what may wait."""
 
     def __init__(self, device, built):
         super().__init__(device, built, careful=True)
         self.errors = []
+        self.failed = None  # the Action that failed last
 
     def perform(self, queue, action):
         if action.measures:
             self.open()
+        self.failed = action
         super().perform(queue, action)
+        self.failed = None
+        if not all(memory.known for memory in action.reads):
+            forget(action.writes)
+
+    def totalling(self, memory, k, results):
+        return super().totalling(memory, k, results if memory.known else [])
+
+
+def forget(memories):
+    """What these hold is not known any more."""
+    for memory in memories:
+        memory.known = False
 
 
 class FailingPlayer(MixedPlayer):
@@ -70,21 +85,36 @@ class FailingPlayer(MixedPlayer):
 
     def __init__(self, program, alone):
         self.over = False
+        self.lost = []  # memory that a command may still write to
         super().__init__(program, alone)
 
     def play_one(self, *operation):
         if self.over:
             return
+        self.program.failed = None
         try:
             super().play_one(*operation)
+        except fb.RaceError:
+            raise
         except fb.Error as error:
             self.program.errors.append(error)
             for queue in self.queues:  # one may be forgotten, and no other be made in its place
                 self.program.adopt(queue)
+            self.go_on()
+
+    def go_on(self):
+        """Forget what the failed operation may have written to."""
+        written = self.program.failed.writes if self.program.failed and not self.program.in_steps else None
+        if written and len(self.memories) > 3 and set(written) <= set(self.memories[3:]):
+            for memory in written:
+                self.lost.append(memory)
+                self.lose(memory)
+        else:
+            forget(written or [*self.memories, *self.rows, *self.hosts])
             self.over = not self.settle()
 
     def settle(self):
-        """Wait for all: of a graph that failed a part may run, and the program would race with it. Returns whether it
+        """Wait for all: of what failed a part may run, and the program would race with it. Returns whether it
         succeeded.
         """
         self.program.open()
@@ -98,9 +128,9 @@ class FailingPlayer(MixedPlayer):
 class FailingBench:
     """A `Bench` whose driver is observed from before there is anything on it. Use it in a with statement."""
 
-    def __init__(self, name=None):
+    def __init__(self, name=None, check=None):
         self.backend = select(name).backend
-        self.name = name
+        self.name, self.check = name, check
         self.driver = observer_of(self.backend)
         self.counts = Counter()
         self.failed = self.errors = 0
@@ -111,7 +141,7 @@ class FailingBench:
         self.clones = recordings.clones() if self.backend == "opencl" else 0
         self.before = self.driver.alive() if self.backend == "level_zero" else {}
         self.driver.start()
-        self.bench = Bench(self.name)
+        self.bench = Bench(self.name, check=self.check)
         return self
 
     def __exit__(self, kind, error, traceback):
@@ -182,53 +212,42 @@ class FailingBench:
         draw = random.Random(seed)
         kind = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])[0]
         device, built = self.bench.devices[kind], self.bench.built[kind]
-        operations = [
-            [drawn(draw) for _ in range(draw.randint(1, 60))] for _ in range(2 if draw.random() < 0.15 else 1)
-        ]
+        operations = drawn_for_threads(draw, 2 if draw.random() < 0.15 else 1)
         after = [drawn(draw) for _ in range(12)]
         with recording(device, seed % 2 == 1):
             self.driver.fail_at_random(seed, draw.choice(ONE_IN))
             try:
-                players, errors = play(device, built, operations)
+                players, errors = run(
+                    lambda: FailingPlayer(FailingProgram(device, built), len(operations) == 1), operations, fb.Error
+                )
             finally:
                 self.driver.forgive()
             for _ in range(2):  # an error may come late, once
                 with contextlib.suppress(fb.Error):
                     device.finish()
             device.finish()
-            self.errors += len(errors)
-            nbytes = 0 if errors else sum(map(compared, players))
+            count = len(errors) + sum(len(each.program.errors) for each in players)
+            self.errors += count
+            nbytes = sum(compared(player) for player in players if not player.over)
+            players, errors = run(lambda: MixedPlayer(MixedProgram(device, built, careful=True), True), [after])
+            device.finish()
+            nbytes += sum(map(compared, players))
             del players
-            nbytes += run(device, built, [after], careful=True)
+            if self.check:
+                self.plant_race(device)
         self.count()
         return nbytes
 
-
-def play(device, built, operations):
-    """Play these operations, those of each thread. Returns the players and forebay's errors."""
-    players, errors, wrong = [], [], []
-
-    def work(own):
-        program = None
+    def plant_race(self, device):
+        """The checker finds a race, whatever was refused before."""
+        logging.getLogger("forebay.races").setLevel(logging.CRITICAL)  # it is meant
+        queues, memory = [device.queue(blocking=False) for _ in range(2)], device.empty(64, "u4")
+        queues[0].fill(memory, 1)
         try:
-            program = FailingProgram(device, built)
-            player = FailingPlayer(program, alone=len(operations) == 1)
-            for each in own:
-                player.play_one(*each)
-            players.append(player)
-        except fb.Error as error:  # the player could not be made
-            errors.append(error)
-        except BaseException as error:
-            wrong.append(error)
+            queues[1].fill(memory, 2)
+        except fb.RaceError:
+            device.finish()
+        else:
+            raise WrongError("no race was found")
         finally:
-            if program is not None:
-                errors.extend(program.errors)
-                program.open()
-
-    threads = [threading.Thread(target=work, args=(own,)) for own in operations[1:]]
-    [thread.start() for thread in threads]
-    work(operations[0])
-    [thread.join() for thread in threads]
-    if wrong:
-        raise wrong[0]
-    return players, errors
+            logging.getLogger("forebay.races").setLevel(logging.NOTSET)

@@ -1,6 +1,7 @@
 """The commands of the random programs of `mixed`: what each submits, and what it does to the model."""
 
 import contextlib
+import functools
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from .program import SIZE, Action, Memory, Point, Program
 
 ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
 PASSES = 40  # over the scratch by every fourth launch, so that launches side by side really overlap
-BLOCK = 60  # elements of an array passed by value
+BLOCKS = 12, 60, 1100  # elements of arrays passed by value
 SOURCE = f"""{simple.SOURCE}
 kernel void tally(global uint *a, global const uint *rows, global volatile uint *room, uint k)
 {{
@@ -25,10 +26,18 @@ kernel void tally(global uint *a, global const uint *rows, global volatile uint 
     }}
     for (uint i = 0; i < n; i++) a[i % {SIZE}] = a[i % {SIZE}] * 5 + room[n - 1 - i] + spoilt;
 }}
-kernel void gather(global uint *a, global const uint *block)
+kernel void follow(global const ulong *table, uint k)
+{{
+    global uint *a = (global uint *) table[0];
+    global const volatile uint *b = (global const volatile uint *) table[1];
+    uint spoilt = 0;
+    for (uint i = 0; i < {SIZE * PASSES}; i++) spoilt += b[i % {SIZE}] != b[i % {SIZE}];
+    for (uint i = 0; i < {SIZE}; i++) a[i] = a[i] * 7 + b[i] + k + spoilt;
+}}
+kernel void gather(global uint *a, global const uint *block, uint n)
 {{
     uint sum = 0;
-    for (uint i = 0; i < {BLOCK}; i++) sum = sum * 7 + block[i];
+    for (uint i = 0; i < n; i++) sum = sum * 3 + block[i];
     a[get_global_id(0)] = a[get_global_id(0)] * 3 + sum;
 }}
 typedef struct {{ uint a; uint b; }} Pair;
@@ -107,8 +116,10 @@ def tallied(a, rows, k):
 class MixedProgram(Program):
     """A program with more kinds of commands. Its calls are not checked one by one, but all of its order by `watch`."""
 
-    def __init__(self, device, built, careful, watch=None):
+    def __init__(self, device, built, careful, watch=None, follows=False):
         super().__init__(device, built)
+        # Whether kernels follow pointers, and none has scratch: they might write what that is measured from.
+        self.follows = follows
         self.watch = watch  # a `watched.Watch`; None when nobody observes the driver
         self.watched = {}  # its operations, by number
         self.in_steps = 0  # that are open
@@ -119,6 +130,14 @@ class MixedProgram(Program):
         self.most_hosts = 10 if device.driver.most_held is not None else None
         self.hosts = device.stats.host_functions  # when no gate was closed last
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
+
+    def host_arrays(self):
+        """Memory of the host, pageable and pinned."""
+        # A copy to pageable memory waits for the queue on some drivers, and a gate may hold that.
+        pageable = (
+            np.empty if self.device.driver.takes_pageable else functools.partial(fb.host_empty, device=self.device)
+        )
+        return pageable(SIZE, "u4"), fb.host_empty(SIZE, "u4", device=self.device)
 
     def queue(self, blocking=True):
         """Of another priority each time, and every other one with timing."""
@@ -133,17 +152,34 @@ class MixedProgram(Program):
             measures=[rows],
         )  # fmt: skip
 
+    def following(self, memory, other, k):
+        """Launch a kernel that finds both in a table of addresses, which the same operation copies there."""
+        if not self.device.driver.has_addresses:
+            return self.combining(memory, other, k)
+        table, addresses = self.device.empty(2, "u8"), np.array([memory.buffer.address, other.buffer.address], "u8")
+
+        def submit(queue):
+            queue.copy(table, addresses)
+            queue.launch(self.kernels["follow"], 1, 1, table, k)
+
+        def effect():
+            memory.model[:] = memory.model * np.uint32(7) + other.model + np.uint32(k)
+
+        return Action(submit, effect, [memory], [other])
+
     def gathering(self, memory, k):
-        block = np.arange(k, k + BLOCK, dtype="u4")
-        total = int(np.polyval(block.astype(object), 7)) % (1 << 32)
+        size, total = BLOCKS[k % len(BLOCKS)], 0
+        block = np.arange(k, k + size, dtype="u4")
+        for each in range(k, k + size):
+            total = (total * 3 + each) % (1 << 32)
 
         def becomes():
             return memory.model * np.uint32(3) + np.uint32(total)
 
-        action = self.launching("gather", memory, fb.by_value(block), becomes=becomes)
+        action = self.launching("gather", memory, fb.by_value(block), size, becomes=becomes)
 
         def submit(queue):
-            block[:] = np.arange(k, k + BLOCK)
+            block[:] = np.arange(k, k + size)
             action.submit(queue)
             block[:] = 0  # it was taken
 
@@ -231,9 +267,11 @@ class MixedProgram(Program):
     @contextlib.contextmanager
     def in_step(self, step):
         self.in_steps += 1
-        with super().in_step(step):
-            yield
-        self.in_steps -= 1
+        try:
+            with super().in_step(step):
+                yield
+        finally:
+            self.in_steps -= 1
 
     def perform(self, queue, action):
         if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):

@@ -39,6 +39,7 @@ class Memory:
     def __init__(self, buffer, initial):
         self.buffer = buffer
         self.model = np.full(len(buffer), initial, "u4")
+        self.known = True  # whether the buffer holds what the model does
         self.writers = 0
         self.readers = 0
 

@@ -98,35 +98,6 @@ def test_chunks_that_are_done_are_dropped(device, kernels, buffer):
 # What is remembered of an allocation
 
 
-WAYS = {
-    "fill": lambda queue, buffer, other, kernel: queue.fill(buffer, 1),
-    "copy": lambda queue, buffer, other, kernel: queue.copy(buffer, other),
-    "launch": lambda queue, buffer, other, kernel: queue.launch(kernel, 4, 16, buffer, 1),
-}
-
-
-@pytest.mark.parametrize("busy", [False, True], ids=["alone", "beside a running kernel"])
-@pytest.mark.parametrize("way", WAYS)
-def test_uses_that_are_done_are_forgotten(device, kernels, buffer, hold, way, busy):
-    """Of queues that come and go, and of queues that stay."""
-    kernel, other = kernels["advance"], device.zeros(64, "u4")
-    device.finish()
-    if busy:
-        running = device.queue(blocking=False)
-        hold(running)
-        WAYS[way](running, buffer, other, kernel)
-    staying = [device.queue(blocking=False) for _ in range(4)]
-    for turn in range(300):
-        queue = device.queue(blocking=False)
-        for each in (queue, staying[turn % 4]):
-            WAYS[way](each, buffer, other, kernel)
-            each.finish()
-    past, holders = uses_of(buffer)
-    assert past <= FEW
-    assert holders <= FEW
-    assert uses_of(other)[0] <= FEW
-
-
 def test_uses_of_many_queues_at_once_are_forgotten_when_they_are_done(device, made, kernels, buffer, hold):
     holder, other = made.pop(), device.empty(64, "u4")
     gate = hold(holder)

@@ -14,40 +14,6 @@ from tests.observers.internals import is_listed, locked, nothing_is_listed
 from .happens_before import Relation
 from .program import SOURCE, program_on
 
-KINDS = ("null", "blocking", "non-blocking", "per-thread")
-
-
-def queue_of(program, kind):
-    if kind == "null":
-        return program.null
-    if kind == "per-thread":
-        return program.adopt(program.device.per_thread_queue)
-    return program.queue(blocking=kind == "blocking")
-
-
-def implicitly_ordered(first, second):
-    return "null" in (first, second) and "non-blocking" not in (first, second)
-
-
-@pytest.mark.parametrize("second", KINDS)
-@pytest.mark.parametrize("first", KINDS)
-def test_each_pair(checked, first, second):
-    producer, consumer = queue_of(checked, first), queue_of(checked, second)
-    memory, other = checked.memory(), checked.memory()
-    checked.gate(producer)
-    checked.step(producer, memory, 1)
-    before = len(checked.calls)
-    waits = consumer.stats.waits_made
-    if producer is consumer or implicitly_ordered(first, second):
-        checked.step(consumer, memory, 2)  # would be refused if the rules did not order it
-        assert consumer.stats.waits_made - waits == (producer is not consumer)
-    else:
-        checked.step(consumer, other, 2)
-        assert checked.calls.kinds(before).keys() <= {"command", "argument", "other"}
-        checked.finish(consumer)  # while the other is held
-        assert checked.gates
-    assert not producer.query()
-
 
 def test_markers_made_are_the_queues_with_new_work(checked):
     queues = [checked.queue() for _ in range(8)]
@@ -75,19 +41,6 @@ def test_markers_made_are_the_queues_with_new_work(checked):
         assert checked.calls.names(first) in ([driver.LAUNCH], [driver.ARGUMENT, driver.LAUNCH])
 
 
-def test_a_queue_that_another_one_waited_for_is_not_waited_for_as_well(checked):
-    first, second = checked.queue(), checked.queue()
-    memory = checked.memory()
-    checked.gate(first)
-    checked.step(first, memory, 1)
-    checked.wait(second, checked.record(first))
-    checked.step(second, memory, 2)
-    stats = checked.null.stats
-    checked.step(checked.null, memory, 3)
-    made = checked.null.stats - stats
-    assert (made.waits_made, made.waits_elided_ordered) == (1, 1)
-
-
 def test_one_marker_of_the_null_queue_for_all_blocking_queues(checked):
     queues = [checked.queue() for _ in range(8)]
     memory = checked.memory()
@@ -102,39 +55,6 @@ def test_one_marker_of_the_null_queue_for_all_blocking_queues(checked):
     made = checked.device.stats - before
     assert (made.markers_made, made.markers_shared, made.waits_made) == (1, 7, 8)
     assert checked.calls.count(checked.calls.driver.MARKER, first) == 1
-
-
-def test_queues_already_ordered_after_are_not_waited_for_again(checked):
-    first, second = checked.queue(), checked.queue()
-    a, b = checked.memory(), checked.memory()
-    checked.gate(first)
-    checked.step(first, a, 1)
-    point = checked.record(first)
-    checked.wait(checked.null, point)
-    checked.step(checked.null, b, 1)
-    before = checked.null.stats
-    checked.step(checked.null, b, 2)
-    assert (checked.null.stats - before).waits_made == 0
-    checked.step(second, b, 3)  # after null, which is after first
-    assert checked.wait(second, point)  # nothing new
-    assert second.stats.waits_elided_ordered == 1
-    checked.step(second, a, 4)
-
-
-def test_a_dropped_wait_on_the_null_queue_is_no_command(checked):
-    first, second = checked.queue(), checked.queue()
-    memory, other = checked.memory(), checked.memory()
-    checked.step(second, other, 1)
-    point = checked.record(second)
-    checked.finish(second)
-    checked.gate(first)
-    checked.step(first, memory, 1)
-    assert checked.wait(checked.null, point)
-    before = len(checked.calls)
-    checked.step(second, other, 2)  # not held by the first queue's gate
-    assert checked.calls.count(checked.calls.driver.MARKER, before) == 0
-    checked.finish(second)
-    assert checked.gates
 
 
 def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kernels):
@@ -155,37 +75,14 @@ def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kern
         assert not program.query(free)
 
 
-def test_waiting_for_a_queue_records_it_and_a_record_is_a_command(checked):
-    """So the wait below is not superfluous: the record comes after the null queue's command, which comes later."""
-    first, second = checked.queue(), checked.queue()
-    a, b = checked.memory(), checked.memory()
-    checked.gate(first)
-    checked.step(first, a, 1)
-    checked.step(checked.null, b, 1)
-    checked.step(second, b, 2)
-    epoch = first.epoch
-    assert not checked.wait(second, first)
-    assert first.epoch == epoch + 1
-    checked.step(second, a, 3)
-
-
-def test_finishing_a_blocking_queue_speaks_for_its_own_work_only(checked):
-    first, second = checked.queue(), checked.queue()
-    a, b = checked.memory(), checked.memory()
-    checked.gate(first)
-    checked.step(first, a, 1)
-    checked.step(second, b, 1)
-    checked.finish(second)
-    assert checked.gates
-    assert second.empty
-    assert not first.empty
-    assert not checked.query(first)
-    assert checked.query(second)
-    # what the null queue has is not the blocking queue's
-    checked.step(checked.null, a, 2)
-    assert checked.query(second)
-    second.finish()
-    assert checked.gates
+def test_a_query_of_the_null_queue_orders_nothing(checked):
+    free, blocking = checked.queue(blocking=False), checked.queue()
+    checked.gate(free)
+    checked.wait(blocking, free)
+    epoch = checked.null.epoch
+    assert not checked.query(checked.null)
+    assert checked.null.epoch == epoch
+    assert not checked.wait(checked.null, free)
 
 
 def test_finishing_the_null_queue_finishes_the_blocking_ones(checked):

@@ -57,20 +57,24 @@ def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, ker
     assert not writer.empty
 
 
-def test_a_size_waits_for_the_last_of_several_writes_of_a_queue(device, kernels, calls, queues):
-    writer, other, _ = queues
+def test_a_size_waits_for_the_last_of_several_writes_of_each_queue(device, kernels, calls, queues):
+    other, *writers = queues
     counts, out = device.empty(64, "u4"), device.empty(64, "u4")
     kernel = device.program(
         "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
     )["use"]
     kernel.scratch("stack", fb.MaxOver("counts") * 4 + 4)
-    writer.fill(counts, 3)
-    writer.finish()
-    writer.fill(counts, 5)
+    for i, writer in enumerate(writers):
+        writer.fill(counts[32 * i : 32 * i + 32], 3)
+        writer.finish()
+    for i, writer in enumerate(writers):
+        writer.fill(counts[32 * i : 32 * i + 32], 5)
     other.launch(kernel, 1, 1, out, counts)
     relation = Relation(calls.log, calls.kind)
-    last = relation.commands(calls.handle_of(writer))[-1]
-    assert all(relation.comes_after(each, last) for each in relation.commands(calls.handle_of(other)))
+    last = [relation.commands(calls.handle_of(writer))[-1] for writer in writers]
+    own = relation.commands(calls.handle_of(other))
+    assert own
+    assert all(relation.comes_after(each, write) for each in own for write in last)
 
 
 def test_a_point_behind_a_wait_for_the_null_queue_is_not_the_point_before_it(device, kernels, calls, hold, queues):
@@ -108,16 +112,21 @@ def test_a_wait_with_a_timeout_is_for_what_was_submitted_by_then(device, kernels
     later.open()
 
 
-def test_pending_waits_do_not_pile_up(device, kernels, calls, hold, queues):
+@pytest.mark.parametrize("done", [True, False])
+def test_pending_waits_do_not_pile_up(device, kernels, calls, hold, queues, done):
+    """Whether the other queue has reached their points when the next one comes, or is held itself."""
     consumer, producer, held = queues
     buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")
     device.finish()
     hold(held)
     consumer.wait(held)
-    for k in range(300):
+    if not done:
+        hold(producer)
+    for k in range(300 if done else 100):
         launch(producer, kernels, buffer, k)
         consumer.wait(producer)
-        producer.finish()
+        if done:
+            producer.finish()
     first = len(calls)
     launch(consumer, kernels, other)
     assert sum(len(call.waits) for call in calls.since(first) if call.object == calls.handle_of(consumer)) <= 16
@@ -136,19 +145,6 @@ def test_marks_do_not_pile_up_on_a_queue_that_nobody_asks_about(device, kernels,
     made = {call.event for call in calls.markers_of([queue])}
     assert len(made) >= 200
     assert len(made & set(calls.events_alive())) <= 60
-
-
-def test_a_queue_waits_for_another_once_however_often_it_was_asked_to(device, kernels, calls, queues, hold):
-    consumer, producer, _ = queues
-    buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")
-    device.finish()
-    hold(producer)
-    for k in range(100):
-        launch(producer, kernels, buffer, k)
-        consumer.wait(producer)
-    first = len(calls)
-    launch(consumer, kernels, other)
-    assert sum(len(call.waits) for call in calls.since(first) if call.object == calls.handle_of(consumer)) <= 16
 
 
 @pytest.mark.needs("OpenCL")

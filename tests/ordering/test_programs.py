@@ -4,6 +4,7 @@ Each program is free of races by those rules, so there is one right result. Gate
 """
 
 import os
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import forebay as fb
 from forebay.queues.drivers.selection import select
+from tests.helpers.recordings import recordings_installed
 
 from .program import SOURCE, program_on
 
@@ -121,15 +123,7 @@ def recordings(request):
 
     Those branch, so a graph is one of them, too.
     """
-    if request.param:
-        from forebay.queues.drivers.opencl import operations
-        from tests.observers import recordings
-
-        recordings.install(operations.table_address(), True, True)
-        yield
-        recordings.uninstall()
-        assert recordings.counts()[0] == 0
-    else:
+    with recordings_installed(True, True) if request.param else nullcontext():
         yield
 
 

@@ -136,57 +136,6 @@ def test_an_error_instead_of_the_second_command():
         assert not EXECUTES or (host == 2).all()
 
 
-def test_a_command_that_was_refused_has_not_used_anything(device, kernels, queues, found):
-    a, b, _ = queues
-    x = device.empty(SIZE)
-    with pytest.raises(fb.Error):
-        a.launch(kernels["scale"], *GRID, x, "a number")
-    with pytest.raises(fb.Error):
-        a.copy(x, device.empty(SIZE - 1))
-    with pytest.raises(fb.Error):
-        a.copy(x, np.zeros(SIZE - 1, "f4"))
-    with pytest.raises(fb.Error):
-        a.copy(x, device.empty(SIZE, "i4"))
-    with pytest.raises(fb.Error):
-        a.fill(x, "a number")
-    b.fill(x, 1)
-    assert found() == ()
-    device.finish()
-    a.fill(x[:32], 1)
-    for refused in (
-        lambda: a.launch(kernels["scale"], *GRID, x[32:], "a number"),
-        lambda: a.copy(x[32:], device.empty(SIZE)),
-        lambda: a.copy(x[32:], np.zeros(SIZE, "f4")),
-        lambda: a.copy(x[32:], device.empty(32, "i4")),
-        lambda: a.fill(x[32:], "a number"),
-    ):
-        with pytest.raises(fb.Error):
-            refused()
-    b.fill(x[32:], 2)
-    assert found() == ()
-    b.fill(x[:32], 2)
-    assert len(found()) == 1
-
-
-@pytest.mark.parametrize("refused", [
-    lambda kernels, queue, x: queue.launch(kernels["scale"], *GRID, x, "a number"),
-    lambda kernels, queue, x: queue.copy(x, np.zeros(SIZE - 1, "f4")),
-    lambda kernels, queue, x: queue.copy(x, queue.device.empty(SIZE, "i4")),
-    lambda kernels, queue, x: queue.fill(x, "a number"),
-], ids=["launch", "copy from the host", "copy", "fill"])  # fmt: skip
-def test_a_command_that_was_refused_leaves_what_it_stood_for(device, kernels, queues, found, refused):
-    a, b, _ = queues
-    x = device.empty(SIZE)
-    for _ in range(3):
-        a.fill(x[8:32], 1)
-    with pytest.raises(fb.Error):
-        refused(kernels, a, x)
-    b.fill(x[8:16], 2)
-    assert len(found()) == 1
-    b.fill(x[40:], 2)
-    assert found() == ()
-
-
 @pytest.mark.parametrize("check", ["race", "errors", "races, error", "1"])
 def test_settings_that_are_none(monkeypatch, check):
     with pytest.raises(fb.InvalidArgumentError, match="check"):

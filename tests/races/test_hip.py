@@ -10,15 +10,49 @@ from tests.helpers.processes import ROOT, python
 
 pytestmark = pytest.mark.skipif(select().backend == "cuda", reason="another process has no stand-in")
 
-# Each plants a race, and gets what stands before its second command: nothing, or the line that was told.
-PLANTED = '''
+# a and b are streams that do not block, x and y memory of 256 integers, host is an array. Each program plants a race.
+# In the place of HERE comes nothing, or the line that was told.
+PLANTED = {
+    "a set and a copy": "hipMemsetAsync(x, 1, SIZE, a); HERE; hipMemcpyAsync(y, x, SIZE, DEVICE, b)",
+    "two sets": "hipMemsetAsync(x, 1, SIZE, a); HERE; hipMemsetD32Async(x, 1, N, b)",
+    "two kernels": "launch('scale', a, x, 2); HERE; launch('take', b, x, y)",
+    "an upload and a kernel": "hipMemcpyAsync(x, host, SIZE, UPLOAD, a); HERE; launch('take', b, x, y)",
+    "a kernel and a download": "launch('scale', a, x, 2); HERE; hipMemcpyAsync(host, x, SIZE, DOWNLOAD, b)",
+    "the null stream": "hipMemsetAsync(x, 1, SIZE, 0); HERE; hipMemsetAsync(x, 2, SIZE, b)",
+    "an event too early": "hipEventRecord(event, a); hipMemsetAsync(x, 1, SIZE, a); hipStreamWaitEvent(b, event, 0);"
+    "HERE; hipMemsetAsync(x, 2, SIZE, b)",
+    "another stream synchronized": "hipMemsetAsync(x, 1, SIZE, a); hipStreamSynchronize(b); HERE;"
+    "hipMemsetAsync(x, 2, SIZE, b)",
+    "memory of a pool": "z = ok(hipMallocAsync(SIZE, a)); HERE; hipMemsetAsync(z, 1, SIZE, b)",
+    "a free": "z = ok(hipMallocAsync(SIZE, a)); hipEventRecord(event, a); hipStreamWaitEvent(b, event, 0);"
+    "hipMemsetAsync(z, 1, SIZE, b); HERE; hipFreeAsync(z, a)",
+    "a graph": "hipStreamBeginCapture(a, GLOBAL); hipMemsetAsync(x, 1, SIZE, a);"
+    "ready = ok(hipGraphInstantiate(ok(hipStreamEndCapture(a)), 0))[0]; hipMemsetAsync(x, 1, SIZE, b); HERE;"
+    "hipGraphLaunch(ready, a)",
+}
+SILENT = """
+hipMemsetAsync(x, 1, SIZE, a)
+hipEventRecord(event, a)
+hipStreamWaitEvent(b, event, 0)
+hipMemcpyAsync(y, x, SIZE, DEVICE, b)
+hipStreamSynchronize(b)
+hipMemsetAsync(x, 1, SIZE, a)
+hipEventRecord(event, a)
+hipEventSynchronize(event)
+hipMemsetAsync(x, 2, SIZE, b)
+hipDeviceSynchronize()
+hipMemcpy(y, x, SIZE, DEVICE)
+hipMemsetAsync(y, 1, SIZE, ok(hipStreamCreate()))
+hipMemcpy(host, y, SIZE, DOWNLOAD)
+hipFree(x)
+"""
+PLAY = '''
 import ctypes, json, logging, sys
 import numpy as np
 from forebay import hip
 from tests.inside import forget_races
 
 logging.getLogger("forebay").setLevel(logging.CRITICAL)
-K = hip.hipMemcpyKind
 SOURCE = """
 kernel void scale(global int *y, int k) { y[get_global_id(0)] *= k; }
 kernel void take(global const int *x, global int *into) { into[get_global_id(0)] = x[get_global_id(0)]; }
@@ -32,165 +66,51 @@ def ok(result):
     return rest[0] if len(rest) == 1 else rest
 
 
-def stream():
-    return ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-
-
-def memory():
-    return ok(hip.hipMalloc(4 * N))
-
-
 def launch(name, queue, *arguments):
-    function = ok(hip.hipModuleGetFunction(MODULE, name))
+    function = ok(hip.hipModuleGetFunction(MODULE, name.encode()))
+    arguments = tuple(ctypes.c_int(each) if isinstance(each, int) else each for each in arguments)
     ok(hip.hipModuleLaunchKernel(function, N // 16, 1, 1, 16, 1, 1, 0, queue, None, arguments))
 
 
-def memset_and_copy(repair):
-    a, b, x, y = stream(), stream(), memory(), memory()
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    repair(locals())
-    ok(hip.hipMemcpyAsync(y, x, 4 * N, K.hipMemcpyDeviceToDevice, b))
-
-
-def two_memsets(repair):
-    a, b, x = stream(), stream(), memory()
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    repair(locals())
-    ok(hip.hipMemsetD32Async(x, 1, N, b))
-
-
-def kernels(repair):
-    a, b, x, y = stream(), stream(), memory(), memory()
-    launch(b"scale", a, x, ctypes.c_int(2))
-    repair(locals())
-    launch(b"take", b, x, y)
-
-
-def upload_and_kernel(repair):
-    a, b, x, y, host = stream(), stream(), memory(), memory(), np.ones(N, "i4")
-    ok(hip.hipMemcpyAsync(x, host, 4 * N, K.hipMemcpyHostToDevice, a))
-    repair(locals())
-    launch(b"take", b, x, y)
-
-
-def kernel_and_download(repair):
-    a, b, x, host = stream(), stream(), memory(), np.ones(N, "i4")
-    launch(b"scale", a, x, ctypes.c_int(2))
-    repair(locals())
-    ok(hip.hipMemcpyAsync(host, x, 4 * N, K.hipMemcpyDeviceToHost, b))
-
-
-def null_stream(repair):
-    b, x = stream(), memory()
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, 0))
-    repair(locals())
-    ok(hip.hipMemsetAsync(x, 2, 4 * N, b))
-
-
-def event_too_early(repair):
-    a, b, x, event = stream(), stream(), memory(), ok(hip.hipEventCreate())
-    ok(hip.hipEventRecord(event, a))
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    ok(hip.hipStreamWaitEvent(b, event, 0))
-    repair(locals())
-    ok(hip.hipMemsetAsync(x, 2, 4 * N, b))
-
-
-def other_stream_synchronized(repair):
-    a, b, x = stream(), stream(), memory()
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    ok(hip.hipStreamSynchronize(b))
-    repair(locals())
-    ok(hip.hipMemsetAsync(x, 2, 4 * N, b))
-
-
-def pool_memory(repair):
-    a, b = stream(), stream()
-    x = ok(hip.hipMallocAsync(4 * N, a))
-    repair(locals())
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, b))
-
-
-def pool_free(repair):
-    a, b = stream(), stream()
-    x = ok(hip.hipMallocAsync(4 * N, a))
-    event = ok(hip.hipEventCreate())
-    ok(hip.hipEventRecord(event, a))
-    ok(hip.hipStreamWaitEvent(b, event, 0))
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, b))
-    repair(locals())
-    ok(hip.hipFreeAsync(x, a))
-
-
-def graph(repair):
-    a, b, x = stream(), stream(), memory()
-    ok(hip.hipStreamBeginCapture(a, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    made = ok(hip.hipStreamEndCapture(a))
-    ready = ok(hip.hipGraphInstantiate(made, 0))[0]
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, b))
-    repair(locals())
-    ok(hip.hipGraphLaunch(ready, a))
-
-
-def silent():
-    a, b, x, y, event = stream(), stream(), memory(), memory(), ok(hip.hipEventCreate())
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    ok(hip.hipEventRecord(event, a))
-    ok(hip.hipStreamWaitEvent(b, event, 0))
-    ok(hip.hipMemcpyAsync(y, x, 4 * N, K.hipMemcpyDeviceToDevice, b))
-    ok(hip.hipStreamSynchronize(b))
-    ok(hip.hipMemsetAsync(x, 1, 4 * N, a))
-    ok(hip.hipEventRecord(event, a))
-    ok(hip.hipEventSynchronize(event))
-    ok(hip.hipMemsetAsync(x, 2, 4 * N, b))
+def play(program):
+    """Run the program with objects of its own, and return the races that it made."""
+    a, b = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(2))
+    x, y = (ok(hip.hipMalloc(4 * N)) for _ in range(2))
+    forget_races(device)
+    objects = {"a": a, "b": b, "x": x, "y": y, "host": np.ones(N, "i4"), "event": ok(hip.hipEventCreate())}
+    exec(program, NAMES | objects)
     ok(hip.hipDeviceSynchronize())
-    ok(hip.hipMemcpy(y, x, 4 * N, K.hipMemcpyDeviceToDevice))
-    ok(hip.hipMemsetAsync(y, 1, 4 * N, ok(hip.hipStreamCreate())))
-    host = np.zeros(N, "i4")
-    ok(hip.hipMemcpy(host, y, 4 * N, K.hipMemcpyDeviceToHost))
-    ok(hip.hipFree(x))
+    return device.races
 
 
-device = hip.current_device()
+device, K = hip.current_device(), hip.hipMemcpyKind
 MODULE = ok(hip.hipModuleLoadData(SOURCE.encode()))
-found = []
-for plant in (memset_and_copy, two_memsets, kernels, upload_and_kernel, kernel_and_download, null_stream,
-              event_too_early, other_stream_synchronized, pool_memory, pool_free, graph):
-    forget_races(device)
-    plant(lambda names: None)
-    ok(hip.hipDeviceSynchronize())
-    races = device.races
-    missing = races[0].missing if races else ""
-    forget_races(device)
-    plant(lambda names: exec(missing, {"hip": hip}, names))
-    ok(hip.hipDeviceSynchronize())
-    found.append((plant.__name__, len(races), missing, [str(race) for race in device.races]))
-forget_races(device)
-silent()
-print(json.dumps([found, [str(race) for race in device.races]]))
+NAMES = {**vars(hip), "hip": hip, "ok": ok, "launch": launch, "N": N, "SIZE": 4 * N}
+NAMES |= {"DEVICE": K.hipMemcpyDeviceToDevice, "UPLOAD": K.hipMemcpyHostToDevice, "DOWNLOAD": K.hipMemcpyDeviceToHost}
+NAMES["GLOBAL"] = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
+planted, silent = json.loads(sys.argv[1])
+told = {}
+for name, program in planted.items():
+    races = play(program.replace("HERE", "pass"))
+    missing = races[0].missing if races else "pass"
+    told[name] = missing, [str(race) for race in play(program.replace("HERE", missing))]
+print(json.dumps([told, [str(race) for race in play(silent)]]))
 '''
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    script = tmp_path_factory.mktemp("hip") / "planted.py"
-    script.write_text(PLANTED)
-    ran = python(script, PYTHONPATH=ROOT, FOREBAY_CHECK="races", FOREBAY_DEVICE=os.environ.get("FOREBAY_DEVICE"))
+def told():
+    variables = {"FOREBAY_CHECK": "races", "FOREBAY_DEVICE": os.environ.get("FOREBAY_DEVICE")}
+    ran = python("-c", PLAY, json.dumps([PLANTED, SILENT]), PYTHONPATH=ROOT, **variables)
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def test_planted_races_are_found_and_repaired_by_their_line(told):
-    planted, _ = told
-    assert len(planted) == 11
-    assert [name for name, races, _, _ in planted if not races] == []
-    assert [(name, after) for name, _, _, after in planted if after] == []
-
-
-def test_the_line_has_hips_names(told):
-    for name, _, missing, _ in told[0]:
-        assert "hip.hipStreamWaitEvent(" in missing, (name, missing)
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_race_is_found_and_repaired_by_its_line_which_has_hips_names(told, name):
+    missing, after = told[0][name]
+    assert "hip.hipStreamWaitEvent(" in missing
+    assert after == []
 
 
 def test_what_hip_orders_is_silent(told):

@@ -16,36 +16,6 @@ def queues(device):
     return [device.queue(blocking=False) for _ in range(3)]
 
 
-def test_halves_are_no_race(device, queues, found):
-    a, b, _ = queues
-    x = device.empty(SIZE)
-    a.fill(x[:32], 1)
-    b.fill(x[32:], 2)
-    assert found() == ()
-    b.fill(x[31:33], 2)
-    (race,) = found()
-    assert (race.begin, race.end) == (31 * 4, 32 * 4)
-    assert f"{SIZE * 4} bytes made at {__file__}" in race.memory
-
-
-@pytest.mark.parametrize(("start", "races"), [(0, 1), (12, 1), (15, 1), (16, 0), (28, 0), (31, 0), (32, 1)])
-def test_a_row_and_a_piece(device, queues, found, start, races):
-    a, b, _ = queues
-    x = device.empty((4, 32), "u1")
-    a.copy(x[:, :16], device.empty((4, 16), "u1"))
-    b.fill(x.reshape(-1)[start : start + 1], 2)
-    assert len(found()) == races
-
-
-@pytest.mark.parametrize(("start", "races"), [(0, 1), (31, 1), (32, 0), (63, 0)])
-def test_what_is_read_backwards(device, queues, found, start, races):
-    a, b, _ = queues
-    x = device.empty(SIZE)
-    a.copy(x[31::-1], device.empty(32))
-    b.fill(x[start : start + 1], 2)
-    assert len(found()) == races
-
-
 def test_a_part_chosen_by_a_structure_is_possible(device, queues, found):
     a, b, _ = queues
     try:
@@ -62,17 +32,6 @@ def test_a_part_chosen_by_a_structure_is_possible(device, queues, found):
     assert (len(found()), len(device.possible_races)) == (0, before + 1)
     b.launch(kernel, 2, 16, x, parts[0])
     assert len(found()) == 1
-
-
-@pytest.mark.parametrize(("size", "groups", "certain"), [(70, 4, 0), (70, 5, 0), (70, 9, 1), (64, 4, 1)])
-def test_a_part_may_be_chosen_where_a_grid_is_rounded_up(device, kernels, queues, found, size, groups, certain):
-    """Five groups of sixteen may stand for 65 elements; of nine, more than 70 work-items do something."""
-    a, b, _ = queues
-    x, y = device.empty(size), device.empty(size)
-    before = len(device.possible_races)
-    a.launch(kernels["slots"], groups, 16, x, y, 0, 8)
-    b.launch(kernels["slots"], groups, 16, x, y, 8, 8)
-    assert (len(found()), len(device.possible_races)) == (certain, before + (not certain))
 
 
 def test_a_pointer_that_is_not_const_can_be_said_to_be_read(device, queues, found):
@@ -128,42 +87,7 @@ def test_a_kernel_that_follows_pointers_is_no_matter_of_later_devices():
 # -- the host's memory
 
 
-def test_host_memory_that_a_download_still_writes(device, queues, found):
-    a, _, _ = queues
-    x, y = device.empty(SIZE), device.empty(SIZE)
-    host = np.zeros(SIZE, "f4")
-    a.copy(host, x)
-    a.copy(y, host)  # the host reads it now, and not when the queue gets there
-    (race,) = found()
-    assert race.second.queue == "the host"
-    assert race.missing == "a.finish()"
-    a.finish()
-    a.copy(y, host)
-    assert found() == ()
-
-
-def test_pinned_memory(device, queues, found):
-    a, b, _ = queues
-    x, y = device.empty(SIZE), device.empty(SIZE)
-    host = fb.host_empty(SIZE, device=device)
-    a.copy(host, x)
-    b.copy(y, host)
-    (race,) = found()
-    assert race.missing == "b.wait(a)"
-    assert (race.begin, race.end) == (0, SIZE * 4)
-
-
 # -- the pool's memory
-
-
-def test_a_free_comes_after_all_uses(device, queues, found):
-    a, b, _ = queues
-    x = a.alloc(SIZE)
-    b.wait(a)
-    b.fill(x, 1)
-    a.free(x)
-    (race,) = found()
-    assert (race.second.kind, race.missing) == ("free", "a.wait(b)")
 
 
 @pytest.mark.skipif(select().backend == "cuda", reason="the stand-in has no shared memory")

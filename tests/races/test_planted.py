@@ -4,6 +4,7 @@ Each is found for certain, with both lines; and the line that the report gives, 
 """
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,79 +15,56 @@ SIZE = 64
 GRID = SIZE // 16, 16
 
 
-class Accesses:
-    """What commands do with the memory that all of them share."""
+class Memory:
+    """What all commands share: what each writes besides, it writes for no other, so that only this is raced for."""
 
     def __init__(self, device, kernels):
-        self.kernels = kernels
-        self.x, self.other, self.into = (device.empty(SIZE) for _ in range(3))
+        self.scale, self.take = kernels["scale"], kernels["take"]
+        self.x, self.other = device.empty(SIZE), device.empty(SIZE)
         self.rows, self.packed = self.x.reshape(8, 8), device.empty((8, 4))
         self.host = np.ones(SIZE, "f4")
 
-    # what each command writes beside the memory it writes for no other, so that only the memory is raced for
 
-    def launch(self, queue):
-        queue.launch(self.kernels["scale"], *GRID, self.x, 2.0)
-
-    def bound(self, queue):
-        self.kernels["scale"].bind(queue, *GRID, self.x, 2.0)()
-
-    def subscript(self, queue):
-        self.kernels["scale"][(*GRID, queue)](self.x, 2.0)
-
-    def step(self, queue):
-        step = queue.step()
-        for _ in range(2):
-            with step:
-                queue.launch(self.kernels["scale"], *GRID, self.x, 2.0)
-
-    def graph(self, queue):
-        captured = queue.device.queue(blocking=False)
-        with captured.capture() as graph:
-            captured.launch(self.kernels["scale"], *GRID, self.x, 2.0)
-        graph.launch(queue)
-
-    def fill(self, queue):
-        queue.fill(self.x, 3)
-
-    def upload(self, queue):
-        queue.copy(self.x, self.host)
-
-    def copy_to(self, queue):
-        queue.copy(self.x, self.other)
-
-    def strided_to(self, queue):
-        queue.copy(self.rows[:, :4], self.packed)
-
-    def set_item(self, queue):
-        self.x[:8].set(5, queue)
-
-    def read(self, queue):
-        queue.launch(self.kernels["take"], *GRID, self.x, queue.device.empty(SIZE))
-
-    def bound_read(self, queue):
-        self.kernels["take"].bind(queue, *GRID, self.x, queue.device.empty(SIZE))()
-
-    def graph_read(self, queue):
-        graph = queue.device.graph()
-        graph.add_copy(queue.device.empty(SIZE), self.x)
-        graph.launch(queue)
-
-    def download(self, queue):
-        queue.copy(np.empty(SIZE, "f4"), self.x)
-
-    def get(self, queue):
-        self.x.get(queue=queue)
-
-    def copy_from(self, queue):
-        queue.copy(queue.device.empty(SIZE), self.x)
-
-    def strided_from(self, queue):
-        queue.copy(queue.device.empty((8, 4)), self.rows[:, 2:6])
+def step(memory, queue):
+    step = queue.step()
+    for _ in range(2):
+        with step:
+            queue.launch(memory.scale, *GRID, memory.x, 2.0)
 
 
-WRITES = ["launch", "bound", "subscript", "step", "graph", "fill", "upload", "copy_to", "strided_to", "set_item"]
-READS = ["read", "bound_read", "graph_read", "download", "get", "copy_from", "strided_from"]
+def graph(memory, queue):
+    captured = queue.device.queue(blocking=False)
+    with captured.capture() as graph:
+        captured.launch(memory.scale, *GRID, memory.x, 2.0)
+    graph.launch(queue)
+
+
+def graph_read(memory, queue):
+    graph = queue.device.graph()
+    graph.add_copy(queue.device.empty(SIZE), memory.x)
+    graph.launch(queue)
+
+
+ACCESSES = {
+    "launch": lambda memory, queue: queue.launch(memory.scale, *GRID, memory.x, 2.0),
+    "bound": lambda memory, queue: memory.scale.bind(queue, *GRID, memory.x, 2.0)(),
+    "subscript": lambda memory, queue: memory.scale[(*GRID, queue)](memory.x, 2.0),
+    "step": step,
+    "graph": graph,
+    "fill": lambda memory, queue: queue.fill(memory.x, 3),
+    "upload": lambda memory, queue: queue.copy(memory.x, memory.host),
+    "copy_to": lambda memory, queue: queue.copy(memory.x, memory.other),
+    "strided_to": lambda memory, queue: queue.copy(memory.rows[:, :4], memory.packed),
+    "set_item": lambda memory, queue: memory.x[:8].set(5, queue),
+    "read": lambda memory, queue: queue.launch(memory.take, *GRID, memory.x, queue.device.empty(SIZE)),
+    "bound_read": lambda memory, queue: memory.take.bind(queue, *GRID, memory.x, queue.device.empty(SIZE))(),
+    "graph_read": graph_read,
+    "download": lambda memory, queue: queue.copy(np.empty(SIZE, "f4"), memory.x),
+    "get": lambda memory, queue: memory.x.get(queue=queue),
+    "copy_from": lambda memory, queue: queue.copy(queue.device.empty(SIZE), memory.x),
+    "strided_from": lambda memory, queue: queue.copy(queue.device.empty((8, 4)), memory.rows[:, 2:6]),
+}
+WRITES, READS = list(ACCESSES)[:10], list(ACCESSES)[10:]
 
 
 # Each way submits `first` and then `second`, which nothing orders; HERE the line is inserted that repairs it.
@@ -126,8 +104,8 @@ PAIRS = [
 ]
 
 
-def place_of(test, name):
-    code = getattr(test, name).__code__
+def places_of(access):
+    code = ACCESSES[access].__code__
     return {f"{code.co_filename}:{line}" for _, _, line in code.co_lines()}
 
 
@@ -143,14 +121,13 @@ def until(done):
 
 
 def play(device, kernels, way, pair, line="pass"):
-    accesses = Accesses(device, kernels)
+    memory = Memory(device, kernels)
     a, b, c = (device.queue(blocking=False) for _ in range(3))
     device.finish()
     names = {"a": a, "b": b, "c": c, "null": device.null_queue, "in_a_thread": in_a_thread, "until": until}
-    names |= {name: getattr(accesses, access) for name, access in zip(("first", "second"), pair, strict=True)}
+    names |= {name: partial(ACCESSES[access], memory) for name, access in zip(("first", "second"), pair, strict=True)}
     exec(way.replace("HERE", line), names)
     device.finish()
-    return accesses
 
 
 MARKS = {
@@ -163,13 +140,13 @@ MARKS = {
 @pytest.mark.long
 def test_each_pair_is_found_and_its_line_repairs_it(device, kernels, found, way):
     for pair in PAIRS:
-        accesses = play(device, kernels, WAYS[way], pair)
+        play(device, kernels, WAYS[way], pair)
         races = found()
         assert races, f"{way}: {pair} was not found"
         race = races[0]
         if way != "by another thread":
-            assert race.first.place in place_of(accesses, pair[0]), race
-        assert race.second.place in place_of(accesses, pair[1]), race
+            assert race.first.place in places_of(pair[0]), race
+        assert race.second.place in places_of(pair[1]), race
         play(device, kernels, WAYS[way], pair, race.missing)
         assert found() == (), f"{way}: {pair} is reported although {race.missing} is there"
 

@@ -1,7 +1,7 @@
 """Short programs, whose races are marked: of which memory, what orders, and what a use stands for.
 
 A statement that ends in ``# race`` must make one certain race, in ``# possible`` one possible race; every other
-statement must make none.
+statement must make none. What comes after ``# race:`` is the line that the report gives.
 """
 
 import ast
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from tests.helpers.observer import observe
 from tests.inside import forget_races
 
 SIZE = 64
@@ -27,7 +28,7 @@ SCRIPTS = r"""
 == halves are no race, and what reaches into both is
 a.fill(x[:32], 1)
 b.fill(x[32:], 2)
-b.fill(x[31:33], 2)  # race
+b.fill(x[31:33], 2)  # race: b.wait(a)
 == launches on halves
 a.launch(scale, 2, 16, x[:32], 2.0)
 b.launch(scale, 2, 16, x[32:], 2.0)
@@ -36,6 +37,21 @@ rows = empty((8, 8))
 a.copy(rows[:, :4], empty((8, 4)))
 b.copy(rows[:, 4:], empty((8, 4)))
 b.copy(rows[:, 3:5], empty((8, 2)))  # race
+== a row and a piece
+rows = empty((4, 32), "u1")
+a.copy(rows[:, :16], empty((4, 16), "u1"))
+b.fill(rows.reshape(-1)[:1], 2)  # race
+b.fill(rows.reshape(-1)[12:13], 2)  # race
+b.fill(rows.reshape(-1)[15:16], 2)  # race
+b.fill(rows.reshape(-1)[16:17], 2)
+b.fill(rows.reshape(-1)[28:32], 2)
+b.fill(rows.reshape(-1)[32:33], 2)  # race
+== what is read backwards
+a.copy(x[31::-1], empty(32))
+b.fill(x[:1], 2)  # race
+b.fill(x[31:32], 2)  # race
+b.fill(x[32:33], 2)
+b.fill(x[63:], 2)
 == rows of two pitches
 a.copy(bytes64[::4], empty(16, "u1"))
 b.copy(bytes64[1::3], empty(21, "u1"))  # possible
@@ -46,6 +62,18 @@ b.launch(part, 2, 16, x, 0)  # race
 device.finish()
 a.launch(part, 2, 16, x, 0)
 b.fill(x, 1)  # race
+== a part may be chosen where a grid is rounded up: five groups of sixteen may stand for 65 elements
+one, other = (empty(70), empty(70)), (empty(70), empty(70))
+a.launch(slots, 4, 16, *one, 0, 8)
+b.launch(slots, 4, 16, *one, 8, 8)  # possible
+a.launch(slots, 5, 16, *other, 0, 8)
+b.launch(slots, 5, 16, *other, 8, 8)  # possible
+== of nine groups more than 70 work-items do something, and of four as many as there are elements
+one, other = (empty(70), empty(70)), (empty(64), empty(64))
+a.launch(slots, 9, 16, *one, 0, 8)
+b.launch(slots, 9, 16, *one, 8, 8)  # race
+a.launch(slots, 4, 16, *other, 0, 8)
+b.launch(slots, 4, 16, *other, 8, 8)  # race
 == an integer that is the size chooses nothing
 a.launch(all_of, 2, 16, x, 64)
 b.fill(x[:8], 1)  # race
@@ -65,9 +93,13 @@ a.launch(scale, *GRID, empty(64), 2.0)
 b.launch(scale, *GRID, empty(64), 2.0)  # possible
 == host memory that a download still writes
 a.copy(host, x)
-a.copy(y, host)  # race
+a.copy(y, host)  # race: a.finish()
 a.finish()
 a.copy(y, host)
+== pinned memory
+pinned = fb.host_empty(64, device=device)
+a.copy(pinned, x)
+b.copy(y, pinned)  # race: b.wait(a)
 == two downloads to one array
 a.copy(host[:40], x[:40])
 b.copy(host[40:], y[40:])
@@ -92,7 +124,7 @@ a.free(pooled)
 pooled = a.alloc(64)
 b.wait(a)
 b.fill(pooled, 1)
-a.free(pooled)  # race
+a.free(pooled)  # race: a.wait(b)
 == memory that is handed out again is other memory
 for queue in (a, b) * 100: pooled = queue.alloc(64); queue.fill(pooled, 1); queue.free(pooled)
 == a read comes after writers where no queue is given
@@ -196,6 +228,60 @@ other.finish()
 other.close()
 b.fill(x, 2)
 b.fill(y, 2)  # race
+== a command that was refused has not used anything
+refused(a.launch, scale, *GRID, x, "a number")
+refused(a.copy, x, empty(63))
+refused(a.copy, x, np.zeros(63, "f4"))
+refused(a.copy, x, empty(64, "i4"))
+refused(a.fill, x, "a number")
+b.fill(x, 1)
+device.finish()
+a.fill(x[:32], 1)
+refused(a.launch, scale, *GRID, x[32:], "a number")
+refused(a.copy, x[32:], empty(64))
+refused(a.copy, x[32:], np.zeros(64, "f4"))
+refused(a.copy, x[32:], empty(32, "i4"))
+refused(a.fill, x[32:], "a number")
+b.fill(x[32:], 2)
+b.fill(x[:32], 2)  # race
+== a command that was refused leaves what it stood for
+for _ in range(3): a.fill(x[8:32], 1)
+refused(a.launch, scale, *GRID, x, "a number")
+refused(a.copy, x, np.zeros(63, "f4"))
+refused(a.copy, x, empty(64, "i4"))
+refused(a.fill, x, "a number")
+b.fill(x[8:16], 2)  # race
+b.fill(x[40:], 2)
+== commands that the driver refuses use nothing
+graph = device.graph()
+graph.add_fill(x, 2)
+ready = graph.instantiate()
+def stepping():
+    with a.step(): a.launch(scale, *GRID, x, 2.0)
+strided = empty((64, 2))[:, 0]
+calls = [
+    lambda: a.launch(scale, *GRID, x, 2.0), lambda: scale.bind(a, *GRID, x, 2.0)(), lambda: a.fill(x, 3),
+    lambda: a.copy(x, host), lambda: a.copy(x, strided), lambda: ready.launch(a), stepping,
+]
+for call in calls: call(); device.finish(); failing(call); b.launch(scale, *GRID, x, 2.0); device.finish()
+== a free that the driver refuses frees nothing
+one, other, made = device.queue(), device.queue(), null.alloc(64)
+null.launch(scale, *GRID, x, 2.0)
+failing(one.free, made)
+other.launch(scale, *GRID, made, 2.0)
+== the null queue orders nothing by a command that the driver refuses
+one, other = device.queue(), device.queue()
+one.fill(x, 1)
+failing(null.fill, y, 1)
+other.fill(x, 1)  # race
+== a wait that the driver refuses orders nothing
+a.fill(x, 1)
+failing(b.wait, a)
+b.fill(x, 1)  # race
+== a host function that the driver refuses has told nobody
+a.fill(x, 1)
+failing(a.host, int)
+b.fill(x, 1)  # race
 == nodes are ordered through other nodes
 graph = device.graph()
 first = graph.add_fill(x, 1)
@@ -233,6 +319,33 @@ a.wait(b)
 a.free(alloc.work.buffer)
 graph.launch(b)
 b.free(alloc.work.buffer)
+== memory that a launch takes back by itself
+with a.capture() as graph: memory = a.alloc(64)
+ready = graph.instantiate(auto_free=True)
+ready.launch(a)
+b.wait(a)
+b.launch(scale, *GRID, memory, 3.0)
+ready.launch(a)  # race: a.wait(b)
+== memory that was freed before the graph allocates it again: the launch comes after the free, and all before that
+with a.capture() as graph: memory = a.alloc(64); a.launch(scale, *GRID, memory, 2.0)
+ready = graph.instantiate()
+ready.launch(a)
+b.wait(a)
+b.launch(scale, *GRID, memory, 3.0)
+b.launch(scale, *GRID, x, 2.0)
+b.free(memory)
+ready.launch(a)
+a.launch(scale, *GRID, x, 3.0)
+== branches of a capture
+with a.capture() as graph: b.wait(a); a.launch(scale, *GRID, x, 2.0); b.launch(scale, *GRID, x, 3.0); a.wait(b)
+graph.instantiate()  # race
+with a.capture() as graph:
+    b.wait(a)
+    a.launch(scale, *GRID, x, 2.0)
+    b.wait(a)
+    b.launch(scale, *GRID, x, 3.0)
+    a.wait(b)
+graph.instantiate()
 == a graph within a graph
 inner, outer = device.graph(), device.graph()
 inner.add_kernel(scale, *GRID, x, 2.0)
@@ -241,16 +354,36 @@ outer.add_fill(x, 1)
 outer.instantiate()  # race
 """
 SCRIPTS = dict(part.partition("\n")[::2] for part in SCRIPTS.split("== ")[1:])
-MARK = re.compile(r"# (race|possible|race and possible)$")
+MARK = re.compile(r"# (race|possible|race and possible)(?:: (.*))?$")
+
+
+@pytest.fixture
+def failing(device):
+    """``failing(call, …)``: the driver refuses all that the call asks for."""
+
+    def failing(call, *arguments):
+        with observe(device) as calls:
+            calls.driver.fail_at_random(1, 1)
+            try:
+                refused(call, *arguments)
+            finally:
+                calls.forgive()
+
+    return failing
+
+
+def refused(call, *arguments):
+    with pytest.raises(fb.Error):
+        call(*arguments)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_marked_statements_race_and_no_others(device, kernels, name):
+def test_the_marked_statements_race_and_no_others(device, kernels, failing, name):
     own = device.program(OWN)
     a, b, c = (device.queue(blocking=False) for _ in range(3))
     names = {"device": device, "fb": fb, "np": np, "null": device.null_queue, "a": a, "b": b, "c": c, "GRID": GRID}
-    names |= {name: kernels[name] for name in ("scale", "take", "part")} | {"empty": device.empty}
-    names |= {name: own[name] for name in ("all_of", "mark", "follow")}
+    names |= {name: kernels[name] for name in ("scale", "take", "part", "slots")} | {"empty": device.empty}
+    names |= {name: own[name] for name in ("all_of", "mark", "follow")} | {"failing": failing, "refused": refused}
     names |= {"x": device.empty(SIZE), "y": device.empty(SIZE), "host": np.zeros(SIZE, "f4")}
     names["bytes64"] = device.empty(SIZE, "u1")
     lines = SCRIPTS[name].splitlines()
@@ -260,4 +393,5 @@ def test_the_marked_statements_race_and_no_others(device, kernels, name):
         mark = MARK.search(lines[statement.end_lineno - 1])
         expected = ("race" in mark[1], "possible" in mark[1]) if mark else (0, 0)
         assert (len(device.races), len(device.possible_races)) == expected, lines[statement.lineno - 1]
+        assert not mark or mark[2] in (None, *(race.missing for race in device.races))
     device.finish()

@@ -1,26 +1,25 @@
 # ruff: noqa: F811 - fixtures that are imported
 
+from contextlib import nullcontext
+
 import pytest
 
 import forebay as fb
 from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
+from tests.graphs.conftest import SIZE, made, steps, x, y  # noqa: F401
+from tests.helpers.recordings import recordings_installed
+from tests.ordering import program
 from tests.ordering.conftest import calls, nothing_forbidden, watched  # noqa: F401
 
-SOURCE = """
-kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
-kernel void combine(global uint *a, global const uint *b, uint k)
-{
-    a[get_global_id(0)] = a[get_global_id(0)] * 5 + b[get_global_id(0)] + k;
-}
-kernel void count(global uint *a) { a[get_global_id(0)] += get_num_groups(0); }
-kernel void real(global float *a) { a[get_global_id(0)] += 1; }
-typedef struct { uint a; uint b; } Pair;
-kernel void take(global uint *a, Pair pair) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }
-kernel void inside(global uint *a, local uint *room) { room[0] = 1; a[get_global_id(0)] += room[0]; }
-kernel void use(global const uint *rows, global uchar *stack, global uint *out) { out[0] = rows[0]; stack[0] = 1; }
+SOURCE = f"""{program.SOURCE}
+kernel void count(global uint *a) {{ a[get_global_id(0)] += get_num_groups(0); }}
+kernel void real(global float *a) {{ a[get_global_id(0)] += 1; }}
+typedef struct {{ uint a; uint b; }} Pair;
+kernel void take(global uint *a, Pair pair) {{ a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }}
+kernel void inside(global uint *a, local uint *room) {{ room[0] = 1; a[get_global_id(0)] += room[0]; }}
+kernel void use(global const uint *rows, global uchar *stack, global uint *out) {{ out[0] = rows[0]; stack[0] = 1; }}
 """
-SIZE = 64
 TIMES = 6
 RECORDINGS = {"opencl": ["none", "sparing clones", "clones"], "level_zero": ["the driver's"]}.get(
     select().backend, ["none"]
@@ -32,16 +31,8 @@ def recordings(request, watched):
     """Whose recordings there are; "clones" are the observer's, on a driver that has none and executes. Changes of the
     sparing ones do not concern what runs, as in CUDA.
     """
-    if "clones" not in request.param:
+    with recordings_installed("sparing" in request.param) if "clones" in request.param else nullcontext():
         yield request.param
-        return
-    from forebay.queues.drivers.opencl import operations
-    from tests.observers import recordings
-
-    recordings.install(operations.table_address(), "sparing" in request.param)
-    yield request.param
-    recordings.uninstall()
-    assert recordings.counts()[0] == 0
 
 
 @pytest.fixture(scope=validation.scope("module"))
@@ -61,22 +52,6 @@ def queue(device):
 
 
 @pytest.fixture
-def x(device):
-    return made(device)
-
-
-@pytest.fixture
-def y(device):
-    return made(device)
-
-
-def made(device):
-    buffer = device.zeros(SIZE, "u4")
-    device.finish()
-    return buffer
-
-
-@pytest.fixture
 def advance(kernels):
     """``advance(queue, buffer, k)``: every element becomes three times itself plus k, so that order shows."""
 
@@ -88,9 +63,7 @@ def advance(kernels):
 
 def after(ks, start=0):
     """What the elements are after ``advance`` with each of these."""
-    for k in ks:
-        start = (start * 3 + k) % (1 << 32)
-    return start
+    return steps(*ks, start=start)
 
 
 def run(device, kernels, body, stepped, times=TIMES):

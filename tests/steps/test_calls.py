@@ -145,26 +145,6 @@ def test_what_submits_nothing(device, calls, queue, advance, x, y, what):
             assert i == 0 or commands(calls, queue, first) == []
 
 
-def test_the_wait_is_carried_by_the_run(device, calls, queue, advance, hold, x, y, one_call):
-    producer, step = device.queue(blocking=False), queue.step()
-    warm(step, queue, advance, x)
-    for _ in range(4):
-        gate = hold(producer)
-        advance(producer, y, 1)
-        event = producer.record()
-        first = len(calls)
-        with step:
-            queue.wait(event)
-            for k in range(LAUNCHES):
-                advance(queue, x, k)
-        if one_call:
-            (run,) = [call for call in calls.since(first) if calls.kind(call) == "command"]
-            assert len(run.waits) == 1
-        gate.open()
-        device.finish()
-    assert queue.stats.waits_made == 4
-
-
 def test_several_queues(device, calls, advance, x, y, one_call):
     """Each that joined gets its launches by one call."""
     queue, other = device.queue(blocking=False), device.queue(blocking=False)

@@ -1,10 +1,13 @@
 # ruff: noqa: F811 - fixtures that are imported
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.drivers.levelzero import validation
 from tests.helpers.features import Scene, each_feature, program_of
 from tests.helpers.observer import EXECUTES
+from tests.helpers.recordings import recordings_installed
 from tests.ordering.conftest import calls, device, nothing_forbidden, watched  # noqa: F401
 
 from .places import KINDS, Log, Place
@@ -18,16 +21,8 @@ def kernels(device):
 @pytest.fixture(params=each_feature())
 def feature(request):
     """Each Feature in turn, with the recordings of the tests where it asks for them."""
-    if not request.param.recordings:
+    with recordings_installed(False) if request.param.recordings else nullcontext():
         yield request.param
-        return
-    from forebay.queues.drivers.opencl import operations
-    from tests.observers import recordings
-
-    recordings.install(operations.table_address(), False)
-    yield request.param
-    recordings.uninstall()
-    assert recordings.counts()[0] == 0
 
 
 @pytest.fixture

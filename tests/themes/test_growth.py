@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 import forebay as fb
+from tests.helpers import features
 from tests.helpers.features import GRID, SIZE
 from tests.helpers.growth import MIB, growth
 from tests.observers.internals import uses_of
@@ -72,12 +73,14 @@ def test_nothing_is_kept_from_turn_to_turn(device, calls, scene, command, staged
 
 @pytest.mark.threads
 def test_queues_that_come_and_go_leave_little(device, calls, hold, scene, feature, command):
-    """While another one is held."""
+    """While another one is held, with a use of the same memory."""
     if feature.alone or feature.keeps_queues:
         pytest.skip("it keeps what it has for each queue")
     command(device.null_queue, 1)
     device.finish()
-    hold(device.queue(blocking=False))
+    held = device.queue(blocking=False)
+    hold(held)
+    held.launch(scene.program["advance"], *GRID, scene.x, 1)
     first = len(calls)
     for k in range(60):
         queue = device.queue(blocking=k % 2 == 0)
@@ -87,7 +90,10 @@ def test_queues_that_come_and_go_leave_little(device, calls, hold, scene, featur
     made, released = (calls.count(name, first) for name in (calls.driver.NEW_QUEUE, calls.driver.RELEASE_QUEUE))
     assert made - released <= made <= 6
     assert len(calls.events_alive()) <= 8
-    assert uses_of(scene.x)[0] <= FEW
+    past, holders = uses_of(scene.x)
+    assert past <= FEW
+    # Plans with scratch or bytes by value are released once no queue is held.
+    assert holders <= FEW or feature.make in (features.scratch, features.by_value)
 
 
 @pytest.mark.long
