@@ -419,9 +419,12 @@ ORDERED_FOR = {
 """What two queues are ordered for: the second one uses memory of the first, or memory that is not seen."""
 
 
-@pytest.mark.parametrize("check", ["", "races"])
 @pytest.mark.parametrize(
-    "reason", [pytest.param(reason, marks=RUNS if "host" in reason else ()) for reason in ORDERED_FOR]
+    ("reason", "check"),
+    [
+        *(pytest.param(reason, "", marks=RUNS if "host" in reason else ()) for reason in ORDERED_FOR),
+        *(("nothing", "races"), ("a copy", "races")),
+    ],
 )
 def test_queues_that_wait_for_each_other(find, device, hold, reason, check):
     """A device that is checked for races gives the same advice."""
