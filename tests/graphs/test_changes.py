@@ -174,14 +174,6 @@ def test_memory_of_a_change_is_kept_and_that_of_before_is_not(device, queue, ker
     alive = [memory() is not None for memory in memories]
     assert alive[-1]
     assert sum(alive) == 1
-    own = device.zeros(SIZE, "u4")
-    executable.set_kernel(nodes[2], kernels["advance"], 4, 16, own, 1)
-    own.close()
-    with pytest.raises(fb.ClosedError):
-        executable.launch(queue)
-    executable.set_kernel(nodes[2], kernels["advance"], 4, 16, x, 2)
-    executable.launch(queue)
-    queue.finish()
 
 
 @pytest.mark.threads

@@ -63,16 +63,6 @@ class MixedPlayer(Player):
         self.program.perform(self.queues[slot], self.program.filling(memory, value))
         return memory
 
-    def attempt(self, queue, action, insist):
-        program = self.program
-        racing = program.racing(queue, action.writes, action.reads)
-        if racing and insist:
-            program.order_after(queue, racing)
-            racing = program.racing(queue, action.writes, action.reads)
-        if not racing:
-            program.perform(queue, action)
-        return not racing
-
     def action(self, what, i, j, k, late=False):
         """The Action of this name; None when there is nothing for it."""
         program = self.program

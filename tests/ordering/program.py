@@ -317,12 +317,6 @@ class Program:
     def mix(self, queue, memory, other, k):
         self.perform(queue, self.combining(memory, other, k))
 
-    def copy(self, queue, to, source):
-        self.perform(queue, self.copying(to, source))
-
-    def upload(self, queue, to, value):
-        self.perform(queue, self.uploading(to, value))
-
     def fill(self, queue, memory, value):
         self.perform(queue, self.filling(memory, value))
 

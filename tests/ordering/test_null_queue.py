@@ -102,26 +102,6 @@ def test_finishing_the_null_queue_finishes_the_blocking_ones(checked):
     assert not set(checked.calls.names(first)) - {printed}
 
 
-def test_a_per_thread_queue_is_a_blocking_queue_of_one_thread_at_a_time(checked):
-    device = checked.device
-    own = device.per_thread_queue  # else it could be one of those that the threads give back
-    seen = []
-
-    def work():
-        seen.append(device.per_thread_queue)
-        assert device.per_thread_queue is seen[-1]
-
-    for _ in range(3):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-    assert seen[0] is seen[1] is seen[2]  # recycled
-    assert seen[0] is not own is device.per_thread_queue
-    assert seen[0].blocking
-    assert not seen[0].is_null
-    assert not seen[0].closed
-
-
 def launching(queue, kernels, buffer):
     """A thread that launches on the queue."""
     thread = threading.Thread(target=queue.launch, args=(kernels["advance"], 4, 16, buffer, 2))

@@ -69,16 +69,26 @@ class Player:
                     # every other time with other memory and numbers
                     self.play(what, at, number + turn // 2, insist)
 
-    def touch(self, what, queue, number, insist):
-        a, b = self.memories[number % MEMORIES], self.memories[(number + 1) % MEMORIES]
-        reads = [b] if what in ("mix", "copy") else []
-        racing = self.program.racing(queue, [a], reads)
-        if racing and not (insist and self.program.order_after(queue, racing)):
-            return
-        if self.program.racing(queue, [a], reads):
-            return
-        arguments = {"mix": (a, b, number), "copy": (a, b)}.get(what, (a, number + 1))
-        getattr(self.program, what)(queue, *arguments)
+    def attempt(self, queue, action, insist):
+        """Submit the Action if it does not race, or if `insist` and waits keep it from that. Return whether it was."""
+        program = self.program
+        racing = program.racing(queue, action.writes, action.reads)
+        if racing and insist and program.order_after(queue, racing):
+            racing = program.racing(queue, action.writes, action.reads)
+        if not racing:
+            program.perform(queue, action)
+        return not racing
+
+    def touching(self, what, number):
+        """The Action of this name."""
+        program, a, b = self.program, self.memories[number % MEMORIES], self.memories[(number + 1) % MEMORIES]
+        return {
+            "step": lambda: program.advancing(a, number + 1),
+            "mix": lambda: program.combining(a, b, number),
+            "copy": lambda: program.copying(a, b),
+            "upload": lambda: program.uploading(a, number + 1),
+            "fill": lambda: program.filling(a, number + 1),
+        }[what]()
 
     def play(self, what, slot, number, insist):
         if what == "repeat":
@@ -86,7 +96,7 @@ class Player:
             return
         program, queue, at = self.program, self.queues[slot], number % POINTS
         if what in TOUCHING:
-            self.touch(what, queue, number, insist)
+            self.attempt(queue, self.touching(what, number), insist)
         elif what == "record":
             self.points[at] = program.record(queue, self.points[at] if insist else None)
         elif what == "wait":

@@ -151,12 +151,6 @@ def test_each_pair_is_found_and_its_line_repairs_it(device, kernels, found, way)
         assert found() == (), f"{way}: {pair} is reported although {race.missing} is there"
 
 
-def test_each_race_is_told_once_for_each_pair_of_lines(device, kernels, found):
-    for _ in range(3):
-        play(device, kernels, WAYS["unordered"], ("launch", "read"))
-    assert len(found()) <= 1
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("way", SILENT)
 def test_what_orders_is_silent(device, kernels, found, way):
