@@ -118,10 +118,7 @@ struct State : Record, Objects {
     }
 };
 
-static State& state() {
-    static State& only = *new State();  // never destroyed: threads may still call while the process ends
-    return only;
-}
+static State& state() { return only<State>(); }
 
 static Record& record() { return state(); }
 
