@@ -75,10 +75,7 @@ struct State : Record {
     }
 };
 
-static State& state() {
-    static State& only = *new State();  // never destroyed: threads may still call while the process ends
-    return only;
-}
+static State& state() { return only<State>(); }
 
 static Record& record() { return state(); }
 

@@ -69,7 +69,6 @@ struct List {
 };
 
 struct Event {
-    void *device = nullptr;
     bool counter_based = false, for_immediate = false, visible = false, timestamps = false, known = false;
     uint32_t signal = 0, wait = 0;
     int64_t serial = 0;            // of the newest signal, or of the one that the host will make
@@ -118,10 +117,7 @@ struct State : Record, Objects {
     }
 };
 
-static State& state() {
-    static State& only = *new State();  // never destroyed: threads may still call while the process ends
-    return only;
-}
+static State& state() { return only<State>(); }
 
 static Record& record() { return state(); }
 
@@ -649,7 +645,6 @@ template <int function, class R, class... A> struct Wrapper {
             event.wait = std::get<n - 2>(all)->wait;
             if constexpr (function == CALL_EventCounterBasedCreate) {
                 const uint32_t flags = std::get<2>(all)->flags;
-                event.device = std::get<1>(all);
                 event.counter_based = event.known = true;
                 event.for_immediate = flags & COUNTER_IMMEDIATE;
                 event.visible = flags & COUNTER_HOST_VISIBLE;

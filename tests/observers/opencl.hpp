@@ -39,10 +39,7 @@ struct State : Record {
     }
 };
 
-static State& state() {
-    static State& only = *new State();  // never destroyed: threads may still call while the process ends
-    return only;
-}
+static State& state() { return only<State>(); }
 
 static Record& record() { return state(); }
 
@@ -59,12 +56,21 @@ template <int function, class R, class... A> struct Wrapper {
 
     static R call(A... args) {
         State& s = state();
-        auto all = std::make_tuple(args...);
-        Call seen = {};
+        std::tuple<A...> all(args...);
+        Call seen = {function, word(std::get<0>(all))};
         int64_t code = 0;
-        seen.function = function;
-        seen.object = word(std::get<0>(all));
         if constexpr (n > 1) seen.detail = (int64_t) word(std::get<1>(all));
+        if constexpr (std::is_void_v<R>) {  // clSVMFree
+            s.locked([&] { s.freed.insert(seen.detail); });
+            original(args...);
+            return s.locked([&] { s.log.push_back(std::move(seen)); });
+        } else {
+            return recorded(all, seen, code);
+        }
+    }
+
+    static R recorded(std::tuple<A...>& all, Call& seen, int64_t code) {
+        State& s = state();
         if constexpr (function == CALL_EnqueueNDRangeKernel) seen.kernel = word(std::get<1>(all));
         {
             std::lock_guard<std::mutex> guard(s.lock);
@@ -119,24 +125,6 @@ template <int function, class R, class... A> struct Wrapper {
         }
         s.log.push_back(std::move(seen));
         return result;
-    }
-};
-
-template <int function, class... A> struct Wrapper<function, void, A...> {
-    static inline void (*original)(A...) = nullptr;
-
-    static void call(A... args) {
-        Call seen = {};
-        seen.function = function;
-        seen.object = word(std::get<0>(std::make_tuple(args...)));
-        seen.detail = (int64_t) word(std::get<1>(std::make_tuple(args...)));
-        {
-            std::lock_guard<std::mutex> guard(state().lock);
-            if (function == CALL_SVMFree) state().freed.insert(seen.detail);
-        }
-        original(args...);
-        std::lock_guard<std::mutex> guard(state().lock);
-        state().log.push_back(std::move(seen));
     }
 };
 

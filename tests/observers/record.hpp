@@ -224,6 +224,11 @@ struct Record {
 
 static Record& record();  // each observer's own
 
+template <class T> T& only() {
+    static T& one = *new T();  // never destroyed: threads may still call while the process ends
+    return one;
+}
+
 constexpr bool begins(std::string_view name, std::string_view with) { return name.substr(0, with.size()) == with; }
 
 template <class T> static uintptr_t word(T value) {

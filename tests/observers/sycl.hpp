@@ -14,10 +14,7 @@ using namespace forebay_sycl;
 // Recorded like calls. THROWN_WAIT is none: a wait that has thrown.
 enum { MAKES_GATE = N_CALLS, HOLD_QUEUE, OPEN_GATE, THROWN_WAIT };
 
-static Record& record() {
-    static Record& only = *new Record();  // never destroyed: threads may still call while the process ends
-    return only;
-}
+static Record& record() { return only<Record>(); }
 
 constexpr Rule rule_of(int operation) {
     switch (operation) {

@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 
 cdef extern from "tests/drivers/cuda/standin.hpp" namespace "forebay_standin" nogil:
     cdef struct Counts:
-        size_t streams, events, modules, graphs, executables, blocks, words
+        size_t events, modules, blocks
         uint64_t faults, queries, stream_queries
 
     Counts counts()
@@ -13,7 +13,7 @@ PATH: str = __file__
 
 
 def there_are() -> dict[str, int]:
-    """How many objects the driver has of each kind, how many words streams wait for, how many calls it refused because
-    they were wrong, and how often it was asked for an event and for a stream.
+    """How many objects the driver has of some kinds, how many calls it refused because they were wrong, and how
+    often it was asked for an event and for a stream.
     """
     return counts()

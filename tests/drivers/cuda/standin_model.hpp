@@ -416,13 +416,12 @@ inline Result add(void **made, void *graph, void *const *after, size_t count, Fu
 
 // -- for the tests
 
-struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults, queries, stream_queries; };
+struct Counts { size_t events, modules, blocks; uint64_t faults, queries, stream_queries; };
 
 inline Counts counts() {
     Entered entered;
     Driver &d = driver();
-    return {d.streams.size(), d.events.size(), d.modules.size(), d.graphs.size(), d.executables.size(),
-            d.blocks.size(), d.words.size(), d.faults, d.queries, d.stream_queries};
+    return {d.events.size(), d.modules.size(), d.blocks.size(), d.faults, d.queries, d.stream_queries};
 }
 
 }

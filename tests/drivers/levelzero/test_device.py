@@ -12,6 +12,7 @@ from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 from forebay.queues.drivers.levelzero import ocloc, programs
 from forebay.queues.drivers.levelzero.device import LevelZeroDevice
+from forebay.queues.drivers.levelzero.operations import ticks_between
 from forebay.queues.drivers.selection import DRIVERS
 from forebay.queues.kernels.cache import BinaryCache
 from tests.helpers.spirv import fill_module
@@ -171,3 +172,18 @@ def test_a_program_that_is_wrong_says_where(open_device, compiler):
 
 def test_a_program_without_kernels_has_none(open_device, compiler):
     assert open_device().build(Language.OPENCL_C, "int helper(int x) { return x; }", ()) == {}
+
+
+# -- times of a clock that wraps after minutes
+
+BITS_32 = (1 << 32) - 1
+BITS_64 = (1 << 64) - 1
+
+
+@pytest.mark.parametrize("mask", [BITS_32, BITS_64])
+@pytest.mark.parametrize("ticks", [0, 1, -1, 12_000_000, -12_000_000, (1 << 31) - 1, 1 - (1 << 31)])
+@pytest.mark.parametrize("first", [0, 5, 1 << 20, BITS_32 - 5])
+def test_the_time_between_is_the_shorter_way_round(first, ticks, mask):
+    first &= mask
+    assert ticks_between(first, (first + ticks) & mask, mask) == ticks
+    assert ticks_between(7 << 40 | 3, 9 << 33 | 10, BITS_32) == 7, "bits above the valid ones do not count"

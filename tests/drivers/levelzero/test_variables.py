@@ -20,15 +20,10 @@ kernel void fill(global int *x, int value) { x[0] = value + count; }
 """
 
 
-@pytest.fixture
-def program(opened):
-    with opened() as device:
-        yield device.program(SOURCE, device.driver.variable_options)
-
-
-def test_they_are_unified_shared_memory(program):
-    """The observer must report an address that is not a variable's."""
-    device, queue = program.device, program.device.queue()
+def test_they_are_unified_shared_memory_and_keep_the_module(opened):
+    """The observer must report an address that is not a variable's, or whose memory is gone."""
+    device = opened()
+    queue, program = device.queue(), device.program(SOURCE, device.driver.variable_options)
     for name in ("count", "never_used"):
         variable = program.get_global(name).view("i4")
         variable.set(np.ones(variable.size, "i4"), queue=queue)
@@ -36,14 +31,9 @@ def test_they_are_unified_shared_memory(program):
         queue.copy(device.empty(variable.size, "i4"), variable)
         queue.launch(program["fill"], 1, 1, variable, 1)
         variable.get(queue=queue)
-
-
-def test_they_keep_the_module(opened):
-    """The observer must report an address whose memory is gone."""
-    device = opened()
-    variable = device.program(SOURCE, device.driver.variable_options).get_global("count")
+    del program
     gc.collect()
-    variable.set(np.ones(4, "u1"))
+    variable.set(np.ones(variable.size, "i4"))
     variable.get()
 
 
