@@ -236,7 +236,9 @@ def test_an_index_that_a_row_would_change(device, program, queues, block):
     out = device.empty((6 * count, 2), "i4")
     queues[0].launch(program["alone"], (3, 2), block, out)
     first, second = (expected[:, 3 + axis] * expected[:, 6 + axis] + expected[:, axis] for axis in range(2))
-    assert np.array_equal(out.get(queue=queues[0]), np.stack([first + 1000 * second, np.ones(6 * count)], 1))
+    assert np.array_equal(
+        device_data(out.get(queue=queues[0])), np.stack([first + 1000 * second, np.ones(6 * count)], 1)
+    )
 
 
 def test_graphs_tell_the_shape_that_was_given(device, program):

@@ -44,7 +44,7 @@ def test_the_host_sets_constants_and_reads_a_counter(compiled):
     program.variable("offset", "f4").set([5], queue=program.queue)
     program.run("blur", 1, 1, x)
     assert device_data(x.tolist()) == [65, 3, 1, 2]
-    assert program.variable("count", "u4").get(queue=program.queue).tolist() == [3]
+    assert device_data(program.variable("count", "u4").get(queue=program.queue).tolist()) == [3]
 
 
 @pytest.mark.needs("a compiler of its own", "SPIR-V")

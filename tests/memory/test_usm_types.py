@@ -22,7 +22,7 @@ def test_the_host_sees_what_the_device_wrote_and_the_other_way_round(device, pro
     zeros, array = device.zeros(16, "f8", usm_type=usm_type), device.array([1.5, 2.5], usm_type=usm_type)
     device.finish()
     assert {each.usm_type for each in (buffer, zeros, array)} == {usm_type}
-    assert (zeros.host.tolist(), array.host.tolist()) == ([0.0] * 16, [1.5, 2.5])
+    assert (device_data(zeros.host.tolist()), device_data(array.host.tolist())) == ([0.0] * 16, [1.5, 2.5])
     assert usm_type == "host" or np.shares_memory(np.from_dlpack(buffer), buffer.host)
     host = buffer.host
     assert (host.shape, host.dtype) == ((64,), np.dtype("i4"))

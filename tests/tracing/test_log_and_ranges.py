@@ -1,6 +1,7 @@
 """What the environment asks for: messages, and ranges for profilers."""
 
 import logging
+import os
 import sys
 from types import SimpleNamespace
 from unittest import mock
@@ -48,7 +49,8 @@ BUILT = "forebay.queues.device: built a program (one)"
 )
 def test_the_environment(tmp_path, name, value, status, words, missing):
     (tmp_path / "nvtx.py").write_text("raise ImportError('it is not installed')")
-    done = python("-c", PROGRAM, FOREBAY_DEVICE=DEVICES[0], PYTHONPATH=tmp_path, **{name: value})
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = python("-c", PROGRAM, FOREBAY_DEVICE=DEVICES[0], PYTHONPATH=path, **{name: value})
     assert (done.returncode, done.stdout) == (status, "")
     assert [done.stderr.count(word) for word in words] == [1] * len(words)
     assert missing not in done.stderr

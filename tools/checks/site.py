@@ -1,7 +1,4 @@
-"""The documentation builds as a site without a warning, also of links and pages left out, and has every public name.
-
-Where a Chromium is found, it also measures how wide the pages are: with ``python -m tools.checks site``.
-"""
+"""The documentation builds as a site without a warning, also of links and pages left out, and has every public name."""
 
 import html
 import re
@@ -13,23 +10,11 @@ from pathlib import Path
 import forebay as fb
 from forebay import cupy_style, hip, hiprtc
 from forebay.hip.table import table
-from tests.helpers import browser
 from tools.checks import ROOT
 
 BROKEN = re.compile(r'class="(?:system-message|problematic)')  # Sphinx marks what is wrong with these, and goes on.
 WRITTEN = {"genindex.html", "search.html", "py-modindex.html"}
 QUEUE = ["launch", "copy", "fill", "record", "wait", "finish", "capture", "step", "close"]
-# What reaches beyond the window and is in no box that scrolls: the theme hides it, and so it would be lost. And code
-# that has to be scrolled to be read.
-CUT_OFF = """
-[...document.querySelectorAll("article *")].filter(each => {
-    if (each.tagName === "PRE" && each.scrollWidth > each.clientWidth + 1) return true;
-    if (each.getBoundingClientRect().right <= innerWidth + 1) return false;
-    for (let box = each; box.tagName !== "ARTICLE"; box = box.parentElement)
-        if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
-    return !each.closest(".visually-hidden");
-}).slice(0, 3).map(each => each.tagName + " " + each.textContent.slice(0, 60))
-"""
 
 
 def findings_of_pages(pages):
@@ -66,20 +51,6 @@ def findings_of_names(pages):
         yield "the members of Queue are not in the order of the source"
 
 
-def findings_of_widths(site, pages, profile):
-    """Check that no page is wider than a phone or a window, and no code; a wide table scrolls in its own box."""
-    with browser.Browser(profile) as seen:
-        seen.open("about:blank")
-        for name in pages:
-            url = (site / name).as_uri()
-            seen.call("Page.navigate", url=url)
-            seen.wait_for(f"location.href == {url!r} && document.readyState == 'complete'")
-            for width in (390, 1280):
-                size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-                seen.call("Emulation.setDeviceMetricsOverride", **size)
-                yield from (f"{name} cuts off, {width} wide: {what}" for what in seen.evaluate(CUT_OFF))
-
-
 def findings():
     """Build the site and yield what is wrong with it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -93,5 +64,3 @@ def findings():
         pages = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in paths}
         yield from findings_of_pages(pages)
         yield from findings_of_names(pages)
-        if browser.PROGRAM:
-            yield from findings_of_widths(site, pages, Path(folder, "profile"))

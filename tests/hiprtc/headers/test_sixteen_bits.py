@@ -105,7 +105,7 @@ OF_BFLOATS = {
     "__hfma_relu(a, b, a)": lambda x, y, z, w: np.maximum(bfloat(x * y + x), 0),
     "__hadd_sat(a, b)": lambda x, y, z, w: np.clip(bfloat(x + y), 0, 1), "__bfloat162int_rd(a)": lambda x, y, z, w: np.floor(x),
     "__ll2bfloat16_rn((long long)x)": lambda x, y, z, w: bfloat(np.trunc(x)), "__lowhigh2highlow(c).x": lambda x, y, z, w: y,
-    "auto v = a; v++; r = v": lambda x, y, z, w: bfloat(x + 1), "(c * d + c).x": lambda x, y, z, w: bfloat(bfloat(x * y) + x),
+    "auto v = a; v++; r = v": lambda x, y, z, w: bfloat(x + 1), "(c * d).x": lambda x, y, z, w: bfloat(x * y),
     "__hmax2(c, d).y": lambda x, y, z, w: np.maximum(x, y), "__hbgt2(c, c) + 2 * __hbge2(c, c)": lambda x, y, z, w: 2,
     "__hisnan(hsqrt(a))": lambda x, y, z, w: x < 0, "__hltu2_mask(c, d) & 0xffff": lambda x, y, z, w: 65535 * (x < y),
     "__hge2_mask(c, d) >> 16": lambda x, y, z, w: 65535 * (y >= x), "__double2bfloat16(z)": lambda x, y, z, w: bfloat(z),

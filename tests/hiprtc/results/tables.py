@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
@@ -79,7 +80,8 @@ def three(size: Any) -> tuple[int, int, int]:
 def on_host(source: str, kernels: tuple[str, ...]) -> HostProgram:
     """Return a program compiled for the host, once for all devices."""
     clang, why = find_clang()
-    assert clang is not None, why
+    if clang is None:  # where NVRTC compiles for the device
+        pytest.skip(why)
     return HostProgram(clang, source, kernels)
 
 
