@@ -294,3 +294,19 @@ def in_order_of_preference(devices):
     from forebay.queues.drivers.opencl import discovery
 
     return sorted(devices, key=discovery._preference)
+
+
+def build_copies_by_kernel(device):
+    """Build the kernels by which a device copies with strides, as the first such copy does."""
+    return device._moves
+
+
+def fill_by_kernel(device):
+    """Have a device fill by a kernel, as one whose memory is addresses alone."""
+    if hasattr(device.driver, "_fill_by_kernel"):
+        device.driver._fill_by_kernel()
+
+
+def without_clang_in_a_wheel():
+    """Hide the clang that a package brings; a context manager."""
+    return mock.patch("forebay.hiprtc.clang._in_wheel", return_value="")

@@ -18,6 +18,7 @@ from forebay.hiprtc.options import split_options
 from tests.helpers.no_files import NO_FILES, folder_of_others
 from tests.helpers.processes import command
 from tests.helpers.threads import together
+from tests.inside import without_clang_in_a_wheel
 
 clang, reason = find_clang()
 if clang is None:
@@ -136,7 +137,7 @@ def test_the_path_is_searched_last(tmp_path):
         esac""",
         "clang-22",
     )
-    with mock.patch("forebay.hiprtc.clang._in_wheel", return_value=""):
+    with without_clang_in_a_wheel():
         os.environ["PATH"] = f"{tmp_path}{os.pathsep}/bin"
         by, _ = find_clang()
         assert by.path == str(newer)

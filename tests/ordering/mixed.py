@@ -14,6 +14,7 @@ import threading
 import numpy as np
 
 import forebay as fb
+from tests import inside
 from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.recordings import recordings_installed
 
@@ -219,7 +220,7 @@ class Bench:
             if device.driver.has_addresses:
                 program["follow"].follow_pointers()
             self.built.append(program)
-            _ = device._moves  # built before a gate is closed: CUDA builds nothing while one is
+            inside.build_copies_by_kernel(device)  # before a gate is closed: CUDA builds nothing while one is
 
     def __enter__(self):
         return self

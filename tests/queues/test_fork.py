@@ -219,6 +219,7 @@ def test_a_child_ends_at_once_and_the_parent_goes_on(device, program):
 
 EVERYTHING = """
 from tests.helpers.observer import observe
+from tests.inside import fill_by_kernel
 import ctypes, weakref
 with observe(device):  # for the first time here: CUDA's driver does not start in a child
     pass
@@ -249,8 +250,7 @@ for one in (apart, closed):
     one.finish()
 closed.close()
 del one, of
-if hasattr(device.driver, "_fill_by_kernel"):  # as on devices whose memory is addresses alone
-    device.driver._fill_by_kernel()
+fill_by_kernel(device)
 # programs of pyopencl are released by calls of its own, which nobody here can see
 refs = [
     weakref.ref(thing, lambda ref, write=os.write: write(1, b"released "))
