@@ -5,6 +5,7 @@ import pytest
 
 from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import BRANCHES
+from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES
 from tests.helpers.recordings import recordings_installed
 
@@ -54,7 +55,7 @@ def test_a_host_function_divides_a_graph(device, kernels, queue, x, y, recorded)
     graph.launch(queue)
     queue.finish()
     assert found == [1]
-    assert [int(each.get(queue=queue)[0]) for each in (x, y, z)] == [1, 2, 5]
+    assert [device_data(int(each.get(queue=queue)[0])) for each in (x, y, z)] == [1, 2, 5]
 
 
 def test_a_captured_fork_and_join_is_one_call(device, kernels, queue, x, y, recorded):
@@ -69,7 +70,7 @@ def test_a_captured_fork_and_join_is_one_call(device, kernels, queue, x, y, reco
     replays = recorded.counts()[1]
     graph.launch(queue)
     assert recorded.counts()[1] == replays + 1
-    assert [int(each.get(queue=queue)[0]) for each in (x, y, z)] == [1, 2, 2 * 5 + 2 + 1]
+    assert [device_data(int(each.get(queue=queue)[0])) for each in (x, y, z)] == [1, 2, 2 * 5 + 2 + 1]
 
 
 @pytest.mark.parametrize("down", [True, False])
@@ -86,5 +87,5 @@ def test_a_copy_of_pageable_memory_divides_a_graph_too(device, kernels, queue, x
     graph.launch(queue)
     queue.finish()
     assert recorded.counts()[1] == replays + 1  # the part on the device
-    assert x.get(queue=queue)[0] == (7 * 3 + 1) * 3 + 2
+    assert device_data(x.get(queue=queue)[0]) == (7 * 3 + 1) * 3 + 2
     assert host[0] == ((7 * 3 + 1) * 3 + 2 if down else 4)

@@ -74,7 +74,7 @@ def test_a_node_that_gets_a_kernel_with_scratch(device, queue, own, rows, out):
         assert counted(device, "reductions", lambda: executable.launch(queue)) == 1
         queue.finish()
         if EXECUTES:
-            assert out.get()[:16].tolist() == list(range(value, value + 16))
+            assert device_data(out.get()[:16].tolist()) == list(range(value, value + 16))
 
 
 def counted(device, name, do):
@@ -498,7 +498,7 @@ def test_a_capture_that_begins_in_a_launch(queue, own, rows, out):
     queue.launch(own["use"], 1, 1, rows, out[100:], Begins())
     graph = queue.end_capture()
     assert len(graph) == 1
-    assert out.get(queue=queue)[100:116].tolist() == [0] * 16
+    assert device_data(out.get(queue=queue)[100:116].tolist()) == [0] * 16
     graph.launch(queue)
     assert device_data(out.get(queue=queue)[100:116].tolist()) == filled(16)
 

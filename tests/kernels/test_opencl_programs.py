@@ -13,6 +13,7 @@ import forebay as fb
 from forebay.queues.drivers.opencl import identity, programs
 from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
+from tests.helpers.device_data import device_data
 from tests.inside import cache_key, refusing_to_tell
 
 pytestmark = pytest.mark.needs("OpenCL")
@@ -43,9 +44,9 @@ def runs(device, queue):
 
     def runs(program):
         queue.launch(program["add"], 1, 1, out, PART, 7)
-        assert out.get(queue=queue).tolist() == [1007]
+        assert device_data(out.get(queue=queue).tolist()) == [1007]
         queue.launch(program["set"], 1, 1, out, 5)
-        assert out.get(queue=queue).tolist() == [5]
+        assert device_data(out.get(queue=queue).tolist()) == [5]
 
     return runs
 
@@ -232,8 +233,8 @@ def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache
     source = f'{directive} "n.h"\nkernel void set(global int *out) {{ out[0] = N; }}'
     out = device.zeros(1, "i4")
     queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
-    assert out.get(queue=queue).tolist() == [1]
+    assert device_data(out.get(queue=queue).tolist()) == [1]
     (tmp_path / "n.h").write_text("#define N 2\n")
     queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
-    assert out.get(queue=queue).tolist() == [2]
+    assert device_data(out.get(queue=queue).tolist()) == [2]
     assert cache.info().entries == 0

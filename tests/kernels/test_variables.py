@@ -94,7 +94,7 @@ def test_a_graph_copies_to_it(build, step, device):
         step(program)
         ready.launch(queue)
         queue.finish()
-        assert count.get().tolist() == [40]
+        assert device_data(count.get().tolist()) == [40]
 
 
 # -- how long it is there

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 import forebay as fb
+from tests.helpers.device_data import device_data
 from tests.helpers.examples import MANY, on_examples
 from tests.helpers.observer import EXECUTES
 from tests.helpers.threads import together
@@ -231,7 +232,7 @@ class Example:
         queue = self.device.queue(blocking=False) if self.queue.closed else self.queue
         self.device.finish()
         if EXECUTES and self.other is not None:
-            assert (self.other.get(queue=queue) == OWNED).all()
+            assert (device_data(self.other.get(queue=queue)) == OWNED).all()
         elif EXECUTES and not self.x.closed and self.raised is None:
             got = self.x.get(queue=queue)
             assert (got[: GRID * BLOCK] == VALUE).all()

@@ -291,7 +291,7 @@ def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, of_n, 
     if how == "finish":
         queue.finish()
     large = small_device.empty(10_000_000, "u1")
-    assert out.get(queue=queue).tolist() == [13]
+    assert device_data(out.get(queue=queue).tolist()) == [13]
     large.close()
 
 

@@ -247,7 +247,9 @@ def test_the_driver_gives_a_part_the_handle_of_one_that_is_gone(plain):
     for i in range(count):
         queue.launch(fill, row // 64, 64, memory[i], i)
         queue.finish()  # the part is given back
-    assert np.array_equal(memory.get(queue=queue), np.arange(count, dtype="i4").repeat(row).reshape(count, row))
+    assert np.array_equal(
+        device_data(memory.get(queue=queue)), np.arange(count, dtype="i4").repeat(row).reshape(count, row)
+    )
     assert (queue.stats - before).arg_bytes_set == 12 * count
 
 

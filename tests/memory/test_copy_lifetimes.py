@@ -77,7 +77,7 @@ def test_memory_beside_pinned_memory_is_not_taken_for_it(device, queue, hold, bu
         host[:] = -1
     gate.open()
     queue.finish()
-    assert all(part.get().tolist() == numbers.tolist() for part in parts)
+    assert all(device_data(part.get().tolist()) == numbers.tolist() for part in parts)
 
 
 # A program that never waits

@@ -10,6 +10,7 @@ import pytest
 
 import forebay as fb
 from tests.drivers.levelzero import validation
+from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES
 from tests.helpers.threads import hurried, together  # noqa: F401
 
@@ -227,7 +228,7 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
     assert (got >= expected).all()
     assert expected[-1].sum() > 0
     for i, each in enumerate(notes):
-        assert (each.get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
+        assert (device_data(each.get()[: len(lowest[i])]) >= np.array(lowest[i], "u4")).all()
     final = counters.get()[::32]
     assert list(final) == submitted
 
@@ -272,7 +273,7 @@ def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, 
     device.finish()
     assert holds(counter[:1], submitted[0])
     for i in range(2 if EXECUTES else 0):
-        assert (rows[i].get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
+        assert (device_data(rows[i].get()[: len(lowest[i])]) >= np.array(lowest[i], "u4")).all()
 
 
 def test_queues_come_and_go_while_the_null_queue_gathers(device, threaded):
@@ -366,4 +367,4 @@ def test_no_command_runs_beside_one_of_the_null_queue(device, threaded):
 
     together(submit, submit_null)
     device.finish()
-    assert busy.get()[::32].tolist() == [0, 0, 0]
+    assert device_data(busy.get()[::32].tolist()) == [0, 0, 0]
