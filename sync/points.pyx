@@ -265,8 +265,8 @@ cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
 
 
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
-    """Return the last epoch before this hold that has a marker, or is known to be reached. What was submitted since is
-    waits that the hold carries, and whoever waits for these waits for the hold. The queue is locked.
+    """Return the last epoch before this hold that has a marker, or is known to be reached. The hold carries the waits
+    that were submitted since: a marker of these comes behind the hold. The queue is locked.
     """
     cdef uint64_t marked = completed_epoch(queue.epochs)
     cdef size_t i

@@ -198,7 +198,7 @@ def drawn(draw, without=(), weights=WEIGHTS):
 
 
 def drawn_for_threads(draw, count, weights=WEIGHTS):
-    """Random operations for each of so many threads."""
+    """Draw random operations for `count` threads, a list for each."""
     return [[drawn(draw, weights=weights) for _ in range(draw.randint(1, 60))] for _ in range(count)]
 
 

@@ -249,7 +249,7 @@ def test_many_one_after_the_other_beside_one_that_stays(name, shared, staying):
 
 
 def test_a_context_goes_with_the_last(name, shared):
-    """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
+    """Devices opened together share one context, which ends when the last of them is closed."""
     for _ in turns(20):
         devices = [fb.Device(name) for _ in range(4)]
         (joined,) = {context_of(device) for device in devices}

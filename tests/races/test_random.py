@@ -1,4 +1,4 @@
-"""Random programs with one needed wait left out: that is told; those without races are silent.
+"""Random programs with one needed wait left out: the checker reports it, and reports nothing of programs without races.
 
 `tests/ordering` has the programs and the rules, which know nothing of the checker.
 """

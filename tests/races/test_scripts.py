@@ -278,7 +278,7 @@ other.fill(x, 1)  # race
 a.fill(x, 1)
 failing(b.wait, a)
 b.fill(x, 1)  # race
-== a host function that the driver refuses has told nobody
+== a host function that the driver refuses orders nothing
 a.fill(x, 1)
 failing(a.host, int)
 b.fill(x, 1)  # race

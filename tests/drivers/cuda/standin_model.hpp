@@ -37,7 +37,7 @@ typedef void (*Wake)(void *);
 // -- the model
 
 // A command. It is done as soon as all that it comes after is done. Only what it comes after refers to it, and its
-// queue and events: so a node that is done keeps nothing, and one that nobody asks for any more is freed.
+// queue and events: so a node that is done keeps nothing, and one without references is freed.
 struct Node {
     size_t before = 0;  // how many it comes after that are not done; a closed gate counts as one
     bool done = false;
