@@ -79,6 +79,40 @@ FOREBAY_ATOMICS(_system)
 #undef FOREBAY_SWAP
 #undef FOREBAY_BETTER
 
+// Of volatile memory: for each type that has the function above or in CUDA.
+template <class T>
+struct forebay_value {
+    typedef T type;
+};
+#define FOREBAY_VOLATILE(name)                                                                                \
+    template <class T>                                                                                        \
+    __DEVICE__ auto name(volatile T* address, typename forebay_value<T>::type value)                          \
+        -> decltype(name((T*)address, value)) {                                                               \
+        return name((T*)address, value);                                                                      \
+    }
+#define FOREBAY_VOLATILES(scope)                                                                              \
+    FOREBAY_VOLATILE(atomicAdd##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicSub##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicMin##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicMax##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicInc##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicDec##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicAnd##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicOr##scope)                                                                         \
+    FOREBAY_VOLATILE(atomicXor##scope)                                                                        \
+    FOREBAY_VOLATILE(atomicExch##scope)                                                                       \
+    template <class T>                                                                                        \
+    __DEVICE__ auto atomicCAS##scope(volatile T* address, typename forebay_value<T>::type compare,            \
+                                     typename forebay_value<T>::type value)                                   \
+        -> decltype(atomicCAS##scope((T*)address, compare, value)) {                                          \
+        return atomicCAS##scope((T*)address, compare, value);                                                 \
+    }
+FOREBAY_VOLATILES()
+FOREBAY_VOLATILES(_block)
+FOREBAY_VOLATILES(_system)
+#undef FOREBAY_VOLATILES
+#undef FOREBAY_VOLATILE
+
 #define FOREBAY_ALIAS(name, function)            \
     template <class T, class U>                  \
     __DEVICE__ T name(T* address, U value) {     \
