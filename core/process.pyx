@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport PyThread_get_thread_ident
 
-from forebay.core.errors import ClosedError, Error
+from forebay.core.errors import ClosedError, Error, OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,3 +184,12 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+# -- memory of the host
+
+
+cdef int check_memory() except -1:
+    if is_memory_short():
+        raise OutOfMemoryError("the host has no memory left: nothing was made")
+    return 0

@@ -1,13 +1,16 @@
 // Memory of the host that is set aside, so that nothing runs out of it in the middle of a command.
 //
 // The reserve makes allocations under a lock infallible: undoing half a command would itself need memory. The modules'
-// `operator new` takes a piece of it when malloc fails, and a command begins only when the reserve is whole.
+// `operator new` takes a piece of it when malloc fails, `operator delete` puts it back, and a command begins only when
+// the reserve is whole.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+
+#include <malloc.h>
 
 namespace forebay {
 
@@ -54,7 +57,24 @@ class Reserve {
         return piece;
     }
 
+    // Keep memory that is released, if a piece of its size is missing. Else the caller frees it.
+    bool keep(void* memory) noexcept {
+        bool kept = false;
+        if (!broken.load(std::memory_order_relaxed) || memory == nullptr) return false;
+        std::size_t nbytes = malloc_usable_size(memory);
+        lock();
+        for (int kind = KINDS - 1; kind >= 0 && !kept; kind--) {
+            kept = nbytes >= SIZES[kind] && counts[kind] < COUNTS[kind];
+            if (kept) pieces[kind][counts[kind]++] = memory;
+        }
+        unlock();
+        return kept;
+    }
+
     bool is_short() noexcept { return broken.load(std::memory_order_relaxed) && !restock(); }
+
+    // Whether less is left than the end of what has begun may need.
+    bool is_low() noexcept { return is_short() && counts[0] < COUNTS[0] / 4; }
 };
 
 // One for all modules: an inline variable of default visibility is unique in the process (GCC, STB_GNU_UNIQUE). Other
@@ -63,6 +83,9 @@ __attribute__((visibility("default"))) inline Reserve reserve;
 
 // Whether the host is out of memory: then no command may begin. One load, as long as it never was.
 inline bool is_memory_short() noexcept { return reserve.is_short(); }
+
+// The same for each of many things that are given back, which cannot be refused: then it is left for later, or kept.
+inline bool is_memory_low() noexcept { return reserve.is_low(); }
 
 }  // namespace forebay
 
@@ -74,7 +97,9 @@ void* operator new(std::size_t nbytes) {
     throw std::bad_alloc();
 }
 
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+    if (!forebay::reserve.keep(memory)) std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
 
 #endif

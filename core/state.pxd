@@ -52,9 +52,15 @@ cdef cppclass Retired:
     Plan* plan
     Marker* marker
     QueueState* queue  # the queue itself
+    Retired* next  # in a list of these: to put one there needs no memory
     size_t nbytes  # of device memory that may be handed out again; 0 for anything else
     bint open  # memory that launches which follow pointers may have used too
     bint host  # memory of the host: to drop it releases nothing of the driver's
+
+
+cdef struct RetiredList:
+    Retired* first
+    Retired* last
 
 
 cdef cppclass IdleQueue:
@@ -148,6 +154,7 @@ cdef cppclass QueueState:
     bint listed
     bint settled  # in the list, where every later command of the null queue will find it
     QueueState* next_listed
+    QueueState* next_orphaned
     unordered_map[uint64_t, Plan*] plans  # by kernel id
     Plan* last_plan
     Statistics counts
@@ -196,10 +203,10 @@ cdef cppclass DeviceState:
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
     Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL
     vector[Registered] queues  # by ascending id
-    vector[QueueState*] orphaned  # queues whose Queue is gone; with that one's reference
-    vector[Retired*] fresh  # retired, and not looked at yet
+    QueueState* orphaned  # the first of the queues whose Queue is gone; with that one's reference
+    RetiredList fresh  # retired, and not looked at yet
     deque[QueueState*] draining  # queues that something retired waits for; retained
-    vector[Retired*] kept  # done, but nothing may be released while a gate is closed (OpenCL)
+    RetiredList kept  # done, but nothing may be released while a gate is closed (OpenCL)
     multimap[size_t, PyObject*] spare  # device memory among these, by size, which may be handed out again; owned
     vector[IdleQueue] idle_queues
     vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues
@@ -247,7 +254,9 @@ cdef void forget_open_bridges(DeviceState* device) noexcept nogil  # the registr
 cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
-cdef Retired* new_retired() noexcept nogil
+cdef void append(RetiredList* items, Retired* what) noexcept nogil
+cdef Retired* take_first(RetiredList* items) noexcept nogil  # NULL when there is none
+cdef Retired* new_retired() noexcept nogil  # NULL when the host has no memory: then what it was for is kept for ever
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil
 cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil

@@ -14,6 +14,7 @@ from forebay.core.driver cimport DONE, Answer, Driver, Status
 from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker, retain_marker
 from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.process cimport is_memory_low
 from forebay.core.uses cimport Point, copy_list
 
 from forebay.core.stats import Stats
@@ -31,6 +32,8 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.lost = device.waits_starve = False
     device.in_flight_limit.store(UNLIMITED)
     device.null_queue = NULL
+    device.orphaned = NULL
+    device.fresh.first = device.kept.first = NULL
     device.listed.store(NULL)
     device.host_syncs = 0
     device.blocking_captures = 0
@@ -153,7 +156,7 @@ cdef QueueState* new_queue_state(
     queue.copied = NULL
     queue.null_seen.store(0)
     queue.listed = queue.settled = False
-    queue.next_listed = NULL
+    queue.next_listed = queue.next_orphaned = NULL
     queue.last_plan = NULL
     queue.lent = 0
     device.registry_lock.lock()
@@ -308,6 +311,8 @@ cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
 
 
 cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
+    if is_memory_low():  # at worst the plan outlives its kernel
+        return
     device.registry_lock.lock()
     device.planned[kernel_id].insert(queue_id)
     device.registry_lock.unlock()
@@ -343,8 +348,27 @@ cdef void leave_to_parent(DeviceState* device) noexcept nogil:
         queue.null_seen.store(submitted_epoch(device.null_queue.epochs))
 
 
+cdef void append(RetiredList* items, Retired* what) noexcept nogil:
+    what.next = NULL
+    if items.first == NULL:
+        items.first = what
+    else:
+        items.last.next = what
+    items.last = what
+
+
+cdef Retired* take_first(RetiredList* items) noexcept nogil:
+    cdef Retired* what = items.first
+    if what != NULL:
+        items.first = what.next
+    return what
+
+
 cdef Retired* new_retired() noexcept nogil:
-    cdef Retired* what = new Retired()
+    cdef Retired* what
+    if is_memory_low():
+        return NULL
+    what = new Retired()
     what.thing = NULL
     what.plan = NULL
     what.marker = NULL
@@ -357,12 +381,14 @@ cdef Retired* new_retired() noexcept nogil:
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
     """Have it given back after its points. Takes it over."""
     device.registry_lock.lock()
-    device.fresh.push_back(what)
+    append(&device.fresh, what)
     device.registry_lock.unlock()
 
 
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
     cdef Retired* what = new_retired()
+    if what == NULL:
+        return
     what.plan = plan
     if plan.queue != NULL:
         what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
@@ -372,6 +398,8 @@ cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
 cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil:
     """Release the marker when the queue has reached its present epoch. Takes over the reference."""
     cdef Retired* what = new_retired()
+    if what == NULL:
+        return
     what.marker = marker
     what.points.push_back(Point(retain_epochs(queue.epochs), submitted_epoch(queue.epochs)))
     retire(queue.device, what)

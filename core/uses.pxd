@@ -69,7 +69,7 @@ cdef inline bint still_holds(const Basis* basis, uint64_t unseen_writes) noexcep
     return True
 
 
-cdef Uses* new_uses() noexcept nogil
+cdef Uses* new_uses() except NULL nogil
 cdef Uses* retain_uses(Uses* uses) noexcept nogil
 cdef void release_uses(Uses* uses) noexcept nogil
 cdef void note_use(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil

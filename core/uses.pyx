@@ -12,7 +12,7 @@ cdef enum:
     FEW = 8
 
 
-cdef Uses* new_uses() noexcept nogil:
+cdef Uses* new_uses() except NULL nogil:
     cdef Uses* uses = new Uses()
     uses.references.store(1, memory_order_relaxed)
     uses.generation = 1

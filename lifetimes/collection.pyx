@@ -13,8 +13,10 @@ from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport Epochs, completed_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.core.plan cimport Plan, Staging, delete_plan
+from forebay.core.process cimport is_memory_short
 from forebay.core.state cimport (
-    DeviceState, QueueState, Retired, find_queue, release_queue_state, retain_queue_state
+    DeviceState, QueueState, Retired, RetiredList, append, find_queue, release_queue_state, retain_queue_state, retire,
+    take_first
 )
 from forebay.lifetimes.queue_ends cimport end_queue, release_idle_queues
 from forebay.lifetimes.retired cimport has_retired, may_release, sort_in_fresh, take_done, take_retired
@@ -27,47 +29,48 @@ cdef enum:
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
-cdef void give_back(Retired* what):
+cdef void give_back(DeviceState* device, Retired* what):
     if what.thing != NULL:
         Py_DECREF(<object> what.thing)
     elif what.plan != NULL:
         with nogil:
             delete_plan(what.plan)
     elif what.queue != NULL:
-        end_queue(what.queue)
+        if not end_queue(what.queue):
+            retire(device, what)  # for a later collection
+            return
     else:
         with nogil:
             release_marker(what.marker)
     del what
 
 
-cdef void drop(DeviceState* device, vector[Retired*]& done):
+cdef void drop(DeviceState* device, RetiredList done):
     """Give back what is done, or keep it while nothing may be released."""
     cdef multimap[size_t, PyObject*] spare
     cdef multimap[size_t, PyObject*].iterator each
-    cdef vector[Retired*] kept
-    cdef vector[Retired*] ended
-    cdef size_t i
+    cdef RetiredList ended
+    cdef Retired* what
     cdef bint allowed = may_release(device)
+    ended.first = NULL
     device.registry_lock.lock()
     if allowed:
-        kept.swap(device.kept)
+        ended = device.kept
+        device.kept.first = NULL
         spare.swap(device.spare)
-    else:
-        for i in range(done.size()):
-            if done[i].host or done[i].queue != NULL and done[i].queue.native != NULL:
-                ended.push_back(done[i])  # which releases nothing
-            elif done[i].nbytes:
-                device.spare.insert(SparePair(done[i].nbytes, done[i].thing))
-                del done[i]
-            else:
-                device.kept.push_back(done[i])
-        done.swap(ended)
+    while done.first != NULL:
+        what = take_first(&done)
+        if allowed or what.host or what.queue != NULL and what.queue.native != NULL:
+            append(&ended, what)  # which releases nothing where nothing may be
+        elif what.nbytes and not is_memory_short():
+            device.spare.insert(SparePair(what.nbytes, what.thing))
+            del what
+        else:
+            append(&device.kept, what)
     device.registry_lock.unlock()
-    for i in range(done.size()):
-        give_back(done[i])
-    for i in range(kept.size()):
-        give_back(kept[i])
+    while ended.first != NULL:
+        what = take_first(&ended)
+        give_back(device, what)
     each = spare.begin()
     while each != spare.end():
         Py_DECREF(<object> dereference(each).second)
@@ -96,10 +99,11 @@ cdef object take_spare(DeviceState* device, size_t nbytes):
 
 cdef void collect_device(DeviceState* device):
     """Give back some of what is done. Takes the same time however much waits."""
-    cdef vector[Retired*] done
+    cdef RetiredList done
+    done.first = NULL
     if has_retired(device):
         with nogil:
-            take_retired(device, False, done)
+            take_retired(device, False, &done)
         drop(device, done)
 
 
@@ -110,7 +114,7 @@ cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
 
 cdef inline bint has_fresh(const DeviceState* device) noexcept nogil:
     """The same."""
-    return not device.fresh.empty()
+    return device.fresh.first != NULL
 
 
 cdef void queues_that_hold(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
@@ -126,7 +130,7 @@ cdef void queues_that_hold(DeviceState* device, vector[QueueState*]& into) noexc
 cdef void collect_all(DeviceState* device):
     """Give back everything that is done."""
     cdef vector[QueueState*] queues
-    cdef vector[Retired*] done
+    cdef RetiredList done
     cdef size_t i
     queues_that_hold(device, queues)
     for i in range(queues.size()):
@@ -135,10 +139,10 @@ cdef void collect_all(DeviceState* device):
     if not has_retired(device) and device.idle_queues.size() <= SPARE_QUEUES:
         return
     while True:  # a queue that ends leaves plans behind
-        done.clear()
+        done.first = NULL
         with nogil:
-            take_retired(device, True, done)
-        if done.empty():
+            take_retired(device, True, &done)
+        if done.first == NULL or is_memory_short():
             break
         drop(device, done)
     drop(device, done)
@@ -173,8 +177,9 @@ cdef void collect_queue(QueueState* queue):
     """
     cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
-    cdef vector[Retired*] done
+    cdef RetiredList done
     cdef size_t i
+    done.first = NULL
     if not (holds_something(queue) or has_fresh(queue.device)) or not queue.lock.try_lock():
         return
     with nogil:
@@ -186,8 +191,8 @@ cdef void collect_queue(QueueState* queue):
         queue.lock.unlock()
         for i in range(markers.size()):
             release_marker(markers[i])
-        sort_in_fresh(queue.device, done)
-        take_done(queue, done)
+        sort_in_fresh(queue.device, &done)
+        take_done(queue, &done)
     for i in range(dropped.size()):
         Py_XDECREF(dropped[i])
     drop(queue.device, done)

@@ -10,6 +10,7 @@ from cython.operator cimport dereference, preincrement
 from forebay.core.epochs cimport retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
+from forebay.core.process cimport is_memory_short
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Retired, Statistics, add_statistics, all_are_idle, forget_planned,
     new_retired, note_planned, release_queue_state, retire, retire_plan, unregister
@@ -23,31 +24,35 @@ from forebay.sync.room cimport give_back_room
 cdef void retire_queue(QueueState* queue) noexcept nogil:
     cdef DeviceState* device = queue.device
     device.registry_lock.lock()
-    device.orphaned.push_back(queue)
+    queue.next_orphaned = device.orphaned
+    device.orphaned = queue
     device.registry_lock.unlock()
 
 
 cdef void drain_orphans(DeviceState* device) noexcept nogil:
     """Close the queues whose Queue is gone. Each ends when what it was given is done.
 
-    Another thread may have the lock of one, to make a marker of it, and its call may block: that is for a later
-    collection.
+    Another thread may have the lock of one, to make a marker of it, and its call may block.
     """
-    cdef vector[QueueState*] orphaned
+    cdef QueueState* orphaned
+    cdef QueueState* queue
     cdef Retired* what
-    cdef size_t i
     device.registry_lock.lock()
-    orphaned.swap(device.orphaned)
+    orphaned = device.orphaned
+    device.orphaned = NULL
     device.registry_lock.unlock()
-    for i in range(orphaned.size()):
-        if not orphaned[i].lock.try_lock():
-            retire_queue(orphaned[i])
-            continue
+    while orphaned != NULL:
+        queue = orphaned
+        orphaned = queue.next_orphaned
         what = new_retired()
-        what.queue = orphaned[i]  # with the reference of its Queue
-        close_locked(orphaned[i])
-        what.points.push_back(Point(retain_epochs(orphaned[i].epochs), submitted_epoch(orphaned[i].epochs)))
-        orphaned[i].lock.unlock()
+        if what == NULL or is_memory_short() or not queue.lock.try_lock():
+            del what
+            retire_queue(queue)  # for a later collection
+            continue
+        what.queue = queue  # with the reference of its Queue
+        close_locked(queue)
+        what.points.push_back(Point(retain_epochs(queue.epochs), submitted_epoch(queue.epochs)))
+        queue.lock.unlock()
         retire(device, what)
 
 
@@ -111,12 +116,14 @@ cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nog
         queue.copied = NULL
 
 
-cdef void end_queue(QueueState* queue):
+cdef bint end_queue(QueueState* queue):
     cdef vector[Plan*] plans
     cdef vector[Plan*] handed_on
     cdef unordered_map[uint64_t, Plan*].iterator each
     cdef vector[Marker*] markers
     cdef size_t i
+    if is_memory_short():
+        return False
     with nogil:
         queue.lock.lock()
         each = queue.plans.begin()
@@ -142,6 +149,7 @@ cdef void end_queue(QueueState* queue):
         hand_on(queue, handed_on)
         release_queue_state(queue)  # the registry's
         release_queue_state(queue)  # its Queue's
+    return True
 
 
 cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil:

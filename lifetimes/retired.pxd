@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.epochs cimport Epochs
-from forebay.core.state cimport DeviceState, QueueState, Retired
+from forebay.core.state cimport DeviceState, QueueState, RetiredList
 from forebay.core.uses cimport Point
 
 
@@ -19,6 +19,6 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 cdef bint may_release(DeviceState* device) noexcept nogil
 cdef bint has_retired(DeviceState* device) noexcept nogil
 cdef bint has_something(DeviceState* device) noexcept nogil  # retired, or queues
-cdef void sort_in_fresh(DeviceState* device, vector[Retired*]& done) noexcept nogil
-cdef void take_done(QueueState* queue, vector[Retired*]& done) noexcept nogil
-cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil
+cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil
+cdef void take_done(QueueState* queue, RetiredList* done) noexcept nogil
+cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) noexcept nogil

@@ -22,10 +22,10 @@ from forebay.core.driver cimport DONE, FOR_HOST, Answer
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.core.plan cimport Plan
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport is_forked, is_memory_short
 from forebay.core.state cimport (
-    FOLLOWING, DeviceState, QueueState, Retired, closed_gates, find_queue, is_closed, new_retired,
-    note_planned, release_queue_state, retire, retire_plan, users_of_all
+    FOLLOWING, DeviceState, QueueState, Retired, RetiredList, append, closed_gates, find_queue, is_closed, new_retired,
+    note_planned, release_queue_state, retire, retire_plan, take_first, users_of_all
 )
 from forebay.core.uses cimport Point, release_points
 from forebay.lifetimes.queue_ends cimport drain_orphans
@@ -55,9 +55,11 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
         device.registry_lock.unlock()
         if unused:
             return
-    what = new_retired()
-    what.points.swap(points)
     Py_INCREF(memory)
+    what = new_retired()
+    if what == NULL:
+        return
+    what.points.swap(points)
     what.thing = <PyObject*> memory
     what.nbytes = reusable
     what.open = True
@@ -72,11 +74,13 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
         return
     if done and (host or may_release(device)):
         return
+    Py_INCREF(thing)
     what = new_retired()
+    if what == NULL:
+        return
     what.host = host
     if not done:
         what.points.push_back(Point(retain_epochs(queue), epoch))
-    Py_INCREF(thing)
     what.thing = <PyObject*> thing
     retire(device, what)
 
@@ -186,7 +190,7 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
     return True
 
 
-cdef void sort_in(DeviceState* device, Retired* what, vector[Retired*]& done) noexcept nogil:
+cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcept nogil:
     """Let it wait at the queue of its last point that is not done; without one it is done."""
     cdef QueueState* queue
     cdef Point point
@@ -197,6 +201,10 @@ cdef void sort_in(DeviceState* device, Retired* what, vector[Retired*]& done) no
             release_epochs(point.queue)
             what.points.pop_back()
             continue
+        if is_memory_short():
+            release_queue_state(queue)
+            retire(device, what)  # for a later collection
+            return
         device.registry_lock.lock()
         queue.retired.insert(Waiting(point.epoch, what))
         if queue.draining:
@@ -207,24 +215,26 @@ cdef void sort_in(DeviceState* device, Retired* what, vector[Retired*]& done) no
             device.draining.push_back(queue)
             device.registry_lock.unlock()
         return
-    done.push_back(what)
+    append(done, what)
 
 
-cdef void take_done(QueueState* queue, vector[Retired*]& done) noexcept nogil:
+cdef void take_done(QueueState* queue, RetiredList* done) noexcept nogil:
     """Take off what waited for epochs that the queue is known to have reached."""
-    cdef vector[Retired*] reached
+    cdef RetiredList reached
     cdef multimap[uint64_t, Retired*].iterator first
-    cdef size_t i
+    cdef Retired* what
+    reached.first = NULL
     queue.device.registry_lock.lock()
     while not queue.retired.empty():
         first = queue.retired.begin()
         if dereference(first).first > completed_epoch(queue.epochs):
             break
-        reached.push_back(dereference(first).second)
+        append(&reached, dereference(first).second)
         queue.retired.erase(first)
     queue.device.registry_lock.unlock()
-    for i in range(reached.size()):
-        sort_in(queue.device, reached[i], done)
+    while reached.first != NULL:
+        what = take_first(&reached)
+        sort_in(queue.device, what, done)
 
 
 cdef bint first_epoch(QueueState* queue, uint64_t* epoch) noexcept nogil:
@@ -236,7 +246,7 @@ cdef bint first_epoch(QueueState* queue, uint64_t* epoch) noexcept nogil:
     return waiting
 
 
-cdef void look_at(QueueState* queue, vector[Retired*]& done) noexcept nogil:
+cdef void look_at(QueueState* queue, RetiredList* done) noexcept nogil:
     """Take what is done off a queue that was taken from the device's list."""
     cdef uint64_t epoch = 0
     cdef Answer answer
@@ -286,21 +296,24 @@ cdef bint put_back(QueueState* queue) noexcept nogil:
     return waiting
 
 
-cdef void sort_in_fresh(DeviceState* device, vector[Retired*]& done) noexcept nogil:
+cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil:
     """Let what is retired since the last look wait at its queues. Asks no driver."""
-    cdef vector[Retired*] fresh
-    cdef size_t i
+    cdef RetiredList fresh
+    cdef Retired* what
     device.registry_lock.lock()
-    fresh.swap(device.fresh)
+    fresh = device.fresh
+    device.fresh.first = NULL
     device.registry_lock.unlock()
-    for i in range(fresh.size()):
-        if fresh[i].open and not add_users_of_all(device, fresh[i]):
-            retire(device, fresh[i])  # for a later collection
-        else:
-            sort_in(device, fresh[i], done)
+    while fresh.first != NULL:
+        what = take_first(&fresh)
+        if what.open and (is_memory_short() or not add_users_of_all(device, what)):
+            retire(device, what)  # for a later collection
+            continue
+        what.open = False
+        sort_in(device, what, done)
 
 
-cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil:
+cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) noexcept nogil:
     cdef QueueState* queue
     cdef size_t at_most, busy = 0
     drain_orphans(device)
@@ -322,7 +335,7 @@ cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& d
 cdef bint has_retired(DeviceState* device) noexcept nogil:
     """This check may race: at worst the next call sees it."""
     return not (
-        device.fresh.empty() and device.draining.empty() and device.orphaned.empty() and device.kept.empty()
+        device.fresh.first == NULL and device.draining.empty() and device.orphaned == NULL and device.kept.first == NULL
         and device.dead_kernels.empty() and device.spare.empty()
     )
 

@@ -12,7 +12,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport Driver
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport Statistics, new_device_state
 from forebay.lifetimes.abandoned cimport abandon
 from forebay.lifetimes.queue_ends cimport retire_queue
@@ -85,6 +85,7 @@ cdef class Context:
 
 cdef Context new_context(object driver):
     cdef Context context = Context.__new__(Context)
+    check_memory()
     context.driver = driver
     context.open_devices = 1
     context.entered = Entered()

@@ -19,7 +19,7 @@ from forebay.core.clock cimport note_reached
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
-from forebay.core.process cimport is_forked, on_host_thread, raise_interrupt
+from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
@@ -414,6 +414,7 @@ cdef class Device:
             timing = self.timing
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
+        check_memory()
         if take_idle_queue(self.state, priority, timing, idle):
             native = <object> idle.native
             Py_DECREF(native)

@@ -13,6 +13,7 @@ from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock
 from forebay.core.driver cimport FOR_DEVICE, NO_MEMORY, TIMED, Status, Waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
+from forebay.core.process cimport is_memory_short
 from forebay.core.state cimport (
     DeviceState, QueueState, closed_gates, find_queue, is_closed, note_bridge, refusal, release_queue_state,
     retain_queue_state, retire_marker, submit_collected
@@ -21,10 +22,6 @@ from forebay.sync.points cimport (
     add_pending, drop_pending, forget_hold, is_idle, keep_marker, mark_before_hold, take_marker, take_point
 )
 from forebay.sync.room cimport give_way, look_for_room, make_room, may_stay_full
-
-cdef extern from "core/reserve.hpp" namespace "forebay" nogil:
-    bint is_memory_short() noexcept
-
 
 cdef void init_order(Order* order) noexcept nogil:
     order.clock = NULL

@@ -17,6 +17,7 @@ from forebay.core.driver cimport (
     COPY_COMMAND, FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Command, Driver, Memory, Status
 )
 from forebay.core.plan cimport PackedPointer, Plan, new_plan, set_changed_arguments
+from forebay.core.process cimport check_memory
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.lifetimes.retired cimport retire_after
@@ -138,7 +139,9 @@ cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ss
 
 cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
     """Add a plan for a launch of this kernel, with a kernel object of its own."""
-    cdef uintptr_t handle = work.kernel._create()
+    cdef uintptr_t handle
+    check_memory()
+    handle = work.kernel._create()
     prepared.plans.push_back(new_plan(
         prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
         work.kernel.packed_size, NULL))

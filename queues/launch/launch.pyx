@@ -6,6 +6,7 @@ from libc.stdint cimport uintptr_t
 
 from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE
 from forebay.core.plan cimport delete_plan, new_plan
+from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, note_planned,
     refusal
@@ -71,7 +72,9 @@ cdef int capture_launch(
 
 
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL:
-    cdef uintptr_t handle = kernel._create()
+    cdef uintptr_t handle
+    check_memory()
+    handle = kernel._create()
     return new_plan(
         state.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, state.epochs)
 

@@ -14,7 +14,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.vector cimport vector
 
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.core.uses cimport (
     Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
@@ -64,6 +64,7 @@ cdef class OwnedMemory:
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):
     """Take over memory of the driver. `listed`: kernels may follow pointers to it. `reusable`: see `retire_memory`."""
     cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
+    check_memory()
     memory.native = native
     memory.uses = new_uses()
     memory.reusable = native.nbytes if reusable else 0

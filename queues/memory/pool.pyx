@@ -21,7 +21,7 @@ from forebay.core.driver cimport ELEMENT_AT, Status
 from forebay.core.epochs cimport (
     Epochs, advance_submitted, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport ALLOWING, DeviceState, QueueState, release_device_state
 from forebay.core.uses cimport Point, note_use, release_points
 from forebay.lifetimes.collection cimport reach_point
@@ -377,7 +377,9 @@ cdef class MemoryPool:
         The block goes back with the last reference, as it was. So drop that when its uses are done, or call `free_on`.
         """
         cdef Lease lease = Lease.__new__(Lease)
-        cdef Block* block = self.take(device, queue, state, nbytes)
+        cdef Block* block
+        check_memory()
+        block = self.take(device, queue, state, nbytes)
         lease.pool = self
         lease.block = block
         lease.freed = False

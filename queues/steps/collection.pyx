@@ -17,7 +17,7 @@ from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_value, new_plan, take_value,
     uses_of
 )
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport (
     BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting,
     QueueState, refusal, release_queue_state, retain_queue_state, submit_collected
@@ -226,6 +226,7 @@ cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
     for i in range(lane.plans.size()):
         if lane.plans[i].kernel_id == kernel.id:
             return lane.plans[i]
+    check_memory()
     handle = kernel._create()
     lane.plans.push_back(new_plan(
         queue.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, NULL))

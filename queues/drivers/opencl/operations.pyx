@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport free, malloc
 
 from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 cdef enum:
     CL_COMPLETE = 0
-    CL_OUT_OF_HOST_MEMORY = -6
     CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
     CL_PROFILING_COMMAND_END = 0x1283
     CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6
@@ -128,16 +126,18 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
         queue, waits.count, events_of(waits), NULL))
 
 
-cdef struct Arrival:
+cdef cppclass Arrival:
     Wake wake
     void* data
 
 
 cdef void on_arrival(void* event, cl_int status, void* data) noexcept nogil:
     """Runs on a driver thread. It only calls `wake` and returns: a driver's callback must not wait, not for the GIL."""
-    cdef Arrival arrival = (<Arrival*> data)[0]
-    free(data)
-    arrival.wake(arrival.data)
+    cdef Arrival* arrival = <Arrival*> data
+    cdef Wake wake = arrival.wake
+    cdef void* its_data = arrival.data
+    del arrival
+    wake(its_data)
 
 
 cdef void drop_user_event(void** event) noexcept nogil:
@@ -167,17 +167,14 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL))
         if status == 0 and wake != NULL:
             # From here on the driver may call `wake`, even before this function returns.
-            arrival = <Arrival*> malloc(sizeof(Arrival))
-            if arrival == NULL:
-                status = outcome(CALL_SetEventCallback, CL_OUT_OF_HOST_MEMORY)
-            else:
-                arrival.wake = wake
-                arrival.data = data
-                status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
+            arrival = new Arrival()
+            arrival.wake = wake
+            arrival.data = data
+            status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
     if reached != NULL:
         cl.ReleaseEvent(reached)
     if status != 0:
-        free(arrival)
+        del arrival
         drop_user_event(gate)  # the barrier that was submitted would hold the queue for ever
         return status
     flush(queue)
