@@ -4,9 +4,14 @@ cpdef bint on_host_thread() noexcept  # whether this is the thread that runs hos
 cdef bint is_forked() noexcept nogil  # from a process in which drivers had been started
 cdef bint interrupted() noexcept nogil  # for `wait_events` of driver.pxd
 cdef int raise_interrupt() except -1  # what the signal handler raised, after `interrupted` has said yes
-# Raises OutOfMemoryError when the host is out of memory, before something is made that is no command
-cdef int check_memory() except -1
 
 cdef extern from "core/reserve.hpp" namespace "forebay" nogil:
     bint is_memory_short() noexcept
     bint is_memory_low() noexcept
+
+cdef int raise_memory_short() except -1
+
+
+cdef inline int check_memory() except -1:
+    """Raise OutOfMemoryError when the host is out of memory, before something is made that is no command."""
+    return raise_memory_short() if is_memory_short() else 0

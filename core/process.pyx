@@ -189,7 +189,5 @@ if hasattr(os, "register_at_fork"):
 # -- memory of the host
 
 
-cdef int check_memory() except -1:
-    if is_memory_short():
-        raise OutOfMemoryError("the host has no memory left: nothing was made")
-    return 0
+cdef int raise_memory_short() except -1:
+    raise OutOfMemoryError("the host has no memory left: nothing was made")

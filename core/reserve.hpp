@@ -59,8 +59,11 @@ class Reserve {
 
     // Keep memory that is released, if a piece of its size is missing. Else the caller frees it.
     bool keep(void* memory) noexcept {
+        return __builtin_expect(broken.load(std::memory_order_relaxed), 0) && put(memory);
+    }
+
+    __attribute__((noinline, cold)) bool put(void* memory) noexcept {
         bool kept = false;
-        if (!broken.load(std::memory_order_relaxed) || memory == nullptr) return false;
         std::size_t nbytes = malloc_usable_size(memory);
         lock();
         for (int kind = KINDS - 1; kind >= 0 && !kept; kind--) {
@@ -100,6 +103,8 @@ void* operator new(std::size_t nbytes) {
 void operator delete(void* memory) noexcept {
     if (!forebay::reserve.keep(memory)) std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
+void operator delete(void* memory, std::size_t) noexcept {
+    if (!forebay::reserve.keep(memory)) std::free(memory);
+}
 
 #endif

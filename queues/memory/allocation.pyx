@@ -64,12 +64,12 @@ cdef class OwnedMemory:
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):
     """Take over memory of the driver. `listed`: kernels may follow pointers to it. `reusable`: see `retire_memory`."""
     cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
-    check_memory()
     memory.native = native
     memory.uses = new_uses()
     memory.reusable = native.nbytes if reusable else 0
     memory.listed = listed and state.driver.follow != NULL and native.address != 0
     if memory.listed:
+        check_memory()
         list_memory(&state.followed, native.address)
     state.references.fetch_add(1, memory_order_relaxed)
     memory.state = state

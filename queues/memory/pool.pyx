@@ -377,9 +377,7 @@ cdef class MemoryPool:
         The block goes back with the last reference, as it was. So drop that when its uses are done, or call `free_on`.
         """
         cdef Lease lease = Lease.__new__(Lease)
-        cdef Block* block
-        check_memory()
-        block = self.take(device, queue, state, nbytes)
+        cdef Block* block = self.take(device, queue, state, nbytes)
         lease.pool = self
         lease.block = block
         lease.freed = False
@@ -412,6 +410,7 @@ cdef class MemoryPool:
             block = take_own(self.heap, state.epochs, size)
             self.heap.lock.unlock()
         if block == NULL:
+            check_memory()
             with nogil:
                 block = self.find(state, size)
             if block == NULL:
