@@ -45,8 +45,8 @@ ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would 
 # else -O2.
 OFF_THE_PATH = (
     "queues/context.pyx",
-    "queues/drivers/*/calls.pyx",
-    "queues/drivers/function_table.pyx",
+    "queues/*/calls.pyx",
+    "core/function_table.pyx",
     "queues/graphs/captures/*.pyx",
     "queues/graphs/prepared.pyx",
     "queues/graphs/replay.pyx",

@@ -1,6 +1,6 @@
 """The contract of a driver, its Python half; driver.pxd is the half that runs without the GIL.
 
-A driver is one folder in ``queues/drivers``, with a `DriverFolder`, and one line in ``selection.py`` there. It opens a
+A driver is one folder in ``queues``, with a `DriverFolder`, and one line in ``queues/selection.py``. It opens a
 `DriverDevice` for each `forebay.Device`. Nothing outside the folder knows which driver is in use. mypy checks the
 folders against these classes; what a device need not have has a default.
 """
@@ -83,7 +83,7 @@ class DeviceInfo:
     name
         ``backend:kind:index``, for example ``"opencl:cpu:0"``: dpctl's filter words, and what `select` takes.
     backend
-        The driver, by the word of DRIVERS in ``queues/drivers/selection.py``, for example ``"opencl"``.
+        The driver, by the word of DRIVERS in ``queues/selection.py``, for example ``"opencl"``.
     kind
         One of KINDS.
     index

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 
 from .layers import Ground, Layer, Subject
 from .layers.all import LAYERS

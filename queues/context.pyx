@@ -20,7 +20,7 @@ from forebay.queues.queue cimport new_queue_of
 from forebay.sync.finish cimport close_queues, refuse_all
 from forebay.sync.room cimport divide_room, join_room
 
-from forebay.queues.drivers import selection
+from forebay.queues import selection
 from forebay.queues.thread_queues import Entered
 
 if TYPE_CHECKING:

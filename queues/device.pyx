@@ -66,7 +66,7 @@ from forebay.queues.memory.sharing.foreign import host_array, name_of as name_of
 from forebay.queues.memory.pinned import remember
 from forebay.queues.memory.shapes import read_dtype, read_int, read_shape, to_array
 from forebay.queues.memory.strided import Moves
-from forebay.queues.drivers.selection import adopt_device, adopt_queue
+from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.reports import forget as forget_races, found as found_races
 from forebay.races.settings import begin_summary, read_check
 from forebay.queues.steps.step import Step

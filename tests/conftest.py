@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import forebay as fb
 from forebay.core.errors import Error
-from forebay.queues.drivers.selection import VARIABLE, devices, select
+from forebay.queues.selection import VARIABLE, devices, select
 from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
 from tests.helpers import device_data
@@ -237,7 +237,7 @@ def another(request, device):
             pytest.skip("it has no parts")
         part = PARTS[device.info.backend](device.info.native, device.info.compute_units // 2)[-1]
         info = replace(device.info, name=f"{device.info.name}, a half", native=part)
-        with mock.patch("forebay.queues.drivers.selection.select", return_value=info):
+        with mock.patch("forebay.queues.selection.select", return_value=info):
             another = fb.Device()
     else:
         another = fb.Device(device.name if request.param == "same" else request.param, private=True)

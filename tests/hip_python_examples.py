@@ -33,7 +33,7 @@ from rich.progress import track
 from rich.table import Table
 
 from forebay.core.errors import Error
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.helpers.processes import command
 from tools import null_levelzero
 

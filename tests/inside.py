@@ -124,7 +124,7 @@ def prefetch(queue, buffer, to_host):
 @contextlib.contextmanager
 def without_compiler(library):
     """Let OpenCL C on Level Zero be compiled with this library, which is not there, until the block ends."""
-    from forebay.queues.drivers.levelzero import ocloc
+    from forebay.queues.levelzero import ocloc
 
     with mock.patch.multiple(ocloc, LIBRARY=library, _library=None):
         yield
@@ -146,7 +146,7 @@ def source_in_cpp(made, device, decided, typed):
 
 def declared_by(library, source, names):
     """Build OpenCL C by this library's table of functions; return (parameters by kernel, or None; the log)."""
-    from forebay.queues.drivers.cuda.compilers import opencl_compiler
+    from forebay.queues.cuda.compilers import opencl_compiler
 
     opencl = opencl_compiler._load(library)
     devices = (opencl_compiler.c_void_p * 1)()
@@ -162,14 +162,14 @@ def declared_by(library, source, names):
 
 def compiler_context(library, pci):
     """Return (context, device) of the OpenCL compiler of CUDA for a place of the PCI bus."""
-    from forebay.queues.drivers.cuda.compilers import opencl_compiler
+    from forebay.queues.cuda.compilers import opencl_compiler
 
     return opencl_compiler._context(library, pci)
 
 
 def makes_context():
     """Return whether a thread makes such a context."""
-    from forebay.queues.drivers.cuda.compilers import opencl_compiler
+    from forebay.queues.cuda.compilers import opencl_compiler
 
     return opencl_compiler._making.locked()
 
@@ -246,7 +246,7 @@ def refusing_to_tell(option):
     """Have OpenCL's compiler refuse kernels without parameters where it is given this option."""
     import pyopencl as cl
 
-    from forebay.queues.drivers.opencl import programs
+    from forebay.queues.opencl import programs
 
     build = programs.Builder._build
 
@@ -291,7 +291,7 @@ def elementwise_that_calls_before_it_compiles(function):
 
 def in_order_of_preference(devices):
     """Return devices of OpenCL in the order in which they are listed."""
-    from forebay.queues.drivers.opencl import discovery
+    from forebay.queues.opencl import discovery
 
     return sorted(devices, key=discovery._preference)
 

@@ -23,7 +23,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from forebay.queues.drivers.selection import VARIABLE, select
+from forebay.queues.selection import VARIABLE, select
 from tests.helpers import observer
 from tests.helpers.processes import command as python
 

@@ -31,7 +31,7 @@ class Dpctl(Layer):
         except dpctl.SyclQueueCreationError as error:
             raise AbsentError(f"sees no {words}") from error
         if info.backend == "level_zero":
-            from forebay.queues.drivers.levelzero import ocloc
+            from forebay.queues.levelzero import ocloc
 
             code = ocloc.compile_source(kernels.opencl(), info)
             self._program = dpctl.program.create_program_from_spirv(self._queue, code)

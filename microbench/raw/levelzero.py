@@ -7,7 +7,7 @@ from typing import Any
 
 import forebay as fb
 from forebay.core.driver import Language
-from forebay.queues.drivers.levelzero import descriptors, loader
+from forebay.queues.levelzero import descriptors, loader
 
 from .. import kernels
 from . import Call, address_of

@@ -17,8 +17,8 @@ from rich.markup import escape
 from forebay.core.errors import Error, how_to_install
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import describe
-from forebay.queues.drivers.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.queues.kernels.cache import BinaryCache
+from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.races import settings as races
 from forebay.tracing.program import run
 

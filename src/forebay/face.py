@@ -40,7 +40,6 @@ from forebay.expressions.elementwise import elementwise
 from forebay.expressions.reduction import reduction
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
-from forebay.queues.drivers.selection import devices
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.host_functions import Gate
@@ -57,6 +56,7 @@ from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.memory.strided import StridedView
 from forebay.queues.queue import Queue
+from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
 from forebay.races.reports import Race
 from forebay.tracing import trace

@@ -2,7 +2,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers.recordings import recordings_installed
 from tests.ordering import program

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import BRANCHES
+from forebay.queues.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES
 from tests.helpers.recordings import recordings_installed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.helpers.observer import watch
 from tests.ordering.conftest import calls, device, program  # noqa: F401
 

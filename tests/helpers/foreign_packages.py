@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.cuda import library
+from forebay.queues.cuda import library
 
 
 def current_context():

@@ -7,8 +7,8 @@ import os
 import re
 
 from forebay import hip
-from forebay.queues.drivers.opencl.variables import options_for
-from forebay.queues.drivers.selection import VARIABLE, devices, select
+from forebay.queues.opencl.variables import options_for
+from forebay.queues.selection import VARIABLE, devices, select
 from tests.drivers.levelzero import validation
 from tools import null_levelzero
 

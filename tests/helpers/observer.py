@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from forebay.queues.drivers.selection import VARIABLE
+from forebay.queues.selection import VARIABLE
 from tests.drivers.cuda import standing_in
 from tools.null_levelzero import MARK
 

@@ -9,7 +9,7 @@ def recordings_installed(sparing, branches=False):
 
     Changes of the sparing ones do not concern what runs, as in CUDA.
     """
-    from forebay.queues.drivers.opencl import operations
+    from forebay.queues.opencl import operations
     from tests.observers import recordings
 
     misused = recordings.counts()[0]

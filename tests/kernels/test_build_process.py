@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.opencl import programs
 from forebay.queues.kernels import build_process
+from forebay.queues.opencl import programs
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 from tests.helpers import spirv
 from tests.helpers.device_data import device_data

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.opencl import identity, programs
-from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
+from forebay.queues.opencl import identity, programs
+from forebay.queues.opencl.programs import Builder, Entry
 from tests.helpers.device_data import device_data
 from tests.inside import cache_key, refusing_to_tell
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import open_driver, select
+from forebay.queues.selection import open_driver, select
 from tests.helpers.device_data import device_data
 from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits

@@ -20,7 +20,7 @@ needs_opencl = pytest.mark.needs("OpenCL")
 
 def without_memory_objects():
     """A context in which devices of OpenCL are opened as ones that are no CPUs."""
-    return mock.patch("forebay.queues.drivers.opencl.device.is_a_cpu", return_value=False)
+    return mock.patch("forebay.queues.opencl.device.is_a_cpu", return_value=False)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES, observe, watch
 from tests.helpers.threads import together

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "queues/drivers/cuda/calls.hpp"
+#include "queues/cuda/calls.hpp"
 #include "tests/observers/operations.hpp"
 
 namespace forebay_observer {

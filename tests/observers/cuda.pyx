@@ -11,14 +11,14 @@ results show them.
 
 from forebay.core.driver cimport Driver
 from forebay.queues.queue cimport Queue
-from forebay.queues.drivers.cuda.calls cimport Calls, cuda
-from forebay.queues.drivers.cuda.handles cimport CuEvent, CuQueue
+from forebay.queues.cuda.calls cimport Calls, cuda
+from forebay.queues.cuda.handles cimport CuEvent, CuQueue
 
 import functools
 
-from forebay.queues.drivers.cuda import calls, library, operations
-from forebay.queues.drivers.cuda.own_kernels import PTX
-from forebay.queues.drivers.cuda.objects import ContextHandle
+from forebay.queues.cuda import calls, library, operations
+from forebay.queues.cuda.own_kernels import PTX
+from forebay.queues.cuda.objects import ContextHandle
 
 cdef extern from "tests/observers/cuda.hpp" namespace "forebay_observer" nogil:
     void wrap_calls(Calls& table)

@@ -11,7 +11,7 @@
 #include <thread>
 #include <tuple>
 
-#include "queues/drivers/levelzero/calls.hpp"
+#include "queues/levelzero/calls.hpp"
 #include "tests/observers/record.hpp"
 
 namespace forebay_observer {

@@ -11,11 +11,11 @@ that ends an object is made to fail, the object still ends.
 
 import ctypes
 
-from forebay.queues.drivers.levelzero.calls cimport Calls, ze
-from forebay.queues.drivers.levelzero.handles cimport EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
+from forebay.queues.levelzero.calls cimport Calls, ze
+from forebay.queues.levelzero.handles cimport EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
 from forebay.queues.queue cimport Queue
 
-from forebay.queues.drivers.levelzero import calls, loader
+from forebay.queues.levelzero import calls, loader
 
 include "recorder.pxi"
 

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "queues/drivers/opencl/calls.hpp"
+#include "queues/opencl/calls.hpp"
 #include "tests/observers/record.hpp"
 
 namespace forebay_observer {

@@ -4,10 +4,10 @@ It does not see calls inside the driver, nor calls that pyopencl makes itself. I
 pointers to memory that was freed. Other mistakes the driver refuses, or the results show them.
 """
 
-from forebay.queues.drivers.opencl.calls cimport Calls, cl
+from forebay.queues.opencl.calls cimport Calls, cl
 from forebay.queues.queue cimport Queue
 
-from forebay.queues.drivers.opencl import calls
+from forebay.queues.opencl import calls
 
 cdef extern from "tests/observers/opencl.hpp" namespace "forebay_observer" nogil:
     void wrap_calls(Calls& table)

@@ -1,7 +1,7 @@
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers import kernels as sources
 from tests.helpers.observer import observe, watch

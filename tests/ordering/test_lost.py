@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.helpers.observer import EXECUTES, LOST, observe
 from tests.inside import context_of, without_shared_contexts
 from tests.observers.internals import locked

@@ -8,7 +8,7 @@ import pytest
 
 from examples.cluster import picture
 from examples.cluster.picture import Painter, Tile, painted_alone, tiles_of
-from forebay.queues.drivers.selection import devices
+from forebay.queues.selection import devices
 from tests.helpers.processes import python
 
 pytestmark = [

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from forebay.queues.drivers.selection import devices
+from forebay.queues.selection import devices
 from tests.helpers.device_data import device_data
 from tests.helpers.processes import ROOT, output_of
 

@@ -10,7 +10,7 @@ import sysconfig
 import numpy as np
 import pytest
 
-from forebay.queues.drivers.selection import devices
+from forebay.queues.selection import devices
 from tests.helpers.processes import ROOT, python
 
 image = pytest.importorskip("matplotlib.image")

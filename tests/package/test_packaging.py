@@ -54,7 +54,7 @@ cdef class Counter:
     cdef long long advance(self) noexcept nogil:
         return self.count.fetch_add(1) + 1
 """,
-    "queues/drivers/opencl/large.pyx": """
+    "queues/opencl/large.pyx": """
 from forebay.sync.small cimport Counter
 from ....sync.small cimport Counter as SameCounter
 
@@ -70,7 +70,7 @@ cdef class User:
     "tests/observers/small.pyx": """
 from forebay.sync.small cimport Counter
 
-cdef extern from "queues/drivers/opencl/calls.hpp" namespace "forebay_cl":
+cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
     enum: N_CALLS
 
 def advance():
@@ -78,7 +78,7 @@ def advance():
     return counter.advance() + N_CALLS
 """,
 }
-USE = "from forebay.queues.drivers.opencl.large import User; u = User(); print(u.advance() + u.advance())"
+USE = "from forebay.queues.opencl.large import User; u = User(); print(u.advance() + u.advance())"
 
 
 @pytest.fixture
@@ -156,8 +156,8 @@ def test_the_wheel_of_the_source_distribution(checkout, tmp_path):
     names = {Path(name) for name in wheel.namelist() if ".dist-info/" not in name}
     assert {name for name in names if name.suffix != ".so"} == expected_in_wheel(checkout)
     compiled = {re.sub(r"\..*", "", str(name)) for name in names if name.suffix == ".so"}
-    assert compiled == {"forebay/core/cython_shared", "forebay/sync/small", "forebay/queues/drivers/opencl/large"}
-    assert b"def advance(self) -> int:" in wheel.read("forebay/queues/drivers/opencl/large.pyi")
+    assert compiled == {"forebay/core/cython_shared", "forebay/sync/small", "forebay/queues/opencl/large"}
+    assert b"def advance(self) -> int:" in wheel.read("forebay/queues/opencl/large.pyi")
     wheel.extractall(tmp_path / "installed")
     assert output_of("-c", USE, cwd=tmp_path / "installed").strip() == "3"
 
@@ -167,7 +167,7 @@ def test_a_build_in_place_compiles_what_changed_and_says_it(checkout):
     lines = python(*BUILD, cwd=checkout).stderr.splitlines()
     said = [re.fullmatch(r"forebay: compiled (\d) of 3 modules: (\S+)", line) for line in lines]
     assert [match[1] for match in said] == ["1", "2", "3"]
-    names = {"forebay.core.cython_shared", "forebay.sync.small", "forebay.queues.drivers.opencl.large"}
+    names = {"forebay.core.cython_shared", "forebay.sync.small", "forebay.queues.opencl.large"}
     assert {match[2] for match in said} == names
     first = modules(checkout, "sync", "queues")
     assert len(first) == 2
@@ -182,11 +182,11 @@ def test_a_build_in_place_compiles_what_changed_and_says_it(checkout):
         second, first = first, modules(checkout, "sync", "queues")
         assert all(first[path] > second[path] for path in second)
 
-    os.utime(checkout / "queues/drivers/opencl/calls.hpp")  # neither does, but a module of the tests
+    os.utime(checkout / "queues/opencl/calls.hpp")  # neither does, but a module of the tests
     output_of(*BUILD, "--tests", cwd=checkout)
     assert modules(checkout, "sync", "queues") == first
     (tests,) = modules(checkout, "tests").values()
-    os.utime(checkout / "queues/drivers/opencl/calls.hpp")
+    os.utime(checkout / "queues/opencl/calls.hpp")
     output_of(*BUILD, "--tests", cwd=checkout)
     assert min(modules(checkout, "tests").values()) > tests
 

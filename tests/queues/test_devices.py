@@ -7,10 +7,10 @@ from unittest import mock
 import pytest
 
 from forebay.core.driver import DeviceInfo
+from forebay.core.driver_folder import numbered
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
-from forebay.queues.drivers.folder import numbered
-from forebay.queues.drivers.opencl import discovery as platforms
-from forebay.queues.drivers.selection import DRIVERS, VARIABLE, devices, parse, select
+from forebay.queues.opencl import discovery as platforms
+from forebay.queues.selection import DRIVERS, VARIABLE, devices, parse, select
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, INTEL_LIBRARY
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of, python
 from tests.inside import in_order_of_preference
@@ -26,8 +26,8 @@ no_bundled_driver = pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own f
 # Prints what discovery finds, after what stands in BEFORE.
 REPORT = """
 import json
-from forebay.queues.drivers.opencl import discovery as platforms
-from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.opencl import discovery as platforms
+from forebay.queues.selection import DRIVERS
 {before}
 found = DRIVERS["opencl"].discover()
 devices = [dict(platform=d.platform, usable=d.usable, reason=d.reason, advice=d.advice) for d in found]
@@ -146,7 +146,7 @@ def test_the_environment_is_as_before_no_folder_is_left_and_system_drivers_are_f
     code = """
 import os
 before = dict(os.environ)
-from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.selection import DRIVERS
 print(*(device.platform for device in DRIVERS["opencl"].discover()), sep="|")
 for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"):
     assert os.environ.get(name) == before.get(name), name

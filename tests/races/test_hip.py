@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.helpers.processes import ROOT, python
 
 pytestmark = pytest.mark.skipif(select().backend == "cuda", reason="another process has no stand-in")

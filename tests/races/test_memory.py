@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.inside import natives_of
 
 SIZE = 64

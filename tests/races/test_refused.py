@@ -7,7 +7,7 @@ import re
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.conftest import DEVICES
 from tests.helpers.observer import observe
 from tests.helpers.processes import python

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from forebay import __main__ as main
-from forebay.queues.drivers.selection import VARIABLE
+from forebay.queues.selection import VARIABLE
 from forebay.selftest import command as commands
 from forebay.selftest import supervisor
 from forebay.selftest.litmus import LITMUS

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from forebay.selftest import kernels, work
 from forebay.selftest.litmus import LITMUS, RACES
 from forebay.selftest.messages import Controlled, Ended, Opened, Ran, Request

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 from tests.graphs.conftest import SIZE, made, steps, x, y  # noqa: F401
 from tests.helpers.recordings import recordings_installed

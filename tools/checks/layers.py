@@ -24,16 +24,15 @@ LAYERS = {
     "queues.capture_rules": 5,
     "queues.thread_queues": 5,
     "queues.launch": 6,
-    "queues.drivers": 6,  # which know core and kernels
-    "queues.drivers.opencl": 6,
-    "queues.drivers.cuda": 6,
-    "queues.drivers.levelzero": 6,
-    "queues.drivers.sycl": 6,
+    "queues.opencl": 6,  # the drivers know core and kernels
+    "queues.cuda": 6,
+    "queues.levelzero": 6,
+    "queues.sycl": 6,
     "queues.host_functions": 7,
     "queues.queue": 7,
     "queues.graphs": 8,
     "queues.steps": 8,
-    "queues.drivers.selection": 8,
+    "queues.selection": 8,
     "queues.context": 8,
     "queues.launcher": 8,
     "queues.device": 9,
@@ -51,7 +50,7 @@ LAYERS = {
 FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues", "src/forebay")
 SOURCES = (".py", ".pyx", ".pxd")
 DRIVERS = ("opencl", "levelzero", "sycl", "cuda")
-KNOW_DRIVERS = ("queues.drivers.selection", "queues.interop")
+KNOW_DRIVERS = ("queues.selection", "queues.interop")
 TYPED_VIEW = re.compile(r"^ *(?:cdef|ctypedef|cpdef)[^#\n]*\[ *:[:1, ]*\]|^(?:from|import).*cython\.view", re.M)
 CIMPORT = re.compile(r"^[ \t]*from (forebay[\w.]*) c?import (\([^)]*\)|[^\n#]*)|^[ \t]*c?import (forebay[\w.]*)", re.M)
 
@@ -138,7 +137,7 @@ def findings():
     for module, other in ((module, other) for module, others in imports.items() for other in others):
         if layer_of(other) > layer_of(module):
             yield f"{module} imports {other}, of a higher layer"
-        driver = re.match(r"queues\.drivers\.(\w+)", other)
+        driver = re.match(r"queues\.(\w+)", other)
         if driver and driver[1] in DRIVERS and not module.startswith((driver[0], *KNOW_DRIVERS)):
             yield f"{module} imports {other}; only the list of drivers knows a driver"
     for top in (*FOLDERS, "microbench"):

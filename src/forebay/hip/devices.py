@@ -19,8 +19,8 @@ from forebay.hip.compiled.handles import forget_own, set_null_queue
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hiprtc.current import compile_for
+from forebay.queues import selection
 from forebay.queues.device import Device
-from forebay.queues.drivers import selection
 
 __all__ = [
     "current_device",

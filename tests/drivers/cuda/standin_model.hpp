@@ -26,7 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "queues/drivers/cuda/calls.hpp"
+#include "queues/cuda/calls.hpp"
 
 namespace forebay_standin {
 

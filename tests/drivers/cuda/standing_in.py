@@ -5,9 +5,9 @@ from __future__ import annotations
 from unittest import mock
 
 from forebay.core.errors import BuildError
-from forebay.queues.drivers.cuda import library
-from forebay.queues.drivers.cuda.compilers import programs
-from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx
+from forebay.queues.cuda import library
+from forebay.queues.cuda.compilers import programs
+from forebay.queues.cuda.compilers.opencl_compiler import OpenCLPtx
 from forebay.spirv.declarations import Declared
 
 from . import standin

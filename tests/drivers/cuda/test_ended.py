@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.helpers import processes
 
 from . import standing_in

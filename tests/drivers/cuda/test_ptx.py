@@ -2,8 +2,8 @@
 
 import pytest
 
-from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
-from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
+from forebay.queues.cuda.compilers.ptx import read_ptx
+from forebay.queues.cuda.own_kernels import MOVES, PTX
 from forebay.queues.memory.strided import SOURCE, UNITS
 from tests.drivers.cuda.kernel_declarations import read_kernels
 

@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.cuda.driver import Cuda
-from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.cuda.driver import Cuda
+from forebay.queues.selection import DRIVERS
 from tests.drivers.cuda import standin, standing_in
 from tests.helpers.observer import observe, observer_of
 from tests.ordering import failures, mixed, program

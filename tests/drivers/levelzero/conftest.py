@@ -69,7 +69,7 @@ def opened(emulated, event_mode):
     info = next(device for device in fb.devices() if device.backend == "level_zero")
     info = dataclasses.replace(info, native=dataclasses.replace(info.native, counter_based=event_mode))
     opened = Opened()
-    with mock.patch("forebay.queues.drivers.selection.select", return_value=info):
+    with mock.patch("forebay.queues.selection.select", return_value=info):
         yield opened
         opened.close_all()
 

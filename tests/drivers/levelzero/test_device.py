@@ -10,11 +10,11 @@ import pytest
 import forebay as fb
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
-from forebay.queues.drivers.levelzero import ocloc, programs
-from forebay.queues.drivers.levelzero.device import LevelZeroDevice
-from forebay.queues.drivers.levelzero.operations import ticks_between
-from forebay.queues.drivers.selection import DRIVERS
 from forebay.queues.kernels.cache import BinaryCache
+from forebay.queues.levelzero import ocloc, programs
+from forebay.queues.levelzero.device import LevelZeroDevice
+from forebay.queues.levelzero.operations import ticks_between
+from forebay.queues.selection import DRIVERS
 from tests.helpers.spirv import fill_module
 from tests.inside import without_compiler
 

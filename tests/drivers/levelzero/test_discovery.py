@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 
 from forebay.core.errors import DriverError, Error
-from forebay.queues.drivers.levelzero import descriptors, discovery, loader
-from forebay.queues.drivers.selection import DRIVERS, devices, select
+from forebay.queues.levelzero import descriptors, discovery, loader
+from forebay.queues.selection import DRIVERS, devices, select
 from forebay.spirv import declarations
 from tools import null_levelzero
 
@@ -103,8 +103,8 @@ def test_a_render_node_that_may_not_be_opened_is_named(tmp_path):
 REPORT = """
 import ctypes, dataclasses, json, sys, threading
 from pathlib import Path
-from forebay.queues.drivers.levelzero import discovery, loader
-from forebay.queues.drivers.selection import DRIVERS, devices, select
+from forebay.queues.levelzero import discovery, loader
+from forebay.queues.selection import DRIVERS, devices, select
 
 KINDS = {"CommandListCreateImmediate": "CommandList", "EventCounterBasedCreate": "Event"}
 KINDS |= {f"{kind}Create": kind for kind in ("Context", "CommandList", "Module", "Kernel")}
@@ -309,7 +309,7 @@ assert select("level_zero:gpu:1") is select("level_zero:1") is second
 
 
 def test_the_validation_layer_finds_nothing_wrong():
-    code = "from forebay.queues.drivers.selection import DRIVERS; print(len(DRIVERS['level_zero'].discover()))"
+    code = "from forebay.queues.selection import DRIVERS; print(len(DRIVERS['level_zero'].discover()))"
     done = under_driver(code, validate=True)
     assert (done.returncode, done.stdout.split()) == (0, ["1"]), done.stderr
     assert "Check balance of create/destroy calls" in done.stderr
@@ -335,8 +335,8 @@ def test_a_loader_without_a_driver_says_which_one_it_was_told_to_use(name):
 def test_a_driver_without_a_gpu():
     code = """
 import os
-from forebay.queues.drivers.levelzero import loader
-from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.levelzero import loader
+from forebay.queues.selection import DRIVERS
 loader.load().result("zeInit", 0)
 os.environ.pop("ZE_ENABLE_ALT_DRIVERS")  # changes only the message: the loader has read it by now
 print(DRIVERS["level_zero"].absence())

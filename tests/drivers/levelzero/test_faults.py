@@ -13,8 +13,8 @@ import pytest
 
 import forebay as fb
 from forebay.queues.device import open_devices
-from forebay.queues.drivers.levelzero.calls import CALL_NAMES
-from forebay.queues.drivers.levelzero.loader import result_name
+from forebay.queues.levelzero.calls import CALL_NAMES
+from forebay.queues.levelzero.loader import result_name
 from tests.helpers.observer import Calls
 from tests.ordering import failures
 from tests.ordering.program import SOURCE

@@ -6,7 +6,7 @@ from ctypes import byref, c_size_t, c_uint32, c_uint64, c_void_p
 
 import pytest
 
-from forebay.queues.drivers.selection import select
+from forebay.queues.selection import select
 from tests.observers import levelzero as observer
 
 pytestmark = pytest.mark.needs("null hardware", "no validation layer")  # which may not survive what is done here

@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 
 from forebay.core.errors import BuildError, NotSupportedError
-from forebay.queues.drivers.levelzero import ocloc
-from forebay.queues.drivers.selection import select
+from forebay.queues.levelzero import ocloc
+from forebay.queues.selection import select
 from forebay.spirv import declarations
 from tests.inside import without_compiler
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.levelzero import programs
+from forebay.queues.levelzero import programs
 from tests.inside import module_of
 
 pytestmark = pytest.mark.needs("null hardware")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.drivers.selection import devices
+from forebay.queues.selection import devices
 
 SOURCE = """
 kernel void step(global uint *a, uint n) {

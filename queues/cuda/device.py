@@ -1,0 +1,334 @@
+"""One GPU over CUDA's driver. It makes queues, memory and kernels."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.core.driver import (
+    Adopted,
+    DeviceInfo,
+    DriverDevice,
+    DriverMemory,
+    Language,
+    Limits,
+    Natives,
+    Parameter,
+)
+from forebay.queues.cuda import calls, ipc, library, operations
+from forebay.queues.cuda.compilers.nvrtc import NvrtcCompiler
+from forebay.queues.cuda.compilers.programs import (
+    LANGUAGES,
+    KernelFacts,
+    build_image,
+    cpp_compiler,
+    facts_of,
+)
+from forebay.queues.cuda.foreign import INTERFACE, described_memory
+from forebay.queues.cuda.ipc import CuExported, CuImported
+from forebay.queues.cuda.library import CuNative
+from forebay.queues.cuda.memory import CuMemory, CuRegistered
+from forebay.queues.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuProgram, explain
+from forebay.queues.cuda.own_kernels import MOVES, PTX
+from forebay.queues.memory.staging import StagingPool
+
+# A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
+# connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part
+# whatever others do. A third is lent to whoever needs more, as where there are many and few are busy; all of that may
+# be in one channel. The rest is for streams of other packages, and because the 27 host functions for which there is
+# room where graphs are launched are counted as 23 each.
+ROOM = 1020
+ON_CUDA = 2  # DLPack's kDLCUDA
+
+
+class CudaKernel:
+    """A kernel of the driver: its parameters and its limits. It makes kernel objects for plans."""
+
+    reshape = 0
+    local_bytes: int
+
+    def __init__(self, native: CuNative, program: CuProgram, facts: KernelFacts) -> None:
+        self.name = facts.name
+        self.parameters: list[Parameter] = facts.parameters
+        self.required_block = facts.required_block
+        self._program = program
+        self._multiprocessors = native.multiprocessors
+        self._function: int = program.function(facts.symbol)
+        passed = facts.parameters[:-1] if facts.dynamic_shared else facts.parameters
+        self._sizes = [parameter.nbytes for parameter in passed]
+        alignments = iter(facts.local_alignments)
+        self._alignments = [next(alignments) if each.kind == "local" else 0 for each in facts.parameters]
+        most_shared = native.max_shared if facts.local_alignments else 0
+        self.max_block: int
+        self.static_local_bytes: int
+        self.max_block, self.static_local_bytes = program.limits(self._function, most_shared)
+        self.max_block_axis = native.max_block
+        self.local_bytes = native.max_shared
+
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
+        """As `DriverKernel.groups_at_once`."""
+        groups: int = self._program.groups_at_once(self._function, math.prod(block), local_bytes)
+        return groups * self._multiprocessors
+
+    def create(self, follows: bool) -> int:
+        """The operations' handle of a new kernel object, which the caller owns."""
+        handle: int = self._program.create_kernel(self._function, self._sizes, self._alignments)
+        return handle
+
+
+class ForeignMemory:
+    """Memory of an object of another package, which it keeps."""
+
+    handle = 0
+    usm_type = "device"
+
+    def __init__(self, owner: object, address: int, nbytes: int) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self._owner = owner
+
+
+class CudaDevice(DriverDevice):
+    """A `DriverDevice` for one GPU. Its context handle is a CuContext, of the GPU's primary context."""
+
+    has_addresses = True
+    timing_is_free = True  # only the timed events themselves are different
+    takes_pageable = False
+    reads_pageable_late = False
+    shared_room = ROOM // 3
+    most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
+    languages = LANGUAGES
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self.load()
+        self.info = info
+        self.native: CuNative = info.native
+        self.handle = ContextHandle(self.native.ordinal, PTX.encode() + b"\0")
+        self.context_handle: int = self.handle.address
+        self.table: int = operations.table_address()
+        self.priorities: tuple[int, ...] = self.handle.priorities
+        self.prefetches = self.native.migrates
+        self.has_ipc = self.native.has_ipc
+        connections = self.native.connections
+        self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
+        self.keeps_gil_below = self._room()
+        own = CuProgram.own(self.handle)
+        self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(PTX, MOVES)}
+        self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
+
+    @staticmethod
+    def load() -> None:
+        """Find the driver's functions. Raises `ImportError` if it is too old."""
+        calls.load(library.start()[0])
+
+    @property
+    def limits(self) -> Limits:
+        """The device's sizes, and the largest launch."""
+        native = self.native
+        return Limits(
+            group_items=native.max_threads,
+            group_size=native.max_block,
+            unit_items=native.unit_threads,
+            unit_groups=native.unit_blocks,
+            group_count=native.max_grid,
+            local_bytes=native.max_shared,
+            constant_bytes=native.constant_bytes,
+            allocation=native.memory,
+            clock_khz=native.clock_khz,
+            cache_bytes=native.cache_bytes,
+            shares_memory=native.integrated,
+            has_shared=native.has_managed,
+        )
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
+        """A stream: the driver's handle, and the operations'. Any stream can be timed."""
+        queue: tuple[int, int] = self.handle.create_queue(priority)
+        self.keeps_gil_below = self._room()
+        return queue
+
+    def _room(self) -> int:
+        return max(ROOM // 4 // max(-(-self.handle.streams // self.native.connections), 1), 1)
+
+    # -- memory
+
+    def allocate(self, nbytes: int, usm_type: str = "device") -> CuMemory:
+        """Memory of the device, of the host, or shared by both ("managed"), from a pool of the driver."""
+        if usm_type != "host":
+            self._check_size(nbytes)
+        if nbytes >> 48:  # more than any address
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of {usm_type} memory are more than {self.info.name} has")
+        if usm_type == "shared" and not self.native.has_managed:
+            raise errors.NotSupportedError(f"shared memory: {self.info.name} has none")
+        return CuMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host memory of the driver. Does not block."""
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
+        return memory.address, memory
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Pinned host memory, from a pool."""
+        return self._staging.take(nbytes)
+
+    takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
+
+    def register_host(self, address: int, nbytes: int) -> CuRegistered:
+        """As `DriverDevice.register_host`. It is pinned, and does not block."""
+        return CuRegistered(self.handle, address, nbytes)
+
+    def unregister_host(self, memory: DriverMemory) -> None:
+        """As `DriverDevice.unregister_host`. Blocks until no gate is closed."""
+        if isinstance(memory, CuRegistered):
+            memory.unregister()
+
+    def allocate_shared(self, nbytes: int) -> CuExported:
+        """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
+        self._check_size(nbytes)
+        return CuExported(self.handle, max(nbytes, 1))
+
+    def _check_size(self, nbytes: int) -> None:
+        if nbytes > self.native.memory:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} has {self.native.memory}")
+
+    def memory_handle(self, memory: DriverMemory) -> bytes:
+        """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""
+        if not isinstance(memory, CuExported):
+            raise errors.InvalidArgumentError(
+                "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such"
+            )
+        return memory.ipc_handle()
+
+    def open_memory(self, handle: bytes) -> CuImported:
+        """As `DriverDevice.open_memory`. Blocks as `allocate_shared`."""
+        return CuImported(self.handle, handle)
+
+    def give_back_shared(self) -> bool:
+        """As `DriverDevice.give_back_shared`."""
+        return bool(ipc.give_back(self.handle))
+
+    def create_shared_event(self) -> tuple[int, bytes]:
+        """As `DriverDevice.create_shared_event`."""
+        return ipc.create_event(self.handle)
+
+    def open_event(self, handle: bytes) -> int:
+        """As `DriverDevice.open_event`."""
+        return ipc.open_event(self.handle, handle)
+
+    def can_reach(self, peer: DriverDevice) -> bool:
+        """As `DriverDevice.can_reach`: by the driver's word."""
+        return isinstance(peer, CudaDevice) and bool(self.handle.can_reach(peer.handle))
+
+    def reach(self, peer: DriverDevice) -> bool:
+        """As `DriverDevice.reach`. Only with another `CudaDevice`."""
+        return isinstance(peer, CudaDevice) and bool(self.handle.reach(peer.handle))
+
+    def adopt_peer(self, owner: object, address: int, nbytes: int) -> ForeignMemory:
+        """As `DriverDevice.adopt_peer`."""
+        return ForeignMemory(owner, address, nbytes)
+
+    def can_adopt(self, thing: object) -> bool:
+        """As `DriverDevice.can_adopt`."""
+        return hasattr(type(thing), INTERFACE)
+
+    def adopt_memory(self, thing: object) -> Adopted | None:
+        """As `DriverDevice.adopt_memory`."""
+        with self.handle:
+            described = described_memory(thing)
+        if described is None:
+            return None
+        address, shape, dtype = described
+        return Adopted(ForeignMemory(thing, address, math.prod(shape) * dtype.itemsize), shape, dtype)
+
+    def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
+        """As `DriverDevice.array_interface`, for CuPy, PyTorch and numba. They do not wait for forebay's queues."""
+        if name != INTERFACE:
+            return None
+        return {
+            "data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "descr": dtype.descr,
+            "version": 3, "stream": None,
+        }  # fmt: skip
+
+    def queue_interface(self, name: str, native: int) -> object | None:
+        """As `DriverDevice.queue_interface`, for cuda.core, CuPy and others."""
+        return (lambda: (0, native)) if name == "__cuda_stream__" else None
+
+    def hand_over(self, thing: Any, native: int) -> None:
+        """As `DriverDevice.hand_over`: by DLPack's handshake, or the stream that ``__cuda_array_interface__`` names."""
+        with self.handle:
+            if hasattr(type(thing), "__dlpack__"):
+                try:
+                    thing.__dlpack__(stream=native)  # the capsule is dropped; the wait stays
+                except BufferError as error:
+                    raise errors.InvalidArgumentError(
+                        f"as_buffer: this {type(thing).__name__} is not for {self.info.name}: {error}"
+                    ) from None
+                return
+            stream = getattr(thing, INTERFACE).get("stream")
+        if stream is not None:
+            self.handle.order(native, stream)
+
+    def dlpack_device(self, usm_type: str) -> tuple[int, int] | None:
+        """As `DriverDevice.dlpack_device`. What the host reads in place goes to it in place."""
+        return (ON_CUDA, self.native.ordinal) if usm_type == "device" else None
+
+    def order_stream(self, stream: int, native: int) -> None:
+        """As `DriverDevice.order_stream`."""
+        if not isinstance(stream, int) or stream <= 0:
+            raise errors.InvalidArgumentError(f"a stream of DLPack is a handle, or 1 or 2, not {stream!r}")
+        self.handle.order(stream, native)
+
+    # -- programs
+
+    def cpp_compiler(self) -> NvrtcCompiler:
+        """As `DriverDevice.cpp_compiler`: NVRTC, for this architecture. Raises `NotInstalledError`."""
+        return cpp_compiler(self.info)
+
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables.
+
+        Raises
+        ------
+        BuildError
+            If the program does not build; with the compiler's log.
+        """
+        image = build_image(self.info, language, source, options)
+        program = CuProgram(self.handle, image.code, self.info.name)
+        kernels = {facts.name: CudaKernel(self.native, program, facts) for facts in image.kernels}
+
+        def variable(name: str) -> Any:
+            return program.variable(image.variables[name]) if name in image.variables else None
+
+        return Natives(kernels, variable, image.log, image.accesses)
+
+    def moves(self) -> Natives:
+        """As `DriverDevice.moves`."""
+        return Natives(self._moves, lambda name: None, "")
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation."""
+        explained: tuple[str, int, str] = explain(status)
+        return explained
+
+    def error_name(self, code: int) -> str:
+        """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""
+        name: str = calls.error_name(abs(code))
+        return name
+
+    def is_lost(self, code: int) -> bool:
+        """Whether the code means that the context is of no more use: no command runs in it any more."""
+        return bool(operations.lost(abs(code)))
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code means that memory ran out."""
+        return bool(code == OUT_OF_MEMORY)

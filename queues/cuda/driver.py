@@ -1,0 +1,61 @@
+"""What the folder offers: CUDA's devices, and the streams of other packages."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from forebay.core import errors
+from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice
+from forebay.core.driver_folder import DriverFolder, Found
+
+LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: no streams, but what a thread means by them
+
+
+class Cuda(DriverFolder):
+    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
+
+    adopts_queues = "a stream of CUDA (__cuda_stream__; of CuPy, PyTorch, numba)"
+
+    def look(self) -> Found:
+        """See `DriverFolder`."""
+        from forebay.queues.cuda import discovery
+
+        return discovery.look()
+
+    def open_device(self, info: DeviceInfo) -> DriverDevice:
+        """See `DriverFolder`."""
+        from forebay.queues.cuda.device import CudaDevice
+
+        return CudaDevice(info)
+
+    def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
+        """See `DriverFolder`."""
+        from forebay.queues.cuda.foreign import stream_of
+
+        stream = stream_of(thing)
+        if stream is None:
+            return None
+        if stream in (0, LEGACY, PER_THREAD):
+            raise errors.InvalidArgumentError(
+                f"adopt_queue: this {type(thing).__name__} is CUDA's default stream, which is another one for each "
+                "thread or waits for all: make a stream, and adopt that"
+            )
+        if not self.discover():
+            raise errors.NotSupportedError(f"adopt_queue: {self.absence()}")
+        from forebay.queues.cuda.device import CudaDevice
+        from forebay.queues.cuda.objects import context_of
+
+        CudaDevice.load()
+        context = context_of(stream)
+        there = [device for device in opened if isinstance(device, CudaDevice)]
+        known = {device.info.name for device in there}
+        others = (CudaDevice(info) for info in self.discover() if info.usable and info.name not in known)
+        for device in itertools.chain(there, others):
+            if device.handle.handle == context:
+                return AdoptedQueue(device, device.handle.adopt_queue(stream, thing), True)
+        raise errors.InvalidArgumentError(
+            "adopt_queue: this stream is in a context of its own; forebay uses the primary context of a GPU, as CUDA's "
+            "runtime, CuPy, PyTorch and numba do"
+        )

@@ -1,0 +1,99 @@
+"""The Level Zero functions forebay calls, found at run time in the loader.
+
+`calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+ctypedef uint32_t ze_result_t
+ctypedef ze_result_t (*Function)(...) noexcept nogil
+
+
+cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
+    cdef struct ContextDesc:
+        uint32_t flags
+    cdef struct QueueDesc:
+        uint32_t ordinal, index, flags, mode, priority
+    cdef struct ListDesc:
+        uint32_t ordinal, flags
+        const void* next
+    cdef struct MutableListDesc:
+        uint32_t flags
+    cdef struct CommandIdDesc:
+        uint32_t flags
+    cdef struct ChangesDesc:
+        const void* next
+    cdef struct ArgumentChange:
+        const void* next
+        uint64_t command
+        uint32_t index
+        size_t size
+        const void* value
+    cdef struct GroupsChange:
+        const void* next
+        uint64_t command
+        const uint32_t* groups
+    cdef struct EventPoolDesc:
+        uint32_t flags, count
+        const void* next
+    cdef struct EventDesc:
+        uint32_t index, signal, wait
+    cdef struct CounterDesc:
+        uint32_t flags, signal, wait
+    cdef struct CounterPoolDesc:
+        uint32_t flags
+    cdef struct DeviceAllocDesc:
+        uint32_t flags, ordinal
+    cdef struct HostAllocDesc:
+        uint32_t flags
+    cdef struct ModuleDesc:
+        uint32_t format
+        size_t size
+        const uint8_t* input
+        const char* options
+    cdef struct KernelDesc:
+        const char* name
+    cdef struct KernelProperties:
+        uint32_t arguments, local_bytes
+        void* next
+        uint32_t* required_group
+    cdef struct GroupLimits:
+        uint32_t items
+    cdef struct Timestamps:
+        uint64_t start, end
+    cdef struct KernelTimestamps:
+        Timestamps all "global"
+
+    cdef enum Call:
+        CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy, CALL_CommandListAppendMemoryFill
+        CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents, CALL_CommandListAppendHostFunction
+        CALL_CommandListHostSynchronize, CALL_CommandListCreateImmediate, CALL_CommandListCreate, CALL_CommandListClose
+        CALL_CommandListImmediateAppendCommandListsExp
+        CALL_CommandListGetNextCommandIdExp, CALL_CommandListUpdateMutableCommandsExp
+        CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, CALL_KernelCreate, CALL_KernelSetIndirectAccess
+        CALL_KernelGetProperties, CALL_KernelSuggestMaxCooperativeGroupCount
+        CALL_EventCounterBasedCreate, CALL_EventPoolCreate, CALL_EventCreate, CALL_EventHostSynchronize
+        CALL_EventHostSignal, CALL_EventHostReset, CALL_EventQueryStatus, CALL_EventQueryKernelTimestamp
+        CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared
+        CALL_ModuleCreate, CALL_ModuleGetNativeBinary, CALL_ModuleGetGlobalPointer, CALL_ContextCreate
+        N_CALLS
+
+    cdef struct Calls:
+        Function CommandListAppendLaunchKernel, CommandListAppendMemoryCopy, CommandListAppendMemoryFill
+        Function CommandListAppendSignalEvent, CommandListAppendWaitOnEvents, CommandListAppendHostFunction
+        Function CommandListHostSynchronize, CommandListCreateImmediate, CommandListCreate, CommandListClose
+        Function CommandListImmediateAppendCommandListsExp, CommandListDestroy
+        Function CommandListGetNextCommandIdExp, CommandListUpdateMutableCommandsExp
+        Function KernelSuggestMaxCooperativeGroupCount
+        Function KernelSetArgumentValue, KernelSetGroupSize, KernelCreate, KernelSetIndirectAccess, KernelDestroy
+        Function KernelGetProperties
+        Function EventCounterBasedCreate, EventPoolCreate, EventPoolDestroy, EventCreate, EventDestroy
+        Function EventHostSynchronize, EventQueryStatus, EventHostSignal, EventHostReset, EventQueryKernelTimestamp
+        Function MemAllocDevice, MemAllocHost, MemAllocShared, MemFree
+        Function ModuleCreate, ModuleDestroy, ModuleBuildLogGetString, ModuleBuildLogDestroy, ModuleGetNativeBinary
+        Function ModuleGetGlobalPointer, ContextCreate, ContextDestroy
+
+    const char* const* call_names
+
+
+cdef Calls ze

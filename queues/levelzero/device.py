@@ -1,0 +1,201 @@
+"""One Level Zero device and its context. It makes queues, memory and kernels."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.core.driver import DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
+from forebay.queues.kernels import build_process
+from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.levelzero import calls, loader, operations
+from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
+from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
+from forebay.queues.levelzero.programs import compiled
+from forebay.queues.memory.staging import StagingPool
+from forebay.spirv import declarations
+from forebay.spirv.access import accesses_of
+
+# A list surely takes this many commands before an append blocks. Null hardware never blocks. A real device's ring of
+# commands holds more than this; nobody has measured how much more.
+KEEPS_GIL_BELOW = 512
+# Of Intel's driver: which reads such variables only when it is told to. It writes commands to a file, or nowhere.
+READS_KEYS, RECEIVER, NO_HARDWARE = "NEOReadDebugKeys", "SetCommandStreamReceiver", ("1", "5")
+
+# From forebay's priorities (lower is more urgent, as in HIP) to ze_command_queue_priority_t.
+PRIORITIES = {-1: 2, 0: 0, 1: 1}
+
+DEVICE_LOST = 0x70000001
+OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
+
+
+class LevelZeroKernel:
+    """A kernel of the driver: its parameters and its limits. It makes copies for plans."""
+
+    def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[declarations.Declared]) -> None:
+        self.name = name
+        self._module = module
+        self.parameters: list[Parameter] = [
+            read_parameter(name, index, facts, partial(self._refuse, facts)) for index, facts in enumerate(declared)
+        ]
+        self._check_size(native)
+        self.required_block: tuple[int, int, int]
+        self.static_local_bytes: int
+        items, self.required_block, self.static_local_bytes = module.limits(name)
+        self.max_block: int = items or native.max_group_items
+        self.max_block_axis: tuple[int, int, int] = native.max_group_size
+        self.reshape = 0  # sub-groups count through all dimensions
+        self.local_bytes: int = native.max_local_bytes
+
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
+        """As `DriverKernel.groups_at_once`."""
+        locals_ = [index for index, parameter in enumerate(self.parameters) if parameter.kind == "local"]
+        count: int = self._module.cooperative_groups(self.name, block, locals_, local_bytes)
+        return count
+
+    def _refuse(self, facts: declarations.Declared) -> int:
+        raise errors.NotSupportedError(
+            f"kernel {self.name!r}: its SPIR-V does not have the size of {facts.type_name} {facts.name}"
+        )
+
+    def _check_size(self, native: ZeNative) -> None:
+        nbytes = sum(parameter.nbytes for parameter in self.parameters if parameter.kind != "local")
+        if nbytes > native.max_argument_bytes:
+            raise errors.NotSupportedError(
+                f"kernel {self.name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
+            )
+
+    def create(self, follows: bool) -> int:
+        """The operations' handle of a new kernel object, which the caller owns."""
+        handle: int = self._module.create_kernel(self.name, follows)
+        return handle
+
+
+def on_null_hardware() -> bool:
+    """Whether the environment tells Intel's driver to drive no hardware, as `tools.null_levelzero` does."""
+    return os.environ.get(READS_KEYS) == "1" and os.environ.get(RECEIVER) in NO_HARDWARE
+
+
+class LevelZeroDevice(DriverDevice):
+    """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
+
+    has_addresses = True
+    timing_is_free = True  # only the timed events themselves are different
+    takes_pageable = False
+    reads_pageable_late = False
+    keeps_gil_below = KEEPS_GIL_BELOW
+
+    def __init__(self, info: DeviceInfo) -> None:
+        calls.load(loader.load().library)
+        self.info = info
+        self.native: ZeNative = info.native
+        self.handle: DeviceHandle = DeviceHandle(
+            self.native.driver,
+            self.native.device,
+            self.native.counter_based,
+            self.native.timer_resolution_ns,
+            self.native.kernel_timestamp_bits,
+        )
+        self.context_handle: int = self.handle.address
+        self.table: int = operations.table_address()
+        lowest, highest = self.native.priorities or (1, -1)
+        self.priorities: tuple[int, ...] = tuple(
+            priority for priority in PRIORITIES if highest <= priority <= lowest
+        ) or (0,)
+        self.executes: bool = not on_null_hardware()
+        self._staging = StagingPool(partial(ZeMemory, self.handle, usm_type="host"))
+        # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
+        self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
+        self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
+
+    @property
+    def limits(self) -> Limits:
+        """The device's sizes, and the largest launch."""
+        native = self.native
+        return Limits(
+            group_items=native.max_group_items,
+            group_size=native.max_group_size,
+            group_count=native.max_group_count,
+            local_bytes=native.max_local_bytes,
+            constant_bytes=native.max_allocation,
+            allocation=native.max_allocation,
+            has_shared=True,
+        )
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
+        """An in-order immediate command list: the driver's handle, and the operations'. Any list can be timed."""
+        queue: tuple[int, int] = self.handle.create_queue(self._ordinal, next(self._engines), PRIORITIES[priority])
+        return queue
+
+    # -- memory
+
+    def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
+        """Unified shared memory of the device, of the host, or shared by both. Zero bytes get one byte."""
+        limit = self.native.max_allocation
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        return ZeMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host memory of the driver (USM). Does not block."""
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
+        return memory.address, memory
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Host memory of the driver (USM), from a pool."""
+        return self._staging.take(nbytes)
+
+    # -- programs
+
+    variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
+    languages = (Language.SPIRV, Language.OPENCL_C)
+
+    def expect_spirv(self) -> None:
+        """As `DriverDevice.expect_spirv`."""
+        build_process.expect()
+
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables.
+
+        Raises
+        ------
+        BuildError
+            If the program does not build; with the compiler's log.
+        NotSupportedError
+            If the source is OpenCL C and Intel's offline compiler is not installed.
+        """
+        module, code, kernels, variables = compiled(self.handle, self.info, source, options)
+        return Natives(
+            {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()},
+            lambda name: module.variable(name) if name in variables else None,
+            accesses=partial(accesses_of, code),
+        )
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation."""
+        explained: tuple[str, int, str] = explain(status)
+        return explained
+
+    def error_name(self, code: int) -> str:
+        """The ZE_RESULT_… name of an error code. Codes of commands come negated."""
+        return loader.result_name(abs(code))
+
+    def is_lost(self, code: int) -> bool:
+        """Whether the code means that the device is lost."""
+        return abs(code) == DEVICE_LOST
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code means that memory ran out."""
+        return code in OUT_OF_MEMORY

@@ -1,0 +1,22 @@
+"""What the folder offers: Level Zero's devices. No package of Python has queues of Level Zero to take over."""
+
+from __future__ import annotations
+
+from forebay.core.driver import DeviceInfo, DriverDevice
+from forebay.core.driver_folder import DriverFolder, Found
+
+
+class LevelZero(DriverFolder):
+    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
+
+    def look(self) -> Found:
+        """See `DriverFolder`."""
+        from forebay.queues.levelzero import discovery
+
+        return discovery.look()
+
+    def open_device(self, info: DeviceInfo) -> DriverDevice:
+        """See `DriverFolder`."""
+        from forebay.queues.levelzero.device import LevelZeroDevice
+
+        return LevelZeroDevice(info)

@@ -1,0 +1,47 @@
+"""The OpenCL functions forebay calls itself, found at run time in the loader that pyopencl uses.
+
+The objects are pyopencl's. Its own enqueue functions always ask for an event, so they cannot be the launch path.
+`calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from forebay.core.driver cimport Status
+
+ctypedef int32_t cl_int
+ctypedef uint32_t cl_uint
+ctypedef cl_int (*Function)(...) noexcept nogil
+ctypedef void* (*Maker)(...) noexcept nogil
+
+
+cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
+    cdef enum Call:
+        CALL_EnqueueNDRangeKernel, CALL_EnqueueMarkerWithWaitList, CALL_EnqueueBarrierWithWaitList
+        CALL_EnqueueReadBuffer, CALL_EnqueueWriteBuffer, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer
+        CALL_EnqueueSVMMemcpy, CALL_EnqueueSVMMemFill, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer
+        CALL_SetKernelExecInfo, CALL_Flush
+        CALL_WaitForEvents, CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetUserEventStatus
+        CALL_GetCommandQueueInfo, CALL_GetEventInfo, CALL_CreateKernel, CALL_CreateUserEvent, CALL_RetainEvent
+        N_CALLS
+
+    cdef struct Calls:
+        Function EnqueueNDRangeKernel, EnqueueMarkerWithWaitList, EnqueueBarrierWithWaitList
+        Function EnqueueReadBuffer, EnqueueWriteBuffer, EnqueueCopyBuffer, EnqueueFillBuffer
+        Function EnqueueSVMMemcpy, EnqueueSVMMemFill, GetCommandQueueInfo
+        Function SetKernelArg, SetKernelArgSVMPointer, SetKernelExecInfo, Flush, WaitForEvents
+        Function GetEventInfo, GetEventProfilingInfo, SetEventCallback, SetUserEventStatus
+        Function RetainEvent, ReleaseEvent, RetainCommandQueue, ReleaseCommandQueue, RetainKernel, ReleaseKernel
+        Function RetainMemObject, ReleaseMemObject, SetMemObjectDestructorCallback, RetainContext, ReleaseContext
+        Maker CreateKernel, CreateUserEvent, SVMAlloc, CreateBuffer, CreateSubBuffer
+        void (*SVMFree)(...) noexcept nogil
+
+    const char* const* call_names
+
+
+cdef Calls cl
+
+
+cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
+    if error == 0:
+        return 0
+    return (<int64_t> call << 32) | <uint32_t> error

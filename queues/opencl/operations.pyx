@@ -1,0 +1,320 @@
+"""The OpenCL side of the table of operations (`forebay.core.driver`)."""
+
+from typing import TYPE_CHECKING
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+
+from forebay.core.driver cimport (
+    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+)
+from forebay.queues.opencl.calls cimport (
+    CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
+    CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
+    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Flush, CALL_GetEventInfo,
+    CALL_GetEventProfilingInfo, CALL_RetainEvent, CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer,
+    CALL_SetKernelExecInfo, CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
+)
+from forebay.queues.opencl.fills cimport fill_by_kernel
+from forebay.sync.host_waits cimport wait_watched
+
+from forebay.core.errors import DriverError
+
+if TYPE_CHECKING:
+    import pyopencl
+
+cdef enum:
+    CL_COMPLETE = 0
+    CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
+    CL_PROFILING_COMMAND_END = 0x1283
+    CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6
+
+
+cdef inline void* const* events_of(Waits waits) noexcept nogil:
+    """The wait list; NULL if it is empty, because OpenCL refuses an empty list."""
+    return waits.events if waits.count else NULL
+
+
+cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
+    return outcome(CALL_EnqueueNDRangeKernel, cl.EnqueueNDRangeKernel(
+        queue, kernel, geometry.dimensions, geometry.offset, geometry.global_size, geometry.local_size, waits.count,
+        events_of(waits), NULL))
+
+
+cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    # A memory object is cheaper to set than an address, but always means offset 0. Only CPU devices have both: NVIDIA's
+    # driver refuses a memory object for a parameter that ever had an address. It also refuses to launch with a null
+    # address, so a null pointer is passed as a null memory object. On NVIDIA that works only if every earlier argument
+    # of the parameter was a null pointer too.
+    if memory.address == 0 or memory.handle != NULL and memory.offset == 0:
+        return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
+    return outcome(
+        CALL_SetKernelArgSVMPointer, cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address))
+
+
+cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, size, value))
+
+
+cdef Status follow(void* kernel, const uint64_t* addresses, size_t count) noexcept nogil:
+    # An empty list is CL_INVALID_VALUE. Setting it on a kernel object whose earlier launch has not run concerns later
+    # launches only (tried on Intel's runtime and on NVIDIA's, while a launch was held).
+    return outcome(CALL_SetKernelExecInfo, cl.SetKernelExecInfo(
+        kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, count * sizeof(void*), addresses))
+
+
+cdef Status copy(
+    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef void* to_address = <void*> <uintptr_t> to.address
+    cdef void* source_address = <void*> <uintptr_t> source.address
+    cdef void* const* events = events_of(waits)
+    if to.handle != NULL and source.handle != NULL:
+        return outcome(CALL_EnqueueCopyBuffer, cl.EnqueueCopyBuffer(
+            queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event))
+    # Memory of pyopencl may have no address. Then the address of the other end is the host's, as all are on CPUs.
+    if source.handle != NULL and (to.kind & HOST_MEMORY or source.address == 0):
+        return outcome(CALL_EnqueueReadBuffer, cl.EnqueueReadBuffer(
+            queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event))
+    if to.handle != NULL and (source.kind & HOST_MEMORY or to.address == 0):
+        return outcome(CALL_EnqueueWriteBuffer, cl.EnqueueWriteBuffer(
+            queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event))
+    return outcome(CALL_EnqueueSVMMemcpy, cl.EnqueueSVMMemcpy(
+        queue, False, to_address, source_address, nbytes, waits.count, events, event))
+
+
+cdef Status fill(
+    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef Status status = 0
+    if to.handle != NULL:
+        return outcome(CALL_EnqueueFillBuffer, cl.EnqueueFillBuffer(
+            queue, to.handle, pattern, pattern_size, to.offset, nbytes, waits.count, events_of(waits), event))
+    if fill_by_kernel(queue, to, pattern, pattern_size, nbytes, waits, event, &status):
+        return status
+    return outcome(CALL_EnqueueSVMMemFill, cl.EnqueueSVMMemFill(
+        queue, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, waits.count, events_of(waits), event))
+
+
+cdef Status flush(void* queue) noexcept nogil:
+    return outcome(CALL_Flush, cl.Flush(queue))
+
+
+cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
+    # A marker with a wait list waits for that list. The in-order queue puts it after earlier commands and before later
+    # ones (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15).
+    #
+    # The waits of a timed marker go to a barrier before it: NVIDIA's driver reports times of 0 for the event of a
+    # marker with a wait list, and for the event of a barrier the times of the command before it.
+    cdef cl_int error
+    if use & TIMED and waits.count != 0:
+        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
+        if error != 0:
+            return outcome(CALL_EnqueueBarrierWithWaitList, error)
+        waits.count = 0
+    error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
+    if error != 0:
+        return outcome(CALL_EnqueueMarkerWithWaitList, error)
+    cdef Status status = flush(queue)
+    if status != 0:
+        cl.ReleaseEvent(event[0])
+        event[0] = NULL
+    return status
+
+
+cdef Status barrier(void* queue, Waits waits) noexcept nogil:
+    return outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
+        queue, waits.count, events_of(waits), NULL))
+
+
+cdef cppclass Arrival:
+    Wake wake
+    void* data
+
+
+cdef void on_arrival(void* event, cl_int status, void* data) noexcept nogil:
+    """Runs on a driver thread. It only calls `wake` and returns: a driver's callback must not wait, not for the GIL."""
+    cdef Arrival* arrival = <Arrival*> data
+    cdef Wake wake = arrival.wake
+    cdef void* its_data = arrival.data
+    del arrival
+    wake(its_data)
+
+
+cdef void drop_user_event(void** event) noexcept nogil:
+    """Set it and release it. NVIDIA's driver never ends the release of a context in which one was not set, even if
+    nothing waits for it.
+    """
+    cl.SetUserEventStatus(event[0], CL_COMPLETE)
+    cl.ReleaseEvent(event[0])
+    event[0] = NULL
+
+
+cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+    cdef cl_int error
+    cdef Status status
+    cdef void* reached = NULL
+    cdef Arrival* arrival = NULL
+    gate[0] = cl.CreateUserEvent(context, &error)
+    if error != 0:
+        return outcome(CALL_CreateUserEvent, error)
+    if wake == NULL:
+        status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
+            queue, waits.count, events_of(waits), NULL)) if waits.count else 0
+    else:
+        status = outcome(CALL_EnqueueMarkerWithWaitList, cl.EnqueueMarkerWithWaitList(
+            queue, waits.count, events_of(waits), &reached))
+    if status == 0:
+        status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL))
+        if status == 0 and wake != NULL:
+            # From here on the driver may call `wake`, even before this function returns.
+            arrival = new Arrival()
+            arrival.wake = wake
+            arrival.data = data
+            status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
+    if reached != NULL:
+        cl.ReleaseEvent(reached)
+    if status != 0:
+        del arrival
+        drop_user_event(gate)  # the barrier that was submitted would hold the queue for ever
+        return status
+    flush(queue)
+    return 0
+
+
+cdef Status open_gate(void* gate, bint failed) noexcept nogil:
+    """Set the user event. If it is set to an error, the commands behind it end with that error and do not run."""
+    return outcome(CALL_SetUserEventStatus, cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE))
+
+
+cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
+    return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
+
+
+cdef Answer event_status(void* event) noexcept nogil:
+    cdef cl_int status = 0
+    cdef cl_int error = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL)
+    if error != 0:
+        return outcome(CALL_GetEventInfo, error)
+    if status > 0:
+        return NOT_YET
+    return DONE if status == CL_COMPLETE else status
+
+
+cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
+    cdef uint64_t begin = 0
+    cdef uint64_t end = 0
+    cdef cl_int error = cl.GetEventProfilingInfo(first, CL_PROFILING_COMMAND_END, sizeof(begin), &begin, NULL)
+    if error == 0:
+        error = cl.GetEventProfilingInfo(second, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL)
+    nanoseconds[0] = <double> <int64_t> (end - begin)
+    return outcome(CALL_GetEventProfilingInfo, error)
+
+
+cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
+    cl.SetUserEventStatus(bridged, status if status < 0 else CL_COMPLETE)
+    cl.ReleaseEvent(bridged)
+
+
+cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
+    """Make a user event that stands for an event of another context: OpenCL cannot wait for that (3.0, 5.11)."""
+    cdef cl_int error
+    bridged[0] = cl.CreateUserEvent(context, &error)
+    if error != 0:
+        return outcome(CALL_CreateUserEvent, error)
+    error = cl.RetainEvent(bridged[0])  # the callback's own reference
+    if error != 0:
+        drop_user_event(bridged)
+        return outcome(CALL_RetainEvent, error)
+    error = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
+    if error != 0:
+        cl.ReleaseEvent(bridged[0])
+        drop_user_event(bridged)
+    return outcome(CALL_SetEventCallback, error)
+
+
+cdef void release_event(void* event) noexcept nogil:
+    cl.ReleaseEvent(event)
+
+
+cdef void release_kernel(void* kernel) noexcept nogil:
+    cl.ReleaseKernel(kernel)
+
+
+cdef void release_queue(void* queue) noexcept nogil:
+    cl.ReleaseCommandQueue(queue)
+
+
+cdef Driver table  # entries that are not set are NULL
+table.gates_forbid_releases = True
+table.copies_have_events = True
+table.scopes_matter = False
+table.launch = launch
+table.set_pointer = set_pointer
+table.set_value = set_value
+table.follow = follow
+table.copy = copy
+table.fill = fill
+table.marker = marker
+table.barrier = barrier
+table.hold = hold
+table.open_gate = open_gate
+table.wait_events = wait_events
+table.event_status = event_status
+table.elapsed = elapsed
+table.bridge = bridge
+table.release_event = release_event
+table.release_kernel = release_kernel
+table.release_queue = release_queue
+
+
+def table_address() -> int:
+    """The address of the table of operations. The Device hands it to its queues."""
+    return <uintptr_t> &table
+
+
+def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
+    """The size in bytes of a by-value parameter of unknown type; 0 if the driver accepts several sizes.
+
+    A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg). PoCL's
+    accepts any size, so there the result is 0.
+    """
+    cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
+    cdef size_t size, found = 0
+    cdef bytes zeros = bytes(limit)
+    cdef const char* value = zeros
+    for size in range(1, <size_t> limit + 1):
+        if cl.SetKernelArg(handle, <uint32_t> index, size, value) == 0:
+            if found:
+                return 0
+            found = size
+    return found
+
+
+cdef int check(str call, cl_int error) except -1:
+    """Raise for a failed call. A reference that was not taken must not be given back later."""
+    if error != 0:
+        raise DriverError(f"{call} failed: error {error}", call=call, code=error)
+    return 0
+
+
+def wait_for(event: pyopencl.Event) -> None:
+    """Block until it is over, beside other threads that submit: for devices whose `waits_starve`."""
+    cdef void* handle = <void*> <uintptr_t> event.int_ptr
+    cdef Status status
+    with nogil:
+        status = wait_watched(&table, NULL, Waits(1, &handle), NULL)
+    check("clWaitForEvents", <cl_int> status)
+
+
+def retain_queue(queue: pyopencl.CommandQueue) -> int:
+    """The handle of a pyopencl queue. The handle holds its own reference."""
+    cdef void* handle = <void*> <uintptr_t> queue.int_ptr
+    check("clRetainCommandQueue", cl.RetainCommandQueue(handle))
+    return <uintptr_t> handle
+
+
+def retain_kernel(kernel: pyopencl.Kernel) -> int:
+    """The handle of a pyopencl kernel. The handle holds its own reference."""
+    cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
+    check("clRetainKernel", cl.RetainKernel(handle))
+    return <uintptr_t> handle

@@ -1,0 +1,439 @@
+"""Makes kernels from OpenCL C or SPIR-V, with a disk cache of the driver's binaries and its facts about kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyopencl as cl
+
+from forebay.core import errors
+from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
+from forebay.queues.kernels.build_log import readable
+from forebay.queues.kernels.build_process import BuildProcessError, CompilerEndedError, build_apart
+from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.opencl import flat_blocks, operations, variables
+from forebay.queues.opencl.identity import identity_of
+from forebay.queues.opencl.turns import POCL, turn
+from forebay.spirv import declarations
+from forebay.spirv.access import accesses_of
+from forebay.spirv.intel_cpu.block_shapes import let_blocks_be_flat
+from forebay.spirv.intel_cpu.early_returns import let_threads_return
+from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
+from forebay.spirv.intel_cpu.runtime import INTEL_CPU
+from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
+
+# Without this option a driver may drop the names and types of parameters.
+REPORT_PARAMETERS = "-cl-kernel-arg-info"
+WORKER = "forebay.queues.opencl.build_worker"
+LENGTH = struct.Struct("<Q")  # of the table of parameters
+
+Declared = dict[str, list[declarations.Declared]]
+"""The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
+
+
+class OpenCLKernel:
+    """A kernel of the driver: its parameters and its limits. It makes copies for plans.
+
+    Parameters
+    ----------
+    size_of
+        ``size_of(type_name)`` returns the size in bytes of a type of the source.
+    declared
+        The parameters if they are known; None to ask the driver.
+    reshape
+        See `DriverKernel.reshape`.
+    """
+
+    def __init__(
+        self,
+        device: cl.Device,
+        program: cl.Program,
+        name: str,
+        size_of: Callable[[str], int],
+        declared: Sequence[declarations.Declared] | None,
+        reshape: int,
+    ) -> None:
+        self.name = name
+        self.program = program
+        self._device = device
+        self._size_of = size_of
+        kernel = cl.Kernel(program, name)
+        if declared is None:
+            declared = declared_by(kernel, name)
+        elif len(declared) != kernel.num_args:
+            raise errors.NotSupportedError(
+                f"kernel {name!r}: it has {kernel.num_args} parameters, and {len(declared)} are declared"
+            )
+        self.parameters: list[Parameter] = [
+            read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
+            for index, facts in enumerate(declared)
+        ]
+        info = kernel.get_work_group_info
+        self.max_block: int = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
+        self.max_block_axis: list[int] = [*device.max_work_item_sizes, 1, 1][:3]
+        self.required_block: tuple[Any, ...] = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
+        self.reshape = reshape
+        self.local_bytes: int = device.local_mem_size
+        static: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
+        self.static_local_bytes = static if static > 1 else 0  # NVIDIA's driver (580) says 1 where there is none
+
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
+        """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
+
+        One less on CPUs: Intel's runtime counts the thread of the program that may wait.
+        """
+        is_cpu = bool(self._device.type & cl.device_type.CPU)
+        return max(int(self._device.max_compute_units) - is_cpu, 1)
+
+    def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
+        limit = self._device.max_parameter_size
+        return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
+
+    def create(self, follows: bool) -> int:
+        """The handle of a new kernel object, which the caller owns. `follow` tells it the memory that it can reach."""
+        return operations.retain_kernel(cl.Kernel(self.program, self.name))
+
+
+def declared_by(kernel: cl.Kernel, name: str) -> list[declarations.Declared]:
+    """The parameters as the driver reports them.
+
+    Raises
+    ------
+    NotSupportedError
+        If the driver does not report them.
+    """
+    return [_declared(kernel, name, index) for index in range(kernel.num_args)]
+
+
+def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> declarations.Declared:
+    info = cl.kernel_arg_info
+    try:
+        name = str(kernel.get_arg_info(index, info.NAME))
+        type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
+        address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
+        qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
+    except cl.RuntimeError as error:
+        raise errors.NotSupportedError(
+            f"kernel {kernel_name!r}: the driver does not report the types of its parameters ({error})"
+        ) from None
+    qualifier = cl.kernel_arg_address_qualifier
+    if address in (qualifier.GLOBAL, qualifier.CONSTANT):
+        read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
+        return declarations.Declared(name, type_name, "pointer", 8, read_only)
+    return declarations.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
+
+
+def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
+    """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
+    return [
+        declarations.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only, p.alignment)
+        for p in kernel.parameters
+    ]
+
+
+class Entry(NamedTuple):
+    """A program's cache entry: the driver's binary, if there is one, and the parameters of the kernels.
+
+    Intel's CPU runtime (2026.2.0) does not report the parameters of a program made from a binary.
+    """
+
+    binary: bytes
+    declared: Declared
+    log: str = ""
+    vectors: bool = True
+
+    def dumps(self) -> bytes:
+        """The entry as bytes."""
+        told = {"kernels": self.declared, "log": self.log, "vectors": self.vectors}
+        facts = json.dumps(told, separators=(",", ":")).encode()
+        return LENGTH.pack(len(facts)) + facts + self.binary
+
+    @classmethod
+    def loads(cls, data: bytes) -> Entry | None:
+        """The entry from bytes; None if the bytes are not an entry."""
+        try:
+            (length,) = LENGTH.unpack_from(data)
+            table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
+            facts = json.loads(table)
+            declared = {
+                name: [declarations.Declared._make(each) for each in parameters]  # refuses entries of other versions
+                for name, parameters in facts["kernels"].items()
+            }
+            log, vectors = str(facts["log"]), bool(facts["vectors"])
+        except (struct.error, ValueError, TypeError, AttributeError, KeyError):
+            return None
+        return cls(binary, declared, log, vectors)
+
+
+_hopeless: set[str] = set()
+"""Keys of programs that ended the compiler's process without vectors, too: these are tried once from then on."""
+
+
+class Builder:
+    """Builds one program.
+
+    Parameters
+    ----------
+    context : pyopencl.Context
+        A context of this device only.
+    info : DeviceInfo
+    source : str or bytes
+        OpenCL C or SPIR-V.
+    options : tuple of str
+    """
+
+    def __init__(self, context: cl.Context, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]) -> None:
+        self._context = context
+        self._info = info
+        self._native: cl.Device = info.native
+        self._source = source
+        self._flat: set[str] = set()
+        if isinstance(source, bytes) and info.platform == INTEL_CPU:
+            self._source, self._flat = let_blocks_be_flat(let_threads_return(source))
+            options = options_for_warps(source, options)
+        self._options = options
+
+    def build(self) -> Natives:
+        """The kernels by name, and the variables.
+
+        Raises
+        ------
+        BuildError
+            If the program does not build; with the driver's log.
+        InvalidArgumentError
+            If bytes are not a whole SPIR-V module: Intel's CPU runtime would end the process.
+        NotSupportedError
+            If the source is SPIR-V and the device does not take it.
+
+        Blocks while it compiles. A program that any process has compiled before comes from the cache.
+        """
+        declared = self._declared_in_source()
+        if reads_files(self._source):
+            return self._compiled(declared)[1]
+        cache = BinaryCache()
+        key = self._key()
+        kept = cache.get(key)
+        entry = Entry.loads(kept) if kept is not None else None
+        if entry is not None:
+            restored = self._restored(entry)
+            if restored is not None:
+                return restored
+        if isinstance(self._source, bytes) and self._info.platform == INTEL_CPU:
+            restored = self._built_apart(self._source, cache, key)
+            if restored is not None:
+                return restored
+        program, kernels = self._compiled(declared)
+        entry = self._entry_of(program, kernels)
+        cache.put(key, entry.dumps())
+        return self._finished(kernels, entry)
+
+    def compiled_entry(self) -> Entry:
+        """Compile, past the cache, and return what is to be kept. Raises as `build`."""
+        return self._entry_of(*self._compiled(self._declared_in_source()))
+
+    def _entry_of(self, program: cl.Program, kernels: Natives) -> Entry:
+        return Entry(
+            self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()}, kernels.log
+        )
+
+    def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> Natives | None:
+        """The kernels, built in another process, because this compiler can end the one that it works in.
+
+        None if there can be no such process, or this one does not take the binary. If the compiler ends it, once more
+        without vectors, which is where Intel's does that most.
+        """
+        vectors = True
+        try:
+            try:
+                data = build_apart(WORKER, self._info, source, self._options)
+            except CompilerEndedError:
+                parted = None if key in _hopeless else without_vectors(source)
+                if parted is None:
+                    raise
+                _hopeless.add(key)
+                data = build_apart(WORKER, self._info, parted, self._options)
+                _hopeless.discard(key)
+                vectors = False
+        except BuildProcessError:
+            return None
+        entry = Entry.loads(data)
+        if entry is None:
+            return None
+        entry = entry._replace(vectors=vectors)
+        cache.put(key, entry.dumps())
+        return self._restored(entry)
+
+    def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
+        program, reports = self._compile(self._source)
+        if not reports and isinstance(self._source, str):
+            declared = self._declared_elsewhere(program)
+        kernels = self._kernels_of(program, declared)
+        kernels.log = self._log_of(program)
+        return program, kernels
+
+    def _log_of(self, program: cl.Program) -> str:
+        """What the compiler said about a program that it built."""
+        return readable(self._said(program), self._source)
+
+    def _said(self, program: cl.Program) -> str:
+        """The driver's log."""
+        built: Any = program  # pyopencl's method has no types
+        try:
+            return str(built.get_build_info(self._native, cl.program_build_info.LOG))
+        except cl.Error:
+            return ""
+
+    def _declared_in_source(self) -> Declared:
+        if isinstance(self._source, str):
+            return {}
+        try:
+            return declarations.kernels_of(self._source)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
+
+    def _key(self) -> str:
+        """The cache key. It covers everything that affects the driver's output."""
+        language = "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C"
+        return key_of("OpenCL", *identity_of(self._info), language, self._source, *self._options)
+
+    def _restored(self, entry: Entry) -> Natives | None:
+        """The kernels from the cache; None if this driver refuses them although its version matches."""
+        try:
+            if entry.binary:
+                program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
+            else:
+                program, _ = self._compile(self._source)
+            if set(names_in(program)) != set(entry.declared):
+                return None
+            kernels = self._kernels_of(program, entry.declared, list(entry.declared))
+            kernels.log = entry.log
+            return self._finished(kernels, entry)
+        except (cl.Error, errors.NotSupportedError):
+            return None
+
+    def _finished(self, kernels: Natives, entry: Entry) -> Natives:
+        if not isinstance(self._source, bytes) or self._info.platform != INTEL_CPU:
+            return kernels
+        refused = without_warps(entry.binary, entry.declared)
+        return IntelCpuProgram(kernels, self._source, self._options, entry.vectors, refused)
+
+    def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
+        if names is None:
+            names = names_in(program)
+        natives = Natives(
+            {
+                name: OpenCLKernel(
+                    self._native,
+                    program,
+                    name,
+                    self._size_of,
+                    declared.get(name),
+                    flat_blocks.reshape_address() if name in self._flat else 0,
+                )
+                for name in names
+            },
+            partial(variables.find, self._info, program),
+        )
+        if isinstance(self._source, bytes):
+            natives.accesses = partial(accesses_of, self._source)
+        return natives
+
+    def _compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
+        """The program, and whether the driver reports the parameters of its kernels.
+
+        NVIDIA's compiler (driver 580) refuses a kernel without parameters when it is asked to report them.
+        """
+        with contextlib.suppress(cl.Error):
+            return self._build(self._program(source), REPORT_PARAMETERS), True
+        program = None
+        try:
+            program = self._program(source)
+            return self._build(program), False
+        except cl.Error as error:
+            log = (self._said(program) if program else "").strip("\0 \n") or str(error)
+            log = readable(log, source) or log
+            raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
+
+    def _program(self, source: str | bytes) -> cl.Program:
+        if isinstance(source, bytes):
+            return cl.Program(self._context, source)
+        # Through pyopencl's inner class: otherwise the outer one saves source that does not build on the disk.
+        return cl.Program(cl._cl._Program(self._context, source))
+
+    def _build(self, program: cl.Program, *options: str) -> cl.Program:
+        # Not by its `build`, which warns of whatever a compiler says: only filters of the whole process keep that back.
+        inner: Any = program
+        words, _ = inner._process_build_options(self._context, [*options, *self._options])
+        with turn(self._info.platform, self._source):
+            inner._get_prg()._build(words, [self._native])
+        return program
+
+    def _declared_elsewhere(self, program: cl.Program) -> Declared:
+        """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
+
+        For each kernel without parameters a macro of its name adds one. The same source then builds.
+        """
+        kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
+        without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
+        if len(without) == len(kernels):
+            return {name: [] for name in kernels}
+        macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
+        try:
+            reporting = self._build(self._program(f"{macros}{self._source!s}"), REPORT_PARAMETERS)
+        except cl.Error:
+            raise errors.NotSupportedError(
+                f"the driver of {self._info.name} does not report the parameters of this program's kernels"
+                + (f", some of which have none: give {', '.join(map(repr, without))} one" if without else "")
+            ) from None
+        return {name: [] if name in without else declared_by(cl.Kernel(reporting, name), name) for name in kernels}
+
+    def _binary_of(self, program: cl.Program) -> bytes:
+        """The driver's binary; empty where keeping it costs more than it saves.
+
+        To return a binary, PoCL compiles each kernel once more for groups of any size (3.1: 0.2 s each). For a launch
+        it then compiles the kernel again for that group size. PoCL itself keeps on disk what it compiles from source.
+        """
+        if self._info.platform == POCL:
+            return b""
+        try:
+            binaries: Any = program.get_info(cl.program_info.BINARIES)  # one per device; there is one device
+        except cl.Error:
+            return b""
+        return bytes(binaries[0])
+
+    def _size_of(self, type_name: str) -> int:
+        """The size in bytes of a type of the source, for drivers that do not check argument sizes (PoCL's).
+
+        The compiler evaluates the size for an attribute, and the attribute can be read without running anything.
+        """
+        attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
+        probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
+        try:
+            program, _ = self._compile(f"{self._source!s}{probe}")
+            kernel = cl.Kernel(program, "forebay_size")
+        except (errors.BuildError, cl.Error) as error:
+            raise errors.NotSupportedError(
+                f"the driver of {self._info.name} does not report the size of the parameter type {type_name!r}: {error}"
+            ) from None
+        nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
+        return nbytes
+
+
+def takes_spirv(device: cl.Device) -> bool:
+    """Whether a device takes SPIR-V."""
+    return "cl_khr_il_program" in device.extensions or bool(getattr(device, "il_version", ""))
+
+
+def names_in(program: cl.Program) -> list[str]:
+    """The kernels of a program."""
+    try:
+        # NVIDIA's driver crashes if a program has no kernels and it is asked for their names
+        return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
+    except cl.Error:  # Intel's CPU runtime fails for a program without kernels
+        return []

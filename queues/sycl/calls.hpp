@@ -1,0 +1,62 @@
+// The functions of dpctl's C interface to SYCL that forebay calls. This list generates the table, the numbers in a
+// `Status` and the names in errors.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/function_table.hpp"
+
+namespace forebay_sycl {
+
+#define FOREBAY_SYCL(X) \
+    X(void *, Queue_SubmitNDRange, (void *kernel, void *queue, void **arguments, const int *types, \
+        size_t n_arguments, const size_t *global_size, const size_t *local_size, size_t dimensions, \
+        void *const *waits, size_t n_waits)) \
+    X(void *, Queue_Memcpy, (void *queue, void *to, const void *source, size_t nbytes)) \
+    X(void *, Queue_MemcpyWithEvents, (void *queue, void *to, const void *source, size_t nbytes, \
+        void *const *waits, size_t n_waits)) \
+    X(void *, Queue_Memset, (void *queue, void *to, uint8_t value, size_t count)) \
+    X(void *, Queue_Fill16, (void *queue, void *to, uint16_t value, size_t count)) \
+    X(void *, Queue_Fill32, (void *queue, void *to, uint32_t value, size_t count)) \
+    X(void *, Queue_Fill64, (void *queue, void *to, uint64_t value, size_t count)) \
+    X(void *, Queue_Fill128, (void *queue, void *to, uint64_t *value, size_t count)) \
+    X(void *, Queue_SubmitBarrier, (void *queue)) \
+    X(void *, Queue_SubmitBarrierForEvents, (void *queue, void *const *waits, size_t n_waits)) \
+    X(void *, Queue_Copy, (void *queue)) \
+    X(void, Queue_Delete, (void *queue)) \
+    X(void, Event_Wait, (void *event)) \
+    X(int, Event_GetCommandExecutionStatus, (void *event)) \
+    X(uint64_t, Event_GetProfilingInfoEnd, (void *event)) \
+    X(void *, Event_Copy, (void *event)) \
+    X(void, Event_Delete, (void *event)) \
+    X(void *, RawKernelArg_Create, (void *value, size_t nbytes)) \
+    X(void, RawKernelArg_Delete, (void *argument)) \
+    X(bool, RawKernelArg_Available, ()) \
+    X(void *, WorkGroupMemory_Create, (size_t nbytes)) \
+    X(void, WorkGroupMemory_Delete, (void *memory)) \
+    X(bool, WorkGroupMemory_Available, ()) \
+    X(void *, malloc_device, (size_t nbytes, void *queue)) \
+    X(void *, malloc_shared, (size_t nbytes, void *queue)) \
+    X(void *, malloc_host, (size_t nbytes, void *queue)) \
+    X(void, free_with_context, (void *memory, void *context)) \
+    X(int, USM_GetPointerType, (void *memory, void *context)) \
+    X(void *, Context_Copy, (void *context)) \
+    X(void, Context_Delete, (void *context)) \
+    X(void *, KernelBundle_CreateFromOCLSource, (void *context, void *device, const char *source, \
+        const char *options)) \
+    X(void *, KernelBundle_CreateFromSpirv, (void *context, void *device, const void *module, size_t nbytes, \
+        const char *options)) \
+    X(void *, KernelBundle_GetKernel, (void *bundle, const char *name)) \
+    X(void, KernelBundle_Delete, (void *bundle)) \
+    X(void *, Kernel_Copy, (void *kernel)) \
+    X(void, Kernel_Delete, (void *kernel)) \
+    X(size_t, Kernel_GetWorkGroupSize, (void *kernel))
+
+FOREBAY_FUNCTION_TABLE(FOREBAY_SYCL)
+
+// Forebay's own reasons for a failure, beyond the calls.
+enum Reason { OUT_OF_MEMORY = N_CALLS, HOLDS_ADOPTED, WAITS_FOR_HELD, GATE_FAILED };
+
+}

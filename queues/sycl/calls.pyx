@@ -1,0 +1,35 @@
+"""Fills the table of calls, and names the calls in errors."""
+
+import ctypes
+from pathlib import Path
+
+from forebay.core.function_table cimport fill, names_of
+
+CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "DPCTL")
+
+REASONS: dict[int, str] = {
+    OUT_OF_MEMORY: "OUT_OF_MEMORY",
+    HOLDS_ADOPTED: "HOLDS_ADOPTED",
+    WAITS_FOR_HELD: "WAITS_FOR_HELD",
+    GATE_FAILED: "GATE_FAILED",
+}
+
+LIBRARIES = ("libDPCTLSyclInterface.so", "DPCTLSyclInterface.dll")
+
+
+def load() -> None:
+    """Fill the table from the library that dpctl is linked to. One call is enough.
+
+    Raises
+    ------
+    ImportError
+        If dpctl is missing, cannot be loaded, or is too old to have one of the functions.
+    """
+    import dpctl
+
+    folder = Path(dpctl.__file__).parent
+    path = next((folder / name for name in LIBRARIES if (folder / name).exists()), None)
+    if path is None:
+        raise ImportError(f"{folder} has no {LIBRARIES[0]}")
+    fill(<void**> &sycl, CALL_NAMES, ctypes.CDLL(str(path)), (), f"dpctl {dpctl.__version__}",
+         "forebay needs dpctl 0.21 or newer")

@@ -1,0 +1,347 @@
+"""One SYCL device and its context. It makes queues, memory and kernels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
+from forebay.core.driver_folder import DriverFolder
+from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.sycl import calls, operations
+from forebay.queues.sycl.objects import (
+    Bundle,
+    BundledKernel,
+    ContextHandle,
+    OwnMemory,
+    adopt_event,
+    can_pass,
+    create_queue,
+)
+from forebay.queues.sycl.usm import INTERFACE, SyclUsm
+from forebay.spirv import declarations
+from forebay.spirv.access import accesses_of
+from forebay.spirv.intel_cpu.program import IntelCpuProgram
+
+# A queue certainly takes this many commands before a submission blocks. The CPU runtime keeps a list of any length:
+# 40,000 launches behind a running kernel did not block. Nobody has measured GPUs; NVIDIA's OpenCL takes 1021.
+NEVER_BLOCKS = 2**63
+KEEPS_GIL_BELOW = 256
+
+_serials = itertools.count()
+
+HOLDS_ADOPTED = (
+    "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could submit behind the gate"
+)
+WAITS_FOR_HELD = (
+    "a queue of dpctl cannot wait for what is behind a gate or a host function that has not returned: SYCL knows of it "
+    "only afterwards; finish the other queue first"
+)
+NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
+NO_MEMORY = "the host has no memory to hold a queue at a gate, or a command behind it"
+GATE_FAILED = "a command was refused, or was behind a gate that failed"
+
+
+class SyclProgramKernel:
+    """A kernel of SYCL: its parameters and its limits. It makes copies for plans."""
+
+    def __init__(
+        self,
+        device: SyclDevice,
+        kernel: BundledKernel,
+        name: str,
+        parameters: Iterable[Parameter],
+        required_block: tuple[int, int, int],
+    ) -> None:
+        self.name = name
+        self.parameters: list[Parameter] = list(parameters)
+        self._kernel = kernel
+        self._codes = [parameter.code for parameter in self.parameters]
+        for index, parameter in enumerate(self.parameters):
+            if not can_pass(parameter.code):
+                raise errors.NotSupportedError(
+                    f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
+                    "pointers and numbers only, and neither structures nor local memory; a newer one does"
+                )
+        native = device.native
+        self.max_block: int = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
+        # reversed: the last dimension of a SYCL range is the first here
+        self.max_block_axis: list[Any] = list(reversed(native.max_work_item_sizes3d))
+        self.required_block = required_block
+        self.reshape = 0  # dpctl passes no offset
+        self.local_bytes: Any = native.local_mem_size
+        self.static_local_bytes = 0  # dpctl does not tell
+        self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
+
+    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
+        """As `DriverKernel.groups_at_once`: dpctl does not tell, so one for each compute unit."""
+        return int(self._compute_units)
+
+    def create(self, follows: bool) -> int:
+        """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
+        return self._kernel.create(self._codes)
+
+
+class SyclDevice(DriverDevice):
+    """A `DriverDevice` for one SYCL device in one context. Its context handle is a SyclContext.
+
+    Parameters
+    ----------
+    drivers
+        All drivers, by their filter words: one of them compiles what SYCL tells too little of.
+    queue : dpctl.SyclQueue, optional
+        The device takes its context from this queue, and `SyclUsm.interface` names it. The default is a new queue
+        in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
+
+    Attributes
+    ----------
+    serial : int
+        Devices made later have higher numbers.
+    """
+
+    has_addresses = True
+    timing_is_free = False  # a property of the queue; what it costs was not measured
+
+    def __init__(self, info: DeviceInfo, drivers: Mapping[str, DriverFolder], queue: Any = None) -> None:
+        import dpctl
+
+        calls.load()
+        self._dpctl = dpctl
+        self.info = info
+        self.native: Any = info.native
+        self.serial: int = next(_serials)
+        # forebay allocates memory through this queue and names it to users of the memory, but submits nothing to it.
+        self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
+        self.context: Any = self._named.sycl_context
+        self._joining = dpctl.SyclQueue(self.context, self.native)
+        self.handle: ContextHandle = ContextHandle(
+            self.context.addressof_ref(),
+            self.native.addressof_ref(),
+            self._named.addressof_ref(),
+            self._joining.addressof_ref(),
+        )
+        self.context_handle: int = self.handle.address
+        self._usm = SyclUsm(self.handle, self._named, info.name)
+        self.table: int = operations.table_address()
+        is_cpu = info.kind == "cpu"
+        self.unrolls_recursion = is_cpu
+        # SYCL compiles OpenCL C for no other backend than OpenCL
+        over_opencl = self.native.backend.name == "opencl"
+        self.languages = (Language.SPIRV, Language.OPENCL_C) if over_opencl else (Language.SPIRV,)
+        self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
+        self.waits_starve = is_cpu  # Intel's runtime, as over OpenCL
+        self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait
+        self.reads_pageable_late = is_cpu
+        self._drivers = drivers
+        self._beneath: DriverDevice | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """The device's sizes, and the largest launch. SYCL limits only the number of work-items of a launch."""
+        native = self.native
+        z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
+        return Limits(
+            group_items=native.max_work_group_size,
+            group_size=(x, y, z),
+            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
+            local_bytes=native.local_mem_size,
+            constant_bytes=native.max_mem_alloc_size,
+            allocation=native.max_mem_alloc_size,
+            clock_khz=native.max_clock_frequency * 1000,
+            cache_bytes=native.global_mem_cache_size,
+            shares_memory=self.info.kind == "cpu",
+            has_shared=native.has_aspect_usm_shared_allocations,
+        )
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[Any, int]:
+        """An in-order dpctl.SyclQueue, and the operations' handle of it, which holds its own reference."""
+        properties = ("in_order", "enable_profiling") if timing else "in_order"
+        queue = self._dpctl.SyclQueue(self.context, self.native, property=properties)
+        return queue, create_queue(queue.addressof_ref(), False)
+
+    # -- memory
+
+    def allocate(self, nbytes: int, usm_type: str = "device") -> OwnMemory:
+        """USM memory of this type: device, shared or host. A request for zero bytes gets one byte."""
+        if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
+            raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
+        limit = self.native.max_mem_alloc_size
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        return OwnMemory(self.handle, max(nbytes, 1), usm_type)
+
+    takes_over = "USM memory of its context (__sycl_usm_array_interface__)"
+
+    def can_adopt(self, thing: object) -> bool:
+        """As `DriverDevice.can_adopt`."""
+        return hasattr(thing, INTERFACE)
+
+    def adopt_memory(self, thing: object) -> Adopted | None:
+        """As `DriverDevice.adopt_memory`."""
+        return self._usm.adopt_memory(thing)
+
+    def adopt_event(self, thing: object) -> int | None:
+        """As `DriverDevice.adopt_event`, of dpctl. SYCL waits for events of other contexts, too."""
+        return adopt_event(thing.addressof_ref()) if isinstance(thing, self._dpctl.SyclEvent) else None
+
+    def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
+        """As `DriverDevice.array_interface`, for dpctl and dpnp."""
+        return self._usm.interface(address, shape, dtype) if name == INTERFACE else None
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host USM memory. Does not block."""
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
+        return memory.address, memory
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Pageable memory if the device copies from it asynchronously, else host USM memory."""
+        if self.takes_pageable:
+            return np.empty(nbytes, np.uint8)
+        memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
+        return np.frombuffer(memory, np.uint8, nbytes)
+
+    # -- programs
+
+    def expect_spirv(self) -> None:
+        """As `DriverDevice.expect_spirv`."""
+        beneath = self._compiler()
+        if beneath is not None:
+            beneath.expect_spirv()
+
+    @property
+    def variable_options(self) -> tuple[str, ...] | None:
+        """As `DriverDevice.variable_options`."""
+        beneath = self._compiler()
+        return beneath.variable_options if beneath is not None else None
+
+    def _no_variable(self, name: str) -> None:
+        raise errors.NotSupportedError(
+            f"variable {name!r}: dpctl's interface to SYCL has no call that finds variables of programs; the same "
+            "device over another driver may, see forebay.devices()"
+        )
+
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name. Programs may have variables, but dpctl cannot find them.
+
+        Raises
+        ------
+        BuildError
+            If the program does not build; with the compiler's log, if there is one.
+        """
+        declared = _declared_in(source) if isinstance(source, bytes) else None
+        beneath = self._compiler()
+        facts: dict[str, Any]
+        built: Natives | None = None
+        if beneath is not None:
+            built = self._built_beneath(beneath, language, source, options)
+            facts = {name: (kernel.parameters, kernel.required_block) for name, kernel in built.items()}
+            if isinstance(built, IntelCpuProgram):
+                source, options = built.module, built.options
+        else:
+            facts = {
+                name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
+                for name, parameters in (declared or {}).items()
+            }
+        if not facts:
+            return Natives({}, self._no_variable)
+        bundle = Bundle(self.handle, source, " ".join(options))
+        kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+        natives = Natives(kernels, self._no_variable)
+        if isinstance(source, bytes):
+            natives.accesses = partial(accesses_of, source)
+        return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
+
+    def _parameter(self, kernel: str, index: int, declared: declarations.Declared) -> Parameter:
+        def refuse() -> int:
+            raise errors.NotSupportedError(
+                f"kernel {kernel!r}: its SPIR-V does not have the size of {declared.type_name} {declared.name}"
+            )
+
+        return read_parameter(kernel, index, declared, refuse)
+
+    def _built_beneath(
+        self, beneath: Any, language: Language, source: str | bytes, options: tuple[str, ...]
+    ) -> Natives:
+        """The program as the same driver builds it. SYCL reports neither parameters nor required group sizes nor the
+        log, and builds in this process, which Intel's compilers can end. So this comes first.
+        """
+        try:
+            built: Natives = beneath.build(language, source, options)
+        except errors.BuildError as error:
+            raise errors.BuildError(
+                f"the program does not build on {self.info.name}\n{error.log}", log=error.log
+            ) from None
+        return built
+
+    def _compiler(self) -> DriverDevice | None:
+        """The same device, opened by the driver that SYCL reaches it through. None where that is not found, and SPIR-V
+        says the parameters of kernels, too; for OpenCL C nothing else does.
+        """
+        over = self.native.backend.name
+        if self._beneath is None and over in self._drivers:
+            same = (self.info.description, self.info.driver_version)
+            found = (d for d in self._drivers[over].discover() if (d.description, d.driver_version) == same)
+            info = next((d for d in found if over != "opencl" or d.platform == self.info.platform), None)
+            if info is not None and info.usable:
+                self._beneath = self._drivers[over].open_device(info)
+        if self._beneath is None and over == "opencl":
+            raise errors.NotSupportedError(
+                f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which reports the "
+                "parameters of kernels; see forebay.devices()"
+            )
+        return self._beneath
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation.
+
+        Raises
+        ------
+        NotSupportedError
+            If SYCL cannot do the operation.
+        OutOfMemoryError
+            If the host had no memory to hold a queue or a command.
+        """
+        what = status >> 32
+        reason = calls.REASONS.get(what)
+        if reason is None:
+            return calls.CALL_NAMES[what], -1, NO_REASON
+        if reason == "HOLDS_ADOPTED":
+            raise errors.NotSupportedError(HOLDS_ADOPTED)
+        if reason == "WAITS_FOR_HELD":
+            raise errors.NotSupportedError(WAITS_FOR_HELD)
+        if reason == "OUT_OF_MEMORY":
+            raise errors.OutOfMemoryError(NO_MEMORY)
+        return "SYCL", -1, GATE_FAILED
+
+    def error_name(self, code: int) -> str:
+        """The same name for all codes: dpctl's C interface has no error codes."""
+        return GATE_FAILED
+
+    def is_lost(self, code: int) -> bool:
+        """Always False: dpctl's C interface has no error codes."""
+        return False
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Always False: an allocation that fails raises the error itself."""
+        return False
+
+
+def _declared_in(module: bytes) -> dict[str, list[declarations.Declared]]:
+    try:
+        return declarations.kernels_of(module)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(
+            f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+        ) from None
