@@ -7,6 +7,7 @@ which SYCL takes with the launch, are recorded when they are set.
 A call that fails returns nothing: dpctl has no error codes, and those given to `fail` are only recorded.
 """
 
+from libc.stdint cimport uint64_t
 from libcpp.atomic cimport atomic
 
 from forebay.core.driver cimport Driver
