@@ -11,7 +11,7 @@ from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Memory, Status, element_of
-from forebay.core.epochs cimport Epochs
+from forebay.core.vector_clock cimport Epochs
 from forebay.core.uses cimport Uses
 
 

@@ -4,7 +4,7 @@ from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport WRONG_TYPE, Driver, Status
-from forebay.core.epochs cimport Epochs, release_epochs, retain_epochs
+from forebay.core.vector_clock cimport Epochs, release_epochs, retain_epochs
 from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 

@@ -5,22 +5,50 @@ be outstanding, and the null queue's list holds one while the queue is in it. So
 end the ordering that it stands for.
 """
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libcpp.atomic cimport atomic
+from libcpp.atomic cimport atomic, memory_order_acquire
 from libcpp.deque cimport deque
 from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
 from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
-from cpython.object cimport PyObject
-
-from forebay.core.clock cimport Clock
-from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Geometry, Status
-from forebay.core.epochs cimport Epochs, Lock
-from forebay.core.marker cimport Marker
+from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
 from forebay.core.plan cimport Plan
 from forebay.core.uses cimport Followed, Point
+from forebay.core.vector_clock cimport Clock, Epochs, Lock
+
+cdef cppclass Marker:
+    atomic[int32_t] references
+    Epochs* queue  # retained
+    uint64_t epoch
+    Clock* clock  # retained: what the queue was ordered after when the marker was made
+    atomic[Clock*] after  # retained: `clock` with the marker added; made when first needed, shared by all who wait
+    void* event  # owned; NULL when the queue had nothing outstanding
+    const Driver* driver
+    void* context  # of the marker's device: waiting for an event of another context needs a bridge
+    int use  # MarkerUse: who may wait for it
+    bint adopted  # its queue gets commands that forebay does not see
+
+cdef void forget_open_bridges(DeviceState* device) noexcept nogil
+
+
+cdef inline bint has_one_owner(Marker* marker) noexcept nogil:
+    """Return whether only the caller has the marker: then nobody else can get it."""
+    return marker.references.load(memory_order_acquire) == 1
+
+
+# The marker takes over `event`, and retains the epochs and the clock.
+cdef Marker* new_marker(
+    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
+) noexcept nogil
+cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
+cdef Marker* retain_marker(Marker* marker) noexcept nogil
+cdef void release_marker(Marker* marker) noexcept nogil
+cdef Clock* clock_after(Marker* marker) noexcept nogil
+cdef void note_done(Marker* marker) noexcept nogil
+cdef Answer poll_marker(Marker* marker) noexcept nogil
 
 
 # The only list of counters. `Stats` has the same names, and `allocations`.
@@ -249,7 +277,6 @@ cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil
-cdef void forget_open_bridges(DeviceState* device) noexcept nogil  # the registry is not locked
 # Who has a plan for a kernel: the ids of queues, and 0 for idle queues. So closing a kernel asks no other queue.
 cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil

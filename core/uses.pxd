@@ -11,7 +11,7 @@ from libcpp.atomic cimport atomic
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.epochs cimport Epochs, Lock
+from forebay.core.vector_clock cimport Epochs, Lock
 
 
 cdef struct Point:

@@ -6,7 +6,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
+from forebay.core.vector_clock cimport Epochs, completed_epoch, release_epochs, retain_epochs
 
 cdef enum:
     FEW = 8

@@ -1,10 +1,9 @@
 """Events as Python sees them."""
 
+from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.marker cimport Marker
-from forebay.core.state cimport DeviceState
-
+from forebay.core.state cimport DeviceState, Marker, QueueState
 
 cdef class Event:
     cdef DeviceState* state  # retained
@@ -18,6 +17,14 @@ cdef class Event:
 
 cdef Event new_event(object device, DeviceState* state, bint timing)
 cdef void set_marker(Event event, Marker* marker, bint timed, object queue)
-cdef void set_captured(Event event, tuple point)
-cdef tuple captured_point(Event event)
 cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1
+
+
+cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing)
+cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1
+cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1
+cdef int wait_for_queue(
+    object queue, QueueState* state, object capture, object producer, QueueState* producer_state,
+    object producer_capture
+) except -1
+cdef int finish_within(object queue, QueueState* state, object timeout) except -1

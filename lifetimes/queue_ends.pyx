@@ -7,18 +7,16 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from forebay.core.epochs cimport retain_epochs, submitted_epoch
-from forebay.core.marker cimport Marker, release_marker
+from forebay.core.vector_clock cimport retain_epochs, submitted_epoch
+from forebay.core.state cimport (
+    DeviceState, IdleQueue, Marker, QueueState, Retired, Statistics, add_statistics, all_are_idle, forget_planned,
+    new_retired, note_planned, release_marker, release_queue_state, retire, retire_plan, unregister
+)
 from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
 from forebay.core.process cimport is_memory_short
-from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueState, Retired, Statistics, add_statistics, all_are_idle, forget_planned,
-    new_retired, note_planned, release_queue_state, retire, retire_plan, unregister
-)
 from forebay.core.uses cimport Point
 from forebay.sync.finish cimport close_locked
-from forebay.sync.ordering cimport dissolve_list, unlist_idle
-from forebay.sync.room cimport give_back_room
+from forebay.sync.ordering cimport dissolve_list, give_back_room, unlist_idle
 
 
 cdef void retire_queue(QueueState* queue) noexcept nogil:

@@ -1,6 +1,6 @@
 """The operations that HIP's rules forbid while queues are captured, and the capture mode of each thread.
 
-`forebay.queues.graphs.captures.capture` makes captures. Modules below it ask this module about them.
+`forebay.queues.graphs.capture` makes captures. Modules below it ask this module about them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import WeakSet
 from forebay.core.errors import CaptureImplicitError, CaptureUnsupportedError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from forebay.queues.graphs.captures.capture import Capture
+    from forebay.queues.graphs.capture import Capture
 
 LATER = "the host waits only after the end of a capture, for launches of its graph"
 MODES = ("global", "thread_local", "relaxed")

@@ -14,11 +14,11 @@ from libc.string cimport memset
 from forebay.core.driver cimport Driver
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport Statistics, new_device_state
-from forebay.lifetimes.abandoned cimport abandon
+from forebay.lifetimes.deferred cimport abandon
 from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.queue cimport new_queue_of
 from forebay.sync.finish cimport close_queues, refuse_all
-from forebay.sync.room cimport divide_room, join_room
+from forebay.sync.ordering cimport divide_room, join_room
 
 from forebay.queues import selection
 from forebay.queues.thread_queues import Entered

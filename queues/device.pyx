@@ -15,9 +15,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport note_reached
+from forebay.core.vector_clock cimport note_reached, submitted_epoch
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Status
-from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
@@ -26,26 +25,23 @@ from forebay.core.state cimport (
 )
 from forebay.events.event cimport new_event
 from forebay.events.ipc_event cimport new_ipc_event
-from forebay.lifetimes.abandoned cimport collect_abandoned
-from forebay.lifetimes.collection cimport collect_all, collect_device, take_spare
+from forebay.lifetimes.deferred cimport (
+    collect_abandoned, collect_all, collect_device, has_retired, retire_after, take_spare, wait_for_retired
+)
 from forebay.lifetimes.queue_ends cimport release_idle_queues, take_idle_queue
-from forebay.lifetimes.retired cimport has_retired, retire_after
-from forebay.lifetimes.shortage cimport wait_for_retired
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.launch.guards cimport GUARD
+from forebay.queues.launch.scratch cimport GUARD
 from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
-from forebay.races.checker cimport begin_check, end_check, finished_device, made
-from forebay.races.lines cimport line_of_program
+from forebay.races.checker cimport begin_check, end_check, finished_device, line_of_program, made
 from forebay.sync.finish cimport close_queues, finish_device
-from forebay.sync.ordering cimport enter_list
-from forebay.sync.room cimport divide_room
+from forebay.sync.ordering cimport divide_room, enter_list
 
 from forebay.core.driver import Adopted, AnyDevice, DeviceInfo, be
 from forebay.core.errors import (
@@ -55,21 +51,18 @@ from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, refuse_on_host_thread
 )
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
-from forebay.queues.graphs.captures.capture import Capture
-from forebay.queues.graphs.captures.capturing import Capturing
+from forebay.queues.graphs.capture import Capture
+from forebay.queues.graphs.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
-from forebay.queues.kernels.build_progress import shown_while_building
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
-from forebay.queues.launch.reductions import Reductions
-from forebay.queues.memory.sharing.foreign import host_array, name_of as name_of_type
+from forebay.queues.launch.results import Reductions
+from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import remember
-from forebay.queues.memory.shapes import read_dtype, read_int, read_shape, to_array
-from forebay.queues.memory.strided import Moves
+from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape, to_array
 from forebay.queues.selection import adopt_device, adopt_queue
-from forebay.races.reports import forget as forget_races, found as found_races
-from forebay.races.settings import begin_summary, read_check
-from forebay.queues.steps.step import Step
+from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
+from forebay.queues.graphs.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 from forebay.sync.host_waits import end_watching
 
@@ -952,6 +945,8 @@ cdef class Device:
         self._check_open()
         source, options = read_source(source, options)
         began = time.perf_counter()
+        from forebay.queues.kernels.build import shown_while_building  # not before a program is built
+
         with finished_before_exit("program()"), shown_while_building(f"a program for {self.name}"):
             compiled = compiled_source(self, source, options)
             natives = self.driver.build(compiled.language, compiled.source, compiled.options)

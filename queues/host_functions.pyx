@@ -21,16 +21,17 @@ from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
-from forebay.core.epochs cimport advance_submitted_by
+from forebay.core.vector_clock cimport advance_submitted_by
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
-from forebay.lifetimes.abandoned cimport collect_abandoned
-from forebay.lifetimes.collection cimport collect_device
+from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport host_function, is_checked, other_command, withdraw
 from forebay.races.engine cimport Announcement
-from forebay.sync.ordering cimport Order, abort_command, begin_command, end_parted_command, waits_of
+from forebay.sync.ordering cimport (
+    Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
+    room_of_host_function, waits_of
+)
 from forebay.sync.points cimport note_hold
-from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function, room_of_host_function
 
 from forebay.core.errors import ClosedError
 from forebay.core.process import set_host_thread

@@ -18,7 +18,7 @@ from forebay.queues.queue cimport Queue
 
 from forebay.core.errors import ArgumentTypeError
 from forebay.queues.launch.results import launch_for_result
-from forebay.queues.memory.sharing.foreign import is_foreign
+from forebay.queues.memory.foreign import is_foreign
 
 if TYPE_CHECKING:
     from typing import Any

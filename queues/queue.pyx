@@ -10,25 +10,24 @@ from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, ClockEntry, list_entries, release_clock, retain_clock
+from forebay.core.vector_clock cimport (
+    Clock, ClockEntry, completed_epoch, is_empty, list_entries, release_clock, retain_clock
+)
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
-from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
     BY_CHECK, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue,
     watch_queue
 )
-from forebay.events.event cimport Event
-from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
-from forebay.lifetimes.collection cimport collect_device, collect_queue
+from forebay.events.event cimport Event, finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
+from forebay.lifetimes.deferred cimport collect_device, collect_queue
 from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport copy, copy_checked, copy_to_staging
-from forebay.queues.memory.fills cimport fill, prefetch
+from forebay.queues.memory.transfers cimport copy, copy_checked, copy_to_staging, fill, prefetch
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
 from forebay.races.checker cimport come_after_unseen, finished, is_checked, is_told, known_done
@@ -53,15 +52,15 @@ if TYPE_CHECKING:
     from forebay.core.stats import Stats
     from forebay.events.ipc_event import IpcEvent
     from forebay.queues.device import Device
-    from forebay.queues.graphs.captures.capture import Capture
-    from forebay.queues.graphs.captures.capturing import Capturing
+    from forebay.queues.graphs.capture import Capture
+    from forebay.queues.graphs.capturing import Capturing
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.host_functions import Gate
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.launch.results import Result
     from forebay.queues.memory.shapes import Grid, ShapeLike
-    from forebay.queues.memory.strided import StridedView
-    from forebay.queues.steps.step import Step
+    from forebay.queues.memory.shapes import StridedView
+    from forebay.queues.graphs.step import Step
 
 _ids = itertools.count(1)
 # Called with each Queue that is made. A trace is among them, to know later whose the driver's handles were.

@@ -6,8 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 
-from forebay.core.driver import KINDS, AdoptedQueue, DeviceInfo, DriverDevice
-from forebay.core.driver_folder import DriverFolder
+from forebay.core.driver import KINDS, AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from forebay.core.process import finished_before_exit, note_drivers
 from forebay.queues.cuda.driver import Cuda

@@ -1,11 +1,16 @@
 """Checks the order of commands. Who submits one on a queue with BY_CHECK says here what it does; see `checker.pyx`."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libcpp.vector cimport vector
 
 from forebay.core.state cimport ALLOWING, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
 from forebay.core.uses cimport Uses
 from forebay.races.engine cimport Announcement, Moment, Past, Use
+
+cdef list known_lines  # (file, line, function) by number
+
+cdef uint32_t line_of_program() except? 0
+cdef str place_at(uint32_t line)
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:

@@ -24,7 +24,7 @@ from forebay.races.checker cimport named, use_of, what_of
 from forebay.races.engine cimport ATOMIC, DECLARED, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Use
 
 if TYPE_CHECKING:
-    from forebay.queues.memory.strided import StridedView
+    from forebay.queues.memory.shapes import StridedView
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only

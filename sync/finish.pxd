@@ -4,8 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.marker cimport Marker
-from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.state cimport DeviceState, Marker, QueueState
 
 
 cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil

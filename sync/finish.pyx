@@ -7,17 +7,15 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
-from forebay.core.process cimport interrupted
+from forebay.core.vector_clock cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
-    release_queue_state, retain_queue_state
+    BY_CLOSING, DeviceState, Marker, QueueState, busy_queues, is_closed, note_done, poll_marker, refusal,
+    registered_queues, release_marker, release_queue_state, retain_queue_state
 )
+from forebay.core.process cimport interrupted
 from forebay.sync.host_waits cimport wait_on_host
-from forebay.sync.ordering cimport Order, begin_command, submit_waits
+from forebay.sync.ordering cimport Order, await_event, begin_command, submit_waits
 from forebay.sync.points cimport ask_queue, carry_pending, take_marker
-from forebay.sync.room cimport await_event
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:

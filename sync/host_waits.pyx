@@ -18,7 +18,7 @@ that no other thread disturbs costs its registration. Without waits the watcher 
 from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
-from forebay.core.epochs cimport Epochs, Lock, completed_epoch, submitted_epoch
+from forebay.core.vector_clock cimport Epochs, Lock, completed_epoch, submitted_epoch
 from forebay.core.state cimport UNLIMITED, DeviceState, room_with, states, states_lock
 
 cdef extern from *:

@@ -6,15 +6,34 @@ queues back. A command that is several to the driver ends with `end_parted_comma
 `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
 """
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock
 from forebay.core.driver cimport Status, Waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, submitted_epoch
-from forebay.core.marker cimport Marker
-from forebay.core.state cimport DeviceState, QueueState, retain_queue_state
+from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Room, retain_queue_state
+from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
+
+cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
+cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
+cdef void end_host_function(DeviceState* device) noexcept nogil
+cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
+cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil
+cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil
+cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil  # the queue is locked
+# `more`: how much room is taken with the next command, before anybody asks again
+cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
+cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
+cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
+cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held
+
+cdef void sleep_while_limited(QueueState* queue) noexcept nogil
+
+
+cdef inline void give_way(QueueState* queue) noexcept nogil:
+    """Let waits of the host that starve go before the queue's next command. No lock is held."""
+    if queue.device.in_flight_limit.load() != UNLIMITED:
+        sleep_while_limited(queue)
 
 
 cdef cppclass Order:
@@ -83,7 +102,6 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # lea
 # The same, but does not wait while the queue may be full: where nothing is submitted, or another lock is held
 cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
-cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
 cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil
 cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil  # the queue is locked
@@ -93,12 +111,10 @@ cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commi
 cdef void end_order(Order* order) noexcept nogil  # after the unlocking
 cdef Status gather_ahead(QueueState* queue) noexcept nogil
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
-cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
-# The same, and keeps the GIL, unless it may have to wait
+# Keeps the GIL, unless it may have to wait
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
-cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
-# The same, and keeps the GIL, unless it may have to wait
+# Keeps the GIL, unless it may have to wait
 cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef void dissolve_list(DeviceState* device) noexcept nogil

@@ -3,10 +3,9 @@
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock
+from forebay.core.vector_clock cimport Clock
 from forebay.core.driver cimport Status, Waits
-from forebay.core.marker cimport Marker
-from forebay.core.state cimport QueueState
+from forebay.core.state cimport Marker, QueueState
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil

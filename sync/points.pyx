@@ -8,13 +8,14 @@ from libc.stdint cimport uint64_t
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, note_reached, release_clock, retain_clock
-from forebay.core.driver cimport DONE, FOR_HOST, Status, Waits, no_waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport (
-    Marker, has_one_owner, new_marker, poll_marker, release_marker, renew_marker, retain_marker
+from forebay.core.vector_clock cimport (
+    Clock, advance_submitted, completed_epoch, is_empty, note_reached, release_clock, retain_clock, submitted_epoch
 )
-from forebay.core.state cimport QueueState, is_closed, submit_collected
+from forebay.core.driver cimport DONE, FOR_HOST, Status, Waits, no_waits
+from forebay.core.state cimport (
+    Marker, QueueState, has_one_owner, is_closed, new_marker, poll_marker, release_marker, renew_marker, retain_marker,
+    submit_collected
+)
 
 
 cdef enum:

@@ -10,7 +10,7 @@ import forebay as fb
 from forebay import hip, host_empty
 from forebay.queues import context
 from forebay.queues.graphs import graph as graphs
-from forebay.queues.kernels import build_process
+from forebay.queues.kernels import build
 from forebay.selftest import work
 
 
@@ -218,13 +218,13 @@ def device_of(driver):
 
 def end_build_processes():
     """End the processes for building, as the end of this one does."""
-    build_process._end()
+    build._end()
 
 
 @contextlib.contextmanager
 def around_builds(step, before=lambda: None, after=lambda: None):
     """Call functions around a step of each build in another process: "accepts", of the request, or "answer"."""
-    whole = getattr(build_process._Process, step)
+    whole = getattr(build._Process, step)
 
     def call(self, *arguments):
         before()
@@ -232,7 +232,7 @@ def around_builds(step, before=lambda: None, after=lambda: None):
         after()
         return result
 
-    with mock.patch.object(build_process._Process, step, call):
+    with mock.patch.object(build._Process, step, call):
         yield
 
 

@@ -31,9 +31,9 @@ class Dpctl(Layer):
         except dpctl.SyclQueueCreationError as error:
             raise AbsentError(f"sees no {words}") from error
         if info.backend == "level_zero":
-            from forebay.queues.levelzero import ocloc
+            from forebay.queues.levelzero import programs
 
-            code = ocloc.compile_source(kernels.opencl(), info)
+            code = programs.compile_source(kernels.opencl(), info)
             self._program = dpctl.program.create_program_from_spirv(self._queue, code)
         else:
             self._program = dpctl.program.create_program_from_source(self._queue, kernels.opencl())

@@ -19,7 +19,7 @@ from forebay.core.driver import (
     Natives,
     Parameter,
 )
-from forebay.queues.cuda import calls, ipc, library, operations
+from forebay.queues.cuda import calls, library, objects, operations
 from forebay.queues.cuda.compilers.nvrtc import NvrtcCompiler
 from forebay.queues.cuda.compilers.programs import (
     LANGUAGES,
@@ -29,10 +29,17 @@ from forebay.queues.cuda.compilers.programs import (
     facts_of,
 )
 from forebay.queues.cuda.foreign import INTERFACE, described_memory
-from forebay.queues.cuda.ipc import CuExported, CuImported
 from forebay.queues.cuda.library import CuNative
-from forebay.queues.cuda.memory import CuMemory, CuRegistered
-from forebay.queues.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuProgram, explain
+from forebay.queues.cuda.objects import (
+    OUT_OF_MEMORY,
+    ContextHandle,
+    CuExported,
+    CuImported,
+    CuMemory,
+    CuProgram,
+    CuRegistered,
+    explain,
+)
 from forebay.queues.cuda.own_kernels import MOVES, PTX
 from forebay.queues.memory.staging import StagingPool
 
@@ -213,15 +220,15 @@ class CudaDevice(DriverDevice):
 
     def give_back_shared(self) -> bool:
         """As `DriverDevice.give_back_shared`."""
-        return bool(ipc.give_back(self.handle))
+        return bool(objects.give_back(self.handle))
 
     def create_shared_event(self) -> tuple[int, bytes]:
         """As `DriverDevice.create_shared_event`."""
-        return ipc.create_event(self.handle)
+        return objects.create_event(self.handle)
 
     def open_event(self, handle: bytes) -> int:
         """As `DriverDevice.open_event`."""
-        return ipc.open_event(self.handle, handle)
+        return objects.open_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from forebay.core.driver import DeviceInfo
-from forebay.core.driver_folder import Found, numbered
+from forebay.core.driver import DeviceInfo, Found, numbered
 from forebay.core.errors import DriverError, NotSupportedError
 from forebay.queues.cuda import library
 from forebay.queues.cuda.library import CuNative

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from forebay.core import errors
-from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice
-from forebay.core.driver_folder import DriverFolder, Found
+from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found
 
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: no streams, but what a thread means by them
 

@@ -7,7 +7,7 @@ from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport Lock
+from forebay.core.vector_clock cimport Lock
 from forebay.queues.cuda.calls cimport Call, KernelNode, cuda_result_t
 
 

@@ -19,7 +19,7 @@ from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport Lock
+from forebay.core.vector_clock cimport Lock
 from forebay.queues.cuda.calls cimport (
     CALL_CtxPushCurrent_v2, CALL_DevicePrimaryCtxRetain, CALL_EventCreate, CALL_MemAllocFromPoolAsync,
     CALL_MemHostAlloc, CALL_MemPoolCreate, CALL_MemPoolSetAccess, CALL_MemPoolSetAttribute, CALL_ModuleGetFunction,

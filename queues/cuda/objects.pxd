@@ -1,6 +1,9 @@
 """The Python objects around the structures of handles.pxd."""
 
+from libc.stdint cimport uint64_t
+
 from forebay.core.driver cimport Status
+from forebay.queues.cuda.calls cimport IpcHandle
 from forebay.queues.cuda.handles cimport CuContext
 
 cdef enum:
@@ -17,6 +20,3 @@ cdef extern from *:
 
 cdef class ContextHandle:
     cdef CuContext* context
-
-
-cdef int check(Status status, str what) except -1  # raises for a failed call

@@ -2,25 +2,34 @@
 
 from collections.abc import Sequence
 
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
+from forebay.core.process cimport is_forked
+from forebay.core.vector_clock cimport Lock
 from forebay.queues.cuda.calls cimport (
     CALL_CtxEnablePeerAccess, CALL_CtxGetStreamPriorityRange, CALL_DeviceCanAccessPeer, CALL_EventCreate,
-    CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_ModuleGetFunction,
-    CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx, CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx,
-    CALL_StreamWaitEvent, cuda
+    CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_IpcGetEventHandle, CALL_IpcGetMemHandle,
+    CALL_IpcOpenEventHandle, CALL_IpcOpenMemHandle_v2, CALL_MemAllocFromPoolAsync, CALL_MemAlloc_v2,
+    CALL_MemGetAddressRange_v2, CALL_MemHostRegister_v2, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2,
+    CALL_ModuleLoadDataEx, CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, CALL_StreamWaitEvent,
+    IpcHandle, cuda
 )
 from forebay.queues.cuda.handles cimport (
-    DEVICE_POOL, CuContext, CuKernel, CuModule, CuQueue, allow_access, begin_without_gates, end_without_gates, enter,
-    leave, new_module, new_queue, open_context, outcome, release_module, retain_module, unload_ended
+    DEVICE_POOL, HOST_POOL, IPC_EVENT, LARGEST_BLOCK, POOLS, SHARED_POOL, CuContext, CuEvent, CuKernel, CuModule,
+    CuQueue, MemoryKind, allow_access, begin_without_gates, end_without_gates, enter, give_back_block, leave,
+    new_module, new_queue, open_context, open_pool, outcome, release_module, retain_module, take_block, unload_ended
 )
 
-from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
+from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.cuda.calls import CALL_NAMES, error_name
 
 cdef enum:
@@ -374,3 +383,391 @@ cdef class CuVariable:
 
     handle = 0  # memory has addresses only
     usm_type = "device"
+
+
+# -- memory of a GPU, and of the host for it, as Python objects. Each is given back with its last reference
+
+
+cdef enum:
+    KEPT = 64 << 20  # as in handles.pyx
+    PORTABLE_MAPPED = 3  # registered for all contexts, with an address for the device
+    LAZY_ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
+
+KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class CuMemory:
+    """Memory of the device, of the host, or shared by both, from a pool of the driver. It goes back with this object.
+    Drop the last reference only when the device is done with it.
+
+    Host and shared memory has the buffer protocol.
+
+    Nothing waits until the stream that it was taken on has got there: the pool maps memory in the call, that stream has
+    no other work, and what the pool hands out again was given back when the device was done with it.
+
+    Parameters
+    ----------
+    usm_type : "device", "host" or "shared"
+    """
+
+    cdef readonly uintptr_t handle  # always 0: memory has addresses only
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef readonly str usm_type
+    cdef ContextHandle context
+    cdef MemoryKind kind
+
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
+        cdef CuContext* of = context.context
+        cdef MemoryKind kind = KINDS[usm_type]
+        cdef uint64_t address = 0
+        cdef Status status
+        if self.address:
+            raise TypeError("this CuMemory is made already")
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        self.kind = kind
+        with nogil:
+            status = take_memory(of, kind, nbytes, &address)
+            if <uint32_t> status == OUT_OF_MEMORY_CODE and enter(of) == 0:
+                trim(of, 0)  # the pools may have kept some, and what others could open may wait for its end
+                give_back_ended(of)
+                leave()
+                status = take_memory(of, kind, nbytes, &address)
+        check(status, f"{nbytes} bytes of {usm_type} memory")
+        self.address = address
+
+    def __dealloc__(self):
+        if not self.address or is_forked():  # then it is the parent's
+            return
+        if is_block(self.kind, self.nbytes):  # KINDS may be gone: the process may be ending
+            give_back_block(self.context.context, self.nbytes, self.address)
+        else:
+            with nogil:
+                cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
+                trim(self.context.context, KEPT)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        if self.usm_type == "device":
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+@cython.no_gc_clear
+cdef class CuRegistered:
+    """Memory of the program, of the host, which the device reaches until this object goes. The program keeps it."""
+
+    cdef readonly uintptr_t handle
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef ContextHandle context
+    cdef bint registered
+
+    usm_type = "host"
+
+    def __init__(self, ContextHandle context not None, uintptr_t address, size_t nbytes) -> None:
+        cdef Status status
+        if self.address:
+            raise TypeError("this CuRegistered is made already")
+        self.context = context
+        with nogil:
+            status = enter(context.context)
+            if status == 0:
+                unregister_ended(context.context)
+                status = outcome(CALL_MemHostRegister_v2, cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED))
+                leave()
+        check(status, f"registering {nbytes} bytes of the host")
+        self.address = address
+        self.nbytes = nbytes
+        self.registered = True
+
+    def __dealloc__(self):
+        if not self.registered or is_forked():
+            return
+        self.end()
+        with nogil:
+            unregister_ended(self.context.context)
+
+    cdef void end(self):
+        cdef CuContext* context = self.context.context
+        self.registered = False
+        context.lock.lock()
+        context.ended_registrations.push_back(self.address)
+        context.lock.unlock()
+
+    def unregister(self) -> None:
+        """Have the device reach it no more. Blocks until nothing runs on the device, and no gate is closed."""
+        if self.registered:
+            self.end()
+        with nogil:
+            while not unregister_ended(self.context.context):
+                rest()
+                with gil:
+                    PyErr_CheckSignals()
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+cdef bint unregister_ended(CuContext* context) noexcept nogil:
+    """Unregister what the device reaches no more. Behind a closed gate the driver would wait, and let no other thread
+    launch: then it is left to who comes next, and False is returned.
+    """
+    cdef vector[uint64_t] ended
+    cdef size_t i
+    if not begin_without_gates():
+        return False
+    context.lock.lock()
+    ended.swap(context.ended_registrations)
+    context.lock.unlock()
+    for i in range(ended.size()):
+        cuda.MemHostUnregister(ended[i])
+    end_without_gates()
+    return True
+
+
+cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:
+    return kind == HOST_POOL and nbytes <= LARGEST_BLOCK
+
+
+cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint64_t* address) noexcept nogil:
+    cdef Status status
+    if is_block(kind, nbytes):
+        return take_block(context, nbytes, address)
+    status = open_pool(context, kind)
+    if status != 0:
+        return status
+    return outcome(CALL_MemAllocFromPoolAsync, cuda.MemAllocFromPoolAsync(
+        address, nbytes, context.pools[<int> kind], context.memory_stream))
+
+
+cdef void trim(CuContext* context, size_t kept) noexcept nogil:
+    """Give memory back that the pools keep, but for so many bytes each."""
+    cdef int kind
+    for kind in range(POOLS):
+        if context.pools[kind] != NULL:
+            cuda.MemPoolTrimTo(context.pools[kind], kept)
+
+
+cdef bint give_back_ended(CuContext* context) noexcept nogil:
+    """Free and close the memory of ipc.pyx that nobody refers to any more. That waits until nothing runs on the device.
+    False while a gate is closed: then it is left to who comes next.
+    """
+    cdef vector[uint64_t] exports, imports
+    cdef size_t i
+    if not begin_without_gates():
+        return False
+    context.lock.lock()
+    exports.swap(context.ended_exports)
+    imports.swap(context.ended_imports)
+    context.lock.unlock()
+    for i in range(exports.size()):
+        cuda.MemFree_v2(exports[i])
+    importing.lock()
+    for i in range(imports.size()):
+        cuda.IpcCloseMemHandle(imports[i])
+    importing.unlock()
+    end_without_gates()
+    return True
+
+
+cdef Lock importing  # two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
+
+
+# With the context current:
+cdef Status open_import(const IpcHandle& handle, uint64_t* address) noexcept nogil:
+    """Open memory of another process."""
+    cdef Status status
+    importing.lock()
+    status = outcome(CALL_IpcOpenMemHandle_v2, cuda.IpcOpenMemHandle_v2(address, handle, LAZY_ENABLE_PEER_ACCESS))
+    importing.unlock()
+    return status
+
+
+# -- memory and events that processes share (CUDA Programming Guide, "Interprocess Communication")
+#
+# Memory is of cuMemAlloc: a handle opens nothing of a pool, and a pool whose memory can be shared otherwise gives none
+# back to the system. cuMemFree and cuIpcCloseMemHandle wait for the whole device and let no other thread launch
+# meanwhile, behind a closed gate for ever. So they are left to who blocks anyway: see `give_back_ended`.
+
+
+cdef enum:
+    NO_TIMING_INTERPROCESS = 2 | 4  # of an event
+
+HANDLE_BYTES: int = sizeof(IpcHandle)
+OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
+
+
+def give_back(ContextHandle context not None) -> bool:
+    """Give back what nobody refers to, once nothing runs; False while a gate is closed."""
+    cdef CuContext* of = context.context
+    cdef bint done = False
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            done = give_back_ended(of)
+            leave()
+    check(status, "giving memory back")
+    return done
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class CuExported:
+    """Memory of the device that other processes can open. Drop the last reference only when no process uses it."""
+
+    cdef readonly uintptr_t handle  # always 0: memory has addresses only
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef ContextHandle context
+
+    usm_type = "device"
+
+    def __init__(self, ContextHandle context not None, size_t nbytes) -> None:
+        cdef CuContext* of = context.context
+        cdef uint64_t address = 0
+        cdef Status status
+        if self.address:
+            raise TypeError("this CuExported is made already")
+        self.context = context
+        self.nbytes = nbytes
+        with nogil:
+            status = enter(of)
+            if status == 0:
+                give_back_ended(of)
+                status = outcome(CALL_MemAlloc_v2, cuda.MemAlloc_v2(&address, nbytes))
+                if <uint32_t> status == OUT_OF_MEMORY_CODE:  # the pools may have kept some
+                    trim(of, 0)
+                    status = outcome(CALL_MemAlloc_v2, cuda.MemAlloc_v2(&address, nbytes))
+                leave()
+        check(status, f"{nbytes} bytes that other processes can open")
+        self.address = address
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            self.context.context.lock.lock()
+            self.context.context.ended_exports.push_back(self.address)
+            self.context.context.lock.unlock()
+
+    def ipc_handle(self) -> bytes:
+        """What opens it in another process."""
+        cdef IpcHandle made
+        cdef Status status
+        with nogil:
+            status = enter(self.context.context)
+            if status == 0:
+                status = outcome(CALL_IpcGetMemHandle, cuda.IpcGetMemHandle(&made, self.address))
+                leave()
+        check(status, "a handle for other processes")
+        return made.bytes[:sizeof(IpcHandle)]
+
+
+@cython.no_gc_clear
+cdef class CuImported:
+    """Memory of another process, open until this object goes. That process keeps it for as long."""
+
+    cdef readonly uintptr_t handle
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef ContextHandle context
+
+    usm_type = "device"
+
+    def __init__(self, ContextHandle context not None, bytes handle not None) -> None:
+        cdef CuContext* of = context.context
+        cdef IpcHandle given = read_handle(handle)
+        cdef uint64_t address = 0, base = 0
+        cdef size_t nbytes = 0
+        cdef Status status
+        if self.address:
+            raise TypeError("this CuImported is made already")
+        self.context = context
+        with nogil:
+            status = enter(of)
+            if status == 0:
+                give_back_ended(of)
+                status = open_import(given, &address)
+                if status == 0:
+                    status = outcome(CALL_MemGetAddressRange_v2, cuda.MemGetAddressRange_v2(&base, &nbytes, address))
+                    if status != 0:
+                        end_import(of, address)
+                leave()
+        check_opened(status, "memory")
+        self.address = address
+        self.nbytes = base + nbytes - address
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            end_import(self.context.context, self.address)
+
+
+cdef void end_import(CuContext* context, uint64_t address) noexcept nogil:
+    context.lock.lock()
+    context.ended_imports.push_back(address)
+    context.lock.unlock()
+
+
+def create_event(ContextHandle context not None) -> tuple[int, bytes]:
+    """(handle, which the caller owns; what opens the event in another process)."""
+    cdef CuContext* of = context.context
+    cdef IpcHandle made
+    cdef void* event = NULL
+    cdef Status status
+    with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
+        status = enter(of)
+        if status == 0:
+            status = outcome(CALL_EventCreate, cuda.EventCreate(&event, NO_TIMING_INTERPROCESS))
+            if status == 0:
+                status = outcome(CALL_IpcGetEventHandle, cuda.IpcGetEventHandle(&made, event))
+                if status != 0:
+                    cuda.EventDestroy_v2(event)
+            leave()
+    check(status, "an event for other processes")
+    return <uintptr_t> new_shared(of, event), made.bytes[:sizeof(IpcHandle)]
+
+
+def open_event(ContextHandle context not None, bytes handle not None) -> int:
+    """The handle, which the caller owns, of an event of another process."""
+    cdef CuContext* of = context.context
+    cdef IpcHandle given = read_handle(handle)
+    cdef void* event = NULL
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            status = outcome(CALL_IpcOpenEventHandle, cuda.IpcOpenEventHandle(&event, given))
+            leave()
+    check_opened(status, "event")
+    return <uintptr_t> new_shared(of, event)
+
+
+cdef CuEvent* new_shared(CuContext* context, void* handle) noexcept nogil:
+    cdef CuEvent* event = new CuEvent()
+    event.references.store(1, memory_order_relaxed)
+    event.handle = handle
+    event.context = context
+    event.word = NULL
+    event.kind = IPC_EVENT
+    return event
+
+
+cdef IpcHandle read_handle(bytes handle):
+    cdef IpcHandle read
+    if len(handle) != sizeof(IpcHandle):
+        raise InvalidArgumentError(f"a handle of another process is {HANDLE_BYTES} bytes, not {len(handle)}")
+    memcpy(&read, <const char*> handle, sizeof(IpcHandle))
+    return read
+
+
+cdef int check_opened(Status status, str what) except -1:
+    """Raise for a handle that opens nothing."""
+    if status == 0 or <uint32_t> status == OUT_OF_MEMORY_CODE:
+        return check(status, f"{what} of another process")
+    call, code, name = explain(status)
+    if code == OWN_PROCESS:
+        raise InvalidArgumentError(f"this handle is of {what} of this process, which only others can open ({name})")
+    raise InvalidArgumentError(
+        f"this handle opens no {what} here: it may be gone with its process, of another kind, or of a GPU that this "
+        f"process does not see ({call}: {name})")

@@ -52,7 +52,7 @@ END:
 }
 """
 
-# Strided memory: in PTX what queues/memory/strided.py has in OpenCL C.
+# Strided memory: in PTX what queues/memory/shapes.py has in OpenCL C.
 MOVE = """
 .visible .entry move_{unit}({parameters})
 {{

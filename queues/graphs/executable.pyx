@@ -9,59 +9,1339 @@ executable, and never waits for it.
 import threading
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcmp
+from libcpp.algorithm cimport sort, unique
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport NO_PLAN, Status
-from forebay.core.epochs cimport Lock, completed_epoch, submitted_epoch
-from forebay.core.state cimport QueueState, closed_gates
-from forebay.lifetimes.collection cimport collect_device
-from forebay.queues.graphs.changes cimport (
-    change_in_place, hold_buffers, is_time_for_one_by_one, replay_for, spares_of
+from forebay.core.driver cimport (
+    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY,
+    LAUNCH_COMMAND, NOT_NOW, NO_PLAN, Change, Command, Driver, Geometry, Memory, Status, Waits, no_waits
 )
-from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
-from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
-from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, room_of_launch, submit_replay
-from forebay.queues.graphs.work cimport KernelWork, MemoryWork, PyTupleObject, Work, add_nodes, kernel_work
-from forebay.queues.host_functions cimport Call, new_call, settle_call
-from forebay.queues.launch.scratch cimport check_guards, fill_guards
+from forebay.core.plan cimport (
+    LOCAL, POINTER, PackedPointer, Parameter, Plan, delete_plan, has_value, new_plan, set_changed_arguments
+)
+from forebay.core.process cimport check_memory
+from forebay.core.state cimport (
+    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state, release_marker,
+    renew_followed
+)
+from forebay.core.uses cimport Basis, Seen, Uses, generation_of, note_use, release_uses, retain_uses
+from forebay.core.vector_clock cimport (
+    Epochs, Lock, advance_submitted_by, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+)
+from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
+from forebay.queues.graphs.work cimport (
+    CopyWork, FillWork, HostWork, KernelWork, ListWork, MemoryWork, PyTupleObject, Work, add_nodes, kernel_work,
+    packed_bytes
+)
+from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
+from forebay.queues.launch.scratch cimport (
+    GUARD, LARGE, check_guards, fill_guards, known_of, new_guard, reductions_of, sizes_of
+)
+from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.transfers cimport copy_bytes, host_memory_of
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    begin_announcement, come_after_past, command, drop_point, host_function, is_checked, note_point, past_of_uses,
-    wait_for_point, withdraw
+    begin_announcement, come_after_past, command as note_command, drop_point, host_function, is_checked, note_point,
+    past_of_uses, wait_for_point, withdraw
 )
 from forebay.races.engine cimport Announcement, Use
 from forebay.races.graphs cimport check_nodes
-from forebay.sync.ordering cimport is_ready_to_launch, wait_for_point as order_after_point
-from forebay.sync.room cimport make_room
+from forebay.sync.host_waits cimport wait_on_host
+from forebay.sync.ordering cimport (
+    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, is_ready_to_launch,
+    leave_waits, make_room, may_stay_full, room_of_host_function, wait_for_point as order_after_point, waits_of
+)
+from forebay.sync.points cimport note_hold, take_marker
 
+from forebay.core.driver import AnyGraph
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
-from forebay.core.driver import AnyGraph
-from forebay.queues.graphs.lanes import BRANCHES, LANES, segments_of
-from forebay.queues.graphs.allocations.lifetimes import Lifetimes
-from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of
-from forebay.queues.graphs.sizes import Accesses
+from forebay.queues.graphs.shape import (
+    BRANCHES, LANES, Lifetimes, check_same_shape, direction_of, segments_of, serial_order, shape_of
+)
 from forebay.queues.graphs.work import make_copy, make_fill, make_host
+from forebay.queues.memory.pinned import host_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
-
-    from typing_extensions import Buffer as HostBuffer
-    from typing_extensions import Never, Self
-
+    from typing_extensions import Buffer as HostBuffer, Never, Self
     from forebay.queues.device import Device
     from forebay.queues.graphs.graph import Graph, Node
     from forebay.queues.graphs.work import Work
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import Grid
+
+cdef inline object id_of(Buffer buffer):
+    return <uintptr_t> buffer.allocation.uses
+
+
+cdef list works_with_scratch(object works):
+    """Return the launches with scratch, also those in lists."""
+    cdef list found = []
+    for work in works:
+        if type(work) is ListWork:
+            found += works_with_scratch((<ListWork> work).works)
+        elif type(work) is KernelWork and (<KernelWork> work).scratch:
+            found.append(work)
+    return found
+
+
+cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_scratch):
+    """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None
+    it stays unknown.
+    """
+    cdef Sizes sizes = Sizes.__new__(Sizes)
+    cdef KernelWork work
+    cdef Buffer buffer
+    cdef dict seen = {}
+    sizes.works = works
+    sizes.by_work = {}
+    sizes.lasting = True
+    sizes.moment.unseen_writes = state.device.unseen_writes.load()
+    launches = works_with_scratch(works) if have_scratch else []
+    buffers = [buffer for work in launches for buffer in work.measured.values()]
+    for buffer in buffers:  # first, so that a write from now on is noticed
+        sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
+        if id_of(buffer) not in seen:
+            seen[id_of(buffer)] = True
+            sizes.moment.seen.push_back(Seen(buffer.allocation.uses, generation_of(buffer.allocation.uses)))
+    reduced = reductions_of(queue, state, buffers)
+    if reduced is None:
+        sizes.lasting = False
+        return sizes
+    left = iter(reduced)
+    for work in launches:
+        mine = [next(left) for _ in work.measured]
+        sizes.by_work[work] = sizes_of(work.kernel, work.scratch, known_of(work.scalars, work.measured, mine))
+    return sizes
+
+
+cdef bint overlap(tuple one, tuple other):
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
+
+
+cdef class Accesses:
+    """What the works of a graph write to, and what sizes of their scratch are read from."""
+
+    cdef list unsorted  # works, added while no size was read from anything
+    cdef dict written  # the Work by allocation and (start, nbytes)
+    cdef dict read  # (KernelWork, leaf, Buffer) by allocation and (start, nbytes)
+    cdef Work follows  # one that follows pointers, so it may write anywhere; or None
+
+    def __cinit__(self) -> None:
+        self.unsorted, self.written, self.read = [], {}, {}
+
+    def add(self, works: Sequence[Work]) -> None:
+        """Add works.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When one may write to what the size of another's scratch is read from, or its own. Nothing is added then.
+        """
+        cdef Work work, follows = self.follows
+        cdef KernelWork launch
+        cdef Buffer buffer
+        cdef dict read = {}, written = {}
+        cdef bint any_measures = bool(self.read)
+        for work in works:
+            any_measures = any_measures or work.measures
+        if not any_measures:
+            self.unsorted.extend(works)
+            return
+        works = [*self.unsorted, *works]
+        for work in works:
+            if work.follows:
+                follows = work
+            for buffer in work.writes:
+                written.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = work
+        for launch in works_with_scratch(works):
+            for leaf, buffer in launch.measured.items():
+                read.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = launch, leaf, buffer
+        if follows is not None:
+            for entry in (*self.read.values(), *read.values()):
+                refuse(next(iter(entry.values())), follows)
+        for of, among in ((read, self.written), (read, written), (self.read, written)):
+            for allocation in of.keys() & among.keys():
+                for part, entry in of[allocation].items():
+                    for other, writer in among[allocation].items():
+                        if overlap(part, other):
+                            refuse(entry, writer)
+        self.unsorted, self.follows = [], follows
+        for into, new in ((self.written, written), (self.read, read)):
+            for allocation, parts in new.items():
+                into.setdefault(allocation, {}).update(parts)
+
+
+cdef object refuse(tuple entry, Work writer):
+    cdef KernelWork launch = entry[0]
+    leaf, buffer = entry[1:]
+    names = [launch.kernel.parameters[index].name for index, size in launch.scratch if leaf in size.leaves()]
+    why = "follows pointers, so it may write there" if writer.follows and buffer not in writer.writes else (
+        "may write there")
+    raise InvalidArgumentError(
+        f"kernel {launch.kernel.name!r}: the size of its scratch {names[0]!r} is read from {buffer!r} ({leaf!r}) "
+        f"before the graph runs, and {writer!r} of the same graph {why}")
+
+
+# -- submits graphs
+#
+# The first lane is the queue that the graph is launched on. Each other lane is a queue that only this graph uses, and
+# only while it holds the launch queue's lock. Lanes wait for each other through markers. At the end the first lane
+# waits for all others, so that everybody else sees the graph as one command.
+
+
+cdef enum:
+    MOST_TRIES = 100
+
+
+cdef cppclass Run:
+    """A launch in progress. The queue is locked."""
+    Order order
+    Waits waits  # the waits that the queue's next command carries
+    bint began  # whether anything was submitted to the queue
+    Marker* begin  # marker of everything before the launch; retained, or NULL
+    void* start  # the event that other lanes begin with a wait for; NULL when there is nothing to wait for
+    vector[void*] events  # by step: its event if another lane waits for it, else NULL; then further events; owned
+    vector[void*] list  # wait list for the driver, which may overwrite it
+    uint32_t touched  # one bit for each lane that may have received a command
+
+
+cdef inline Status submit_one(const Driver* driver, void* handle, const Command* command, Waits waits) noexcept nogil:
+    if command.kind == LAUNCH_COMMAND:
+        return driver.launch(handle, command.kernel, &command.geometry, waits)
+    if command.kind == COPY_COMMAND:
+        return driver.copy(handle, &command.to, &command.source, command.nbytes, waits, NULL)
+    return driver.fill(handle, &command.to, command.pattern, command.pattern_size, command.nbytes, waits, NULL)
+
+
+cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
+    """Count a command that the queue's driver took. The first command carries the waits."""
+    if run.began:
+        count_command(queue)
+    else:
+        apply_command(queue, &run.order)
+        run.began = True
+        run.waits.count = 0
+
+
+cdef void count_part(QueueState* queue, Run* run) noexcept nogil:
+    """Count a marker or host function that failed on the launch queue, as `end_parted_command` does."""
+    if run.began:
+        count_command(queue)
+    else:
+        leave_waits(queue, &run.order)
+        run.began = True
+        run.waits.count = 0
+
+
+cdef inline Waits listed(Run* run) noexcept nogil:
+    cdef Waits waits
+    waits.count = <uint32_t> run.list.size()
+    waits.events = run.list.data()
+    return waits
+
+
+cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event) noexcept nogil:
+    cdef Status status = queue.driver.marker(handle, waits, FOR_DEVICE, event)
+    if status == 0:
+        queue.counts.markers_made += 1
+        queue.counts.events_made += 1
+    else:
+        event[0] = NULL
+    return status
+
+
+cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
+    """Make the event that other lanes begin with a wait for. An idle queue with no waits needs none."""
+    cdef Status status
+    if run.waits.count == 0:
+        status = take_marker(queue, FOR_DEVICE, &run.begin)
+        if status == 0 and run.begin.epoch > completed_epoch(run.begin.queue):
+            run.start = run.begin.event
+        return status
+    status = add_event(queue, queue.handle, run.waits, &run.start)
+    if status == 0:
+        run.events.push_back(run.start)
+        count_one(queue, run)
+    else:
+        count_part(queue, run)
+    return status
+
+
+cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, Run* run) noexcept nogil:
+    cdef size_t i
+    run.list.clear()
+    for i in range(step.first_wait, step.first_wait + step.wait_count):
+        run.list.push_back(run.events[submission.waits[i]])
+    if step.from_start and run.start != NULL:
+        run.list.push_back(run.start)
+    queue.counts.waits_made += run.list.size()
+    return listed(run)
+
+
+cdef Status submit_step(
+    QueueState* queue, Submission* submission, size_t at, vector[Call*]& calls, size_t* called, Run* run
+) noexcept nogil:
+    """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
+    """
+    cdef Step* step = &submission.steps[at]
+    cdef void* handle = queue.handle
+    cdef Waits waits = run.waits
+    cdef Status status = 0
+    cdef size_t i
+    if step.lane != 0:
+        handle = submission.lanes[step.lane]
+        run.touched |= <uint32_t> 1 << step.lane
+    if step.lane != 0 or step.wait_count != 0:
+        waits = waits_of_step(queue, submission, step, run)
+    if step.kind == COMMANDS:
+        for i in range(step.first, step.first + step.count):
+            if submission.following[i] != NULL:
+                status = renew_followed(queue.device, submission.following[i])
+            if status == 0:
+                status = submit_one(queue.driver, handle, &submission.commands[i], waits)
+            if status != 0:
+                return status
+            waits.count = 0
+            if step.lane == 0:
+                count_one(queue, run)
+    else:
+        if step.kind == RECORDED:
+            status = queue.driver.replay(handle, step.recording, waits)
+            if status == 0:
+                advance_submitted_by(queue.epochs, step.room)
+        elif step.kind == JOIN:
+            status = queue.driver.barrier(handle, waits)
+        else:
+            status = submit_call(queue, handle, calls[called[0]], waits)
+            called[0] += status == 0
+            if status != 0 and step.lane == 0:
+                count_part(queue, run)
+        if status == 0 and step.lane == 0:
+            count_one(queue, run)
+    if status == 0 and step.awaited:
+        waits.count = 0
+        status = add_event(queue, handle, waits, &run.events[at])
+    return status
+
+
+cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+    """After a failure, make the queue wait for what its lanes were given."""
+    cdef void* event = NULL
+    cdef Status status = 0
+    cdef size_t lane
+    run.list.clear()
+    for lane in range(1, submission.lanes.size()):
+        if status == 0 and run.touched >> lane & 1:
+            status = add_event(queue, submission.lanes[lane], no_waits(), &event)
+            run.events.push_back(event)
+            run.list.push_back(event)
+    if status == 0:
+        status = queue.driver.barrier(queue.handle, listed(run))
+    if status == 0:
+        count_one(queue, run)
+    return status
+
+
+cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+    """Wait on the host for the lanes, because `join_touched` failed. No lock is held.
+
+    Nobody else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
+    """
+    cdef size_t lane
+    for lane in range(1, submission.lanes.size()):
+        if run.touched >> lane & 1:
+            for _ in range(MOST_TRIES):
+                if finish_lane(queue, submission.lanes[lane]) == 0:
+                    break
+
+
+cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
+    cdef void* event = NULL
+    cdef Status status
+    status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
+    if status == 0:
+        status = wait_on_host(queue.device, queue.driver, Waits(1, &event), NULL)
+        queue.driver.release_event(event)
+    return status
+
+
+cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
+    """Note the uses of a launch, of which all or a part was submitted. The queue is locked."""
+    cdef uint64_t epoch = submitted_epoch(queue.epochs)
+    cdef size_t i
+    for i in range(submission.uses.size()):
+        note_use(submission.uses[i].uses, queue.epochs, epoch, submission.uses[i].writes)
+    if submission.follows:
+        end_following(queue, epoch)
+    if submission.last_queue != queue.epochs:
+        if submission.last_queue != NULL:
+            release_epochs(submission.last_queue)
+        submission.last_queue = retain_epochs(queue.epochs)
+    submission.last_epoch = epoch
+
+
+cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submission, size_t functions) noexcept nogil:
+    return submission.room + functions * (1 + room_of_host_function(queue))
+
+
+cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil:
+    """Submit a launch that is one recording and carries no wait. The queue is locked."""
+    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, no_waits())
+    if status == 0:
+        advance_submitted_by(queue.epochs, submission.room)
+        count_command(queue)
+        queue.counts.graph_launches += 1
+        note_launch(queue, submission)
+    return status
+
+
+cdef Status submit_replay(
+    QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
+    size_t* called, bint* began
+) noexcept nogil:
+    """Submit a whole launch under one lock, so that no other command comes in between.
+
+    What the launch was decided from is looked at again: when sizes were read, and how many buffers were closed.
+    `called` counts the host functions that were submitted. `began` is set when anything was submitted to the queue. The
+    epoch counts driver calls, because it also shows how full the queue can be. When a call fails, everything submitted
+    before it still runs.
+    """
+    cdef Run run
+    cdef size_t i
+    cdef bint joined = True
+    cdef Status status = begin_at_once(queue, &run.order)
+    called[0] = 0
+    began[0] = False
+    if status != 0:
+        return status
+    if (
+        not is_still(moment, queue.device) or queue.device.closings.load() != closings
+        # the caller makes room again: here it holds the graph's lock
+        or may_stay_full(queue, room_of_launch(queue, submission, calls.size()))
+    ):
+        abort_command(queue, &run.order)
+        return OUT_OF_DATE
+    if not calls.empty():
+        status = note_hold(queue)
+        if status != 0:
+            abort_command(queue, &run.order)
+            return status
+    run.waits = waits_of(queue, &run.order)
+    run.began = False
+    run.begin = NULL
+    run.start = NULL
+    run.touched = 0
+    if submission.follows:
+        begin_following(queue)
+    if submission.lanes.size() > 1:
+        run.events.resize(submission.steps.size(), NULL)
+        if submission.needs_start:
+            status = begin_lanes(queue, &run)
+    for i in range(submission.steps.size()):
+        if status != 0:
+            break
+        status = submit_step(queue, submission, i, calls, called, &run)
+    if status == 0:
+        queue.counts.graph_launches += 1
+    elif run.touched:
+        joined = join_touched(queue, submission, &run) == 0
+    began[0] = run.began
+    if submission.follows and not run.began:
+        end_following(queue, 0)
+    if run.began:
+        note_launch(queue, submission)
+        queue.lock.unlock()
+        end_order(&run.order)
+    elif status != 0 or not run.order.markers.empty():
+        abort_command(queue, &run.order)
+    else:
+        conclude(queue, &run.order)
+    if not joined:
+        finish_touched(queue, submission, &run)
+    for i in range(run.events.size()):
+        if run.events[i] != NULL:
+            queue.driver.release_event(run.events[i])
+    if run.begin != NULL:
+        release_marker(run.begin)
+    return status
+
+
+# -- what the launches of a graph submit, with all that this needs
+
+
+@cython.no_gc_clear
+cdef class Prepared:
+    """Owns what a graph submits. It is given back once the device is done with it."""
+
+    def __cinit__(self) -> None:
+        self.submission = new Submission()
+        self.submission.needs_start = self.submission.follows = False
+        self.submission.room = 0
+        self.submission.last_queue = NULL
+        self.submission.last_epoch = 0
+
+    def __dealloc__(self):
+        cdef size_t i
+        for i in range(self.submission.steps.size()):
+            if self.submission.steps[i].recording != NULL:
+                self.driver.release_recording(self.submission.steps[i].recording)
+        for i in range(self.submission.uses.size()):
+            release_uses(self.submission.uses[i].uses)
+        if self.submission.last_queue != NULL:
+            release_epochs(self.submission.last_queue)
+        del self.submission
+        for i in range(self.plans.size()):
+            delete_plan(self.plans[i])
+        if self.state != NULL:
+            release_device_state(self.state)
+
+    cdef int add(self, Command command, Plan* following=NULL) except -1:
+        cdef Submission* submission = self.submission
+        cdef bint alone = following != NULL and self.driver.follow != NULL  # such kernels are not recorded
+        if alone or self.cut or submission.steps.back().kind != COMMANDS:
+            self.add_step(COMMANDS, submission.commands.size(), 0)
+        submission.commands.push_back(command)
+        submission.following.push_back(following)
+        submission.steps[submission.steps.size() - 1].count += 1
+        self.cut = alone
+        return 0
+
+    cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
+        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0, 0))
+        self.cut = False
+        return 0
+
+    cdef int add_host(self, object function) except -1:
+        self.add_step(HOST_CALL, len(self.functions), 1)
+        self.functions.append(function)
+        return 0
+
+    cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1:
+        cdef Command command
+        command.kind = COPY_COMMAND
+        command.to = to[0]
+        command.source = source[0]
+        command.nbytes = nbytes
+        return self.add(command)
+
+
+# -- makes graphs ready to run: gives them their own kernels and memory, and records the commands
+#
+# Host functions and waits divide a lane into parts. If the driver can record commands, it submits each part by one
+# call; if its recordings branch, the whole graph, unless a host function or a kernel that follows pointers divides it.
+
+
+cdef enum:
+    PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
+
+
+class CopyOnHost:
+    """A copy that the host thread runs because the driver does not take pageable memory."""
+
+    def __init__(self, to: HostBuffer, source: HostBuffer) -> None:
+        self.to = np.frombuffer(to, np.uint8) if not isinstance(to, np.ndarray) else to.reshape(-1).view(np.uint8)
+        self.source = np.frombuffer(source, np.uint8) if not isinstance(source, np.ndarray) else (
+            source.reshape(-1).view(np.uint8))
+
+    def __call__(self) -> None:
+        self.to[:] = self.source
+
+
+cdef class Scratch:
+    """Scratch of a kernel in a lane."""
+
+
+cdef Scratch new_scratch(object device, size_t nbytes):
+    cdef Scratch scratch = Scratch.__new__(Scratch)
+    scratch.memory = device._lease_scratch(None, nbytes)
+    scratch.pointer = pointer_to(scratch.memory)
+    scratch.nbytes = nbytes
+    return scratch
+
+
+cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
+    """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
+
+    What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
+    the other, too.
+    """
+    cdef Scratch scratch
+    cdef KernelWork work
+    cdef dict needed = {}
+    placed = [
+        (segment.lane, work) for segment in segments
+        for work in works_with_scratch([sizes.works[node] for node in segment.nodes])]
+    for lane, work in placed:
+        prepared.room[work] = sizes.by_work.get(work, [1] * len(work.scratch))
+        for (index, _), nbytes in zip(work.scratch, prepared.room[work], strict=True):
+            needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
+    if device.debug:
+        return 0
+    for key, nbytes in needed.items():
+        scratch = None if last is None else last.scratch.get(key)
+        if scratch is None or scratch.nbytes < nbytes or scratch.nbytes > LARGE and scratch.nbytes // 4 > nbytes:
+            # an eighth more, so that scratch that grows slowly is not allocated at every launch
+            scratch = new_scratch(device, nbytes if scratch is None else nbytes + nbytes // 8)
+        prepared.scratch[key] = scratch
+    prepared.room = {}
+    for lane, work in placed:
+        there = [(<Scratch> prepared.scratch[lane, work.kernel, index]).nbytes for index, _ in work.scratch]
+        prepared.room[work] = [min(pair) for pair in zip(there, prepared.room.get(work, there), strict=True)]
+    return 0
+
+
+cdef bint wastes(Prepared prepared, Sizes sizes):
+    """Return whether all launches of some kernel need far less scratch than one of them has."""
+    cdef dict most = {}  # (needed, there) by kernel and position
+    if prepared.guards:
+        return False
+    for work, needed in sizes.by_work.items():
+        for i, pair in enumerate(zip(needed, prepared.room[work], strict=True)):
+            most[work.kernel, i] = tuple(map(max, pair, most.get((work.kernel, i), (0, 0))))
+    return any([there > LARGE and there // 4 > needed for needed, there in most.values()])
+
+
+cdef bint has_room(Replay replay, Sizes sizes):
+    """Return whether the scratch is large enough, and was not far too large for several sizes in turn.
+
+    The scratch of a debugging device has to fit, for its guards.
+    """
+    cdef Prepared prepared = replay.prepared
+    replay.wasted = replay.wasted + 1 if wastes(prepared, sizes) else 0
+    if replay.wasted > PATIENCE:
+        return False
+    for work, needed in sizes.by_work.items():
+        if prepared.guards:
+            if needed != prepared.room[work]:
+                return False
+        elif any([nbytes > there for nbytes, there in zip(needed, prepared.room[work], strict=True)]):
+            return False
+    return True
+
+
+cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
+    """Return the memory for a launch's scratch."""
+    cdef Scratch scratch
+    if not device.debug:
+        return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
+    nbytes = prepared.room[work][i]
+    scratch = new_scratch(device, nbytes + GUARD)
+    prepared.kept.append(scratch)
+    prepared.guards.append(new_guard(device, work.kernel, scratch.memory, work.scratch[i], nbytes))
+    return scratch
+
+
+cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
+    """Add a plan for a launch of this kernel, with a kernel object of its own."""
+    cdef uintptr_t handle
+    check_memory()
+    handle = work.kernel._create()
+    prepared.plans.push_back(new_plan(
+        prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
+        work.kernel.packed_size, NULL))
+    prepared.sharers.push_back(1)
+    return prepared.plans.back()
+
+
+cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except? 0:
+    """Add a kernel launch, and return the index of its plan.
+
+    Launches of one kernel with identical arguments in one lane share a kernel object that nobody else uses. Bytes by
+    value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
+    """
+    cdef vector[char] packed
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef uint32_t failed_at = 0
+    cdef PackedPointer* slot
+    cdef bytes given
+    cdef Memory source
+    cdef Command command
+    cdef Plan* plan
+    cdef Status status
+    cdef size_t at
+    cdef Py_ssize_t i
+    packed.assign(packed_bytes(&work.packed), packed_bytes(&work.packed) + work.packed.count)
+    for index, value in work.by_value or ():
+        given = value
+        memory = device._allocate(len(given), "device")
+        staged = device.driver.stage(len(given))
+        prepared.kept += [memory, staged]
+        slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
+        slot[0] = pointer_to(memory)
+        source = host_memory_of(staged)
+        copy_bytes(<void*> <uintptr_t> source.address, <const char*> given, len(given))
+        prepared.add_copy(&slot.memory, &source, len(given))
+    for i in range(len(work.scratch)):
+        slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
+        slot[0] = scratch_of(prepared, device, work, i).pointer
+    key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
+    if key in prepared.by_arguments:
+        at = prepared.by_arguments[key]
+        plan = prepared.plans[at]
+        prepared.sharers[at] += 1
+    else:
+        at = prepared.plans.size()
+        plan = add_plan(prepared, work)
+        prepared.by_arguments[key] = at
+        status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
+        if status != 0:
+            parameter = work.kernel.parameters[failed_at]
+            device._raise(
+                status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
+    command.kind = LAUNCH_COMMAND
+    command.kernel = plan.kernel
+    command.geometry = work.geometry
+    prepared.add(command, plan if work.follows else NULL)
+    return at
+
+
+cdef bint runs_on_host(object device, CopyWork work):
+    return work.pageable and not (
+        device.driver.takes_pageable if work.to.kind & HOST_MEMORY else device.driver.reads_pageable_late)
+
+
+cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
+    """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
+    cdef Memory memory
+    if not runs_on_host(device, work):
+        return prepared.add_copy(&work.to, &work.source, work.nbytes)
+    staged = host_empty(work.nbytes, np.uint8, device)
+    prepared.kept.append(staged)
+    memory = host_memory_of(staged)
+    if work.to.kind & HOST_MEMORY:
+        prepared.add_copy(&memory, &work.source, work.nbytes)
+        return prepared.add_host(CopyOnHost(work.host, staged))
+    prepared.add_host(CopyOnHost(staged, work.host))
+    return prepared.add_copy(&work.to, &memory, work.nbytes)
+
+
+cdef int add_fill(Prepared prepared, FillWork work) except -1:
+    cdef Command command
+    command.kind = FILL_COMMAND
+    command.to = work.to
+    command.nbytes = (<Buffer> work.buffer).nbytes
+    command.pattern_size = len(work.pattern)
+    command.pattern = work.pattern  # owned by the work
+    return prepared.add(command)
+
+
+cdef bint is_acting(Work work):
+    """Return whether the work submits anything."""
+    if type(work) is ListWork:
+        return any([is_acting(each) for each in (<ListWork> work).works])
+    if work.kind == "copy":
+        return (<CopyWork> work).nbytes != 0
+    if work.kind == "fill":
+        return (<Buffer> (<FillWork> work).buffer).nbytes != 0
+    return work.kind in ("kernel", "host")
+
+
+cdef bint is_recordable(object device, const Driver* driver, Work work):
+    """Return whether a recording can have all commands of the work."""
+    if type(work) is ListWork:
+        return all([is_recordable(device, driver, each) for each in (<ListWork> work).works])
+    if work.kind == "copy":
+        return not runs_on_host(device, work)
+    return work.kind != "host" and not (work.follows and driver.follow != NULL)
+
+
+cdef bint is_one_recording(object device, const Driver* driver, tuple works):
+    """Return whether one recording does all of it, whatever runs side by side."""
+    return driver.recordings_branch and driver.new_recording != NULL and all([
+        is_recordable(device, driver, work) for work in works])
+
+
+cdef int add_work(Prepared prepared, object device, Work work) except -1:
+    """Add a work for which `is_acting` is true."""
+    if type(work) is ListWork:
+        for each in (<ListWork> work).works:
+            if is_acting(each):
+                add_work(prepared, device, each)
+    elif work.kind == "kernel":
+        add_kernel(prepared, device, work)
+    elif work.kind == "copy":
+        add_copy(prepared, device, work)
+    elif work.kind == "fill":
+        add_fill(prepared, work)
+    else:
+        prepared.add_host((<HostWork> work).function)
+    return 0
+
+
+cdef int add_segment(Prepared prepared, object device, tuple works, segment, list ends) except -1:
+    """Add a segment. `ends` holds the last step of each earlier segment; this segment's is appended."""
+    cdef Submission* submission = prepared.submission
+    cdef size_t first = submission.steps.size()
+    cdef Step* step
+    prepared.lane = segment.lane
+    prepared.cut = True
+    for node in segment.nodes:
+        if type(works[node]) is KernelWork:
+            prepared.plan_of[<size_t> node] = add_kernel(prepared, device, works[node])
+            prepared.command_of[<size_t> node] = submission.commands.size() - 1
+            prepared.step_of[<size_t> node] = submission.steps.size() - 1
+        else:
+            add_work(prepared, device, works[node])
+    if not segment.nodes:
+        prepared.add_step(JOIN, 0, 0)
+    step = &submission.steps[first]
+    step.from_start = segment.from_start
+    step.first_wait = submission.waits.size()
+    step.wait_count = len(segment.waits)
+    for other in segment.waits:
+        submission.waits.push_back(ends[other])
+    submission.needs_start |= step.from_start
+    step = &submission.steps[submission.steps.size() - 1]
+    step.awaited = segment.awaited
+    ends.append(submission.steps.size() - 1)
+    return 0
+
+
+cdef int join_steps(Prepared prepared) except -1:
+    """Make all commands one step, whose commands come after the last of their lane, and of segments that it waits for.
+    """
+    cdef Submission* submission = prepared.submission
+    cdef dict last = {}  # command by lane
+    cdef size_t i, at
+    cdef Step* step
+    cdef Step* other
+    prepared.after.resize(submission.commands.size())
+    for i in range(submission.steps.size()):
+        step = &submission.steps[i]
+        for at in range(step.first, step.first + step.count):
+            if step.lane in last:
+                prepared.after[at].push_back(last[step.lane])
+            last[step.lane] = at
+        if step.kind == JOIN:
+            continue  # whatever comes after a recording comes after all of it
+        for at in range(step.first_wait, step.first_wait + step.wait_count):
+            other = &submission.steps[submission.waits[at]]
+            prepared.after[step.first].push_back(<uint32_t> (other.first + other.count - 1))
+    submission.steps.clear()
+    submission.waits.clear()
+    submission.needs_start = False
+    prepared.lane = 0
+    if not submission.commands.empty():
+        prepared.add_step(COMMANDS, 0, submission.commands.size())
+    for i in range(prepared.step_of.size()):
+        prepared.step_of[i] = 0
+    return 0
+
+
+cdef Status record_commands(
+    Prepared prepared, QueueState* queue, const Command* commands, Step* step, bint changeable
+) noexcept nogil:
+    cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
+    cdef uint32_t previous
+    cdef size_t i
+    if status != 0 or step.recording == NULL:
+        return status
+    for i in range(step.count):
+        previous = <uint32_t> i - 1
+        if status == 0 and prepared.after.empty():
+            status = queue.driver.add_command(step.recording, &commands[i], &previous, i > 0)
+        elif status == 0:
+            status = queue.driver.add_command(
+                step.recording, &commands[i], prepared.after[i].data(), <uint32_t> prepared.after[i].size())
+    if status == 0:
+        status = queue.driver.end_recording(step.recording)
+    return status
+
+
+cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
+    cdef Submission* submission = prepared.submission
+    cdef Status status
+    cdef Step* step
+    cdef size_t i
+    for i in range(submission.steps.size()):
+        step = &submission.steps[i]
+        # CUDA, whose recordings branch, replays one launch in less time than it launches it.
+        if step.kind != COMMANDS or (step.count == 1 and not queue.driver.recordings_branch):
+            continue
+        with nogil:
+            status = record_commands(
+                prepared, queue, submission.commands.data() + step.first, step, prepared.changeable)
+            if prepared.changeable and status != NOT_NOW and (status != 0 or step.recording == NULL):
+                # some kernels can be recorded, but not to be changed
+                prepared.changeable = False
+                if step.recording != NULL:
+                    prepared.driver.release_recording(step.recording)
+                    step.recording = NULL
+                status = record_commands(prepared, queue, submission.commands.data() + step.first, step, False)
+            if status == NOT_NOW:
+                prepared.not_now = True
+                if step.recording != NULL:
+                    prepared.driver.release_recording(step.recording)
+                    step.recording = NULL
+                status = 0
+        if status != 0:
+            device._raise(status, "recording a graph")
+        if step.recording != NULL:
+            step.kind = RECORDED
+            step.room = queue.driver.room_of_recorded_copy * copies_in(submission.commands, step)
+            submission.room += step.room
+    return 0
+
+
+cdef uint64_t copies_in(const vector[Command]& commands, const Step* step) noexcept nogil:
+    cdef uint64_t found = 0
+    cdef size_t i
+    for i in range(step.first, step.first + step.count):
+        found += commands[i].kind == COPY_COMMAND
+    return found
+
+
+cdef int note_works(Replay replay, Sizes sizes) except -1:
+    """Note what the replay does from now on."""
+    replay.sizes = sizes
+    replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
+    replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
+    note_buffers(replay.submission, sizes.works)
+    replay.works = sizes.works
+    return 0
+
+
+cdef int note_buffers(Submission* submission, object works) except -1:
+    """Note which allocations a launch uses, each once."""
+    cdef Uses* uses
+    cdef size_t i
+    for i in range(submission.uses.size()):
+        release_uses(submission.uses[i].uses)
+    submission.uses.clear()
+    written = {(<uintptr_t> (<Buffer> buffer).allocation.uses) for work in works for buffer in (<Work> work).writes}
+    for each in dict.fromkeys([
+        <uintptr_t> (<Buffer> buffer).allocation.uses for work in works for buffer in (<Work> work).buffers
+    ]):
+        uses = <Uses*> <uintptr_t> each
+        submission.uses.push_back(UseOf(retain_uses(uses), each in written))
+    submission.follows = any([(<Work> work).follows for work in works])
+    return 0
+
+
+cdef Replay new_replay(
+    object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable,
+    bint one_by_one
+):
+    """Make a replay of the works that the sizes are about, cut into these segments, for all queues of the device.
+
+    `queue` is one of the device's queues. `lanes` are Queues that only this replay and earlier replays of the same
+    executable use, or None for one recording; `last`, or None, is one of these.
+    """
+    cdef Replay replay = Replay.__new__(Replay)
+    cdef Prepared prepared = Prepared.__new__(Prepared)
+    queue.device.references.fetch_add(1, memory_order_relaxed)
+    prepared.state = queue.device
+    prepared.driver = queue.driver
+    prepared.functions = []
+    prepared.by_arguments = {}
+    prepared.scratch = {}
+    prepared.room = {}
+    prepared.guards = []
+    prepared.kept = [*sizes.works, *(lanes or ())]
+    prepared.changeable = changeable and not one_by_one and queue.driver.change != NULL
+    prepared.command_of.resize(len(sizes.works), NO_LAUNCH)
+    prepared.step_of.resize(len(sizes.works), 0)
+    prepared.plan_of.resize(len(sizes.works), 0)
+    prepared.submission.lanes.push_back(NULL)
+    for lane in lanes or ():
+        prepared.submission.lanes.push_back((<Queue> lane).state.handle)
+    make_scratch(prepared, device, sizes, segments, None if last is None else last.prepared)
+    ends = []
+    for segment in segments:
+        add_segment(prepared, device, sizes.works, segment, ends)
+    if lanes is None:
+        join_steps(prepared)
+    if prepared.driver.new_recording != NULL and not one_by_one:
+        record_steps(prepared, device, queue)
+    replay.prepared = prepared
+    replay.submission = prepared.submission
+    replay.one_by_one = one_by_one or prepared.not_now
+    replay.alone = (
+        prepared.submission.steps.size() == 1 and prepared.submission.steps[0].kind == RECORDED
+        and not replay.one_by_one and not prepared.functions and not prepared.guards)
+    note_works(replay, sizes)
+    return replay
+
+
+@cython.no_gc_clear
+cdef class Replay:
+    """What launches submit until something is changed. Keeps its `Prepared` until everything submitted of it is done.
+    """
+
+    def __dealloc__(self):
+        if self.prepared is not None:
+            retire_after(self.prepared.state, self.prepared, self.submission.last_queue, self.submission.last_epoch)
+
+
+# -- changes the launches in a replay of a graph: what differs, and nothing else
+#
+# Launches that are submitted one by one have other arguments from then on, each with a kernel object of its own. Those
+# of a recording are changed where the driver can do that, and only while the replay does not run: an executable that
+# is changed while it runs has two or three replays then, which take turns. Nobody may be launching a replay meanwhile.
+
+
+cdef enum:
+    MOST_SPARES = 3  # replays of an executable beside the one that is launched next
+    MOST_RECORDED = 2  # that are made because works were replaced, before there is one without recordings
+    MOST_REPEATS = 8  # launches with nothing changed of a replay that submits them one by one
+    HOLDERS = 4  # of a tuple of works: the executable, the replay and its sizes, and who counts them
+
+
+# What looks at every node borrows its references: nothing here runs code of others.
+
+
+cdef inline bint is_changeable(PyObject* work):
+    return not (<KernelWork> work).by_value and not (<KernelWork> work).scratch and not (<KernelWork> work).follows
+
+
+cdef bint can_become(PyObject* work, PyObject* other):
+    """Return whether a recorded launch can be changed to the other: in its arguments and groups, not in its block."""
+    cdef const Parameter* parameter
+    cdef const Geometry* geometry = &(<KernelWork> work).geometry
+    cdef const Geometry* becomes = &(<KernelWork> other).geometry
+    cdef Py_ssize_t i
+    for i in range(3):
+        if geometry.block[i] != becomes.block[i]:
+            return False
+    if not (<KernelWork> work).kernel.has_local:
+        return True
+    for i in range((<KernelWork> work).kernel.count):
+        parameter = &(<KernelWork> work).kernel.layout[i]
+        if parameter.kind == LOCAL and not has_value(
+            packed_bytes(&(<KernelWork> work).packed) + parameter.offset,
+            packed_bytes(&(<KernelWork> other).packed) + parameter.offset, parameter.width
+        ):
+            return False
+    return True
+
+
+cdef inline bint is_recorded(Prepared prepared, size_t node):
+    return prepared.submission.steps[prepared.step_of[node]].kind == RECORDED
+
+
+cdef void find_changes(tuple works, tuple before, vector[size_t]& changed):
+    """List where two tuples of the same length differ: the part of a change that looks at every node."""
+    cdef PyObject** items = (<PyTupleObject*> works).ob_item
+    cdef PyObject** others = (<PyTupleObject*> before).ob_item
+    cdef size_t i, count = <size_t> len(works)
+    changed.clear()
+    for i in range(count):
+        if items[i] != others[i]:
+            changed.push_back(i)
+
+
+cdef inline bint can_change(Prepared prepared, size_t node, PyObject* work, PyObject* other, bint* recorded):
+    """Return whether the work of a node can be changed to the other. `recorded` is set if that is in a recording."""
+    if (
+        type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
+        or prepared.command_of[node] == NO_LAUNCH
+    ):
+        return False
+    if (
+        <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
+        or not is_changeable(work) or not is_changeable(other)
+    ):
+        return False
+    if is_recorded(prepared, node):
+        recorded[0] = True
+        return prepared.changeable and can_become(work, other)
+    return True
+
+
+cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* recorded):
+    """Return whether the replay can be changed to do these works, of which `changed` then says which are others.
+    `recorded` is set where it must not run meanwhile.
+    """
+    cdef tuple before = replay.works
+    cdef PyObject** items
+    cdef PyObject** others
+    cdef size_t i
+    recorded[0] = False
+    if replay.users or before is None or replay.lifetimes is not None:
+        return False
+    find_changes(works, before, changed)
+    items, others = (<PyTupleObject*> before).ob_item, (<PyTupleObject*> works).ob_item
+    for i in changed:
+        if not can_change(replay.prepared, i, items[i], others[i], recorded):
+            return False
+    return True
+
+
+cdef bint is_idle(Replay replay):
+    """Return whether the last launch of a replay that nobody launches is done. The GIL may go: look again after it."""
+    cdef DeviceState* device = replay.prepared.state
+    cdef Epochs* queue = replay.submission.last_queue
+    cdef uint64_t epoch = replay.submission.last_epoch
+    cdef bint done
+    if queue == NULL or epoch <= completed_epoch(queue):
+        return True
+    retain_epochs(queue)
+    with nogil:
+        reach_point(device, queue, epoch)
+        done = epoch <= completed_epoch(queue)
+        release_epochs(queue)
+    return done and replay.submission.last_epoch == epoch
+
+
+cdef void add_changes(PyObject* work, PyObject* other, uint32_t command, vector[Change]& changes):
+    cdef const Parameter* parameters = (<KernelWork> work).kernel.layout
+    cdef const Parameter* parameter
+    cdef const char* known = packed_bytes(&(<KernelWork> work).packed)
+    cdef const char* becomes = packed_bytes(&(<KernelWork> other).packed)
+    cdef const char* value
+    cdef Py_ssize_t i
+    for i in range((<KernelWork> work).kernel.count):
+        parameter = &parameters[i]
+        value = becomes + parameter.offset
+        if not has_value(known + parameter.offset, value, parameter.width):
+            if parameter.kind == POINTER:
+                changes.push_back(Change(
+                    CHANGED_POINTER, command, <uint32_t> i, 0, &(<const PackedPointer*> value).memory))
+            else:
+                changes.push_back(Change(CHANGED_VALUE, command, <uint32_t> i, parameter.size, value))
+    if memcmp(&(<KernelWork> work).geometry.groups[0], &(<KernelWork> other).geometry.groups[0],
+              3 * sizeof(uint32_t)) != 0:
+        changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &(<KernelWork> other).geometry.groups[0]))
+
+
+cdef Status change_recordings(Prepared prepared, vector[vector[Change]]& changes) noexcept nogil:
+    cdef Status status = 0
+    cdef size_t i
+    for i in range(changes.size()):
+        if status == 0 and not changes[i].empty():
+            status = prepared.driver.change(
+                prepared.submission.steps[i].recording, changes[i].data(), changes[i].size())
+    return status
+
+
+cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) except? -1:
+    """Let the launch of a node, which is in no recording, be this one."""
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef uint32_t failed_at = 0
+    cdef size_t at = prepared.plan_of[node], command = prepared.command_of[node]
+    cdef Plan* plan
+    if prepared.sharers[at] == 1:
+        plan = prepared.plans[at]
+    else:
+        plan = add_plan(prepared, work)
+        prepared.sharers[at] -= 1
+        prepared.plan_of[node] = prepared.plans.size() - 1
+        prepared.submission.commands[command].kernel = plan.kernel
+    prepared.submission.commands[command].geometry = work.geometry
+    return set_changed_arguments(plan, packed_bytes(&work.packed), &bytes_set, &bytes_skipped, &failed_at)
+
+
+cdef inline bint same_items(PyObject* one, PyObject* other):
+    """Return whether two tuples have the same items."""
+    cdef Py_ssize_t i
+    if one == other:
+        return True
+    if len(<tuple> one) != len(<tuple> other):
+        return False
+    for i in range(len(<tuple> one)):
+        if (<PyTupleObject*> one).ob_item[i] != (<PyTupleObject*> other).ob_item[i]:
+            return False
+    return True
+
+
+cdef inline bint same_memory(PyObject* work, PyObject* other):
+    return same_items(<PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers) and same_items(
+        <PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
+
+
+cdef list hold_buffers(object works):
+    """Return the memory of all Buffers that the works use. Keep it while the driver is given their arguments: then a
+    close in the middle of the call, by other code or another thread, frees nothing.
+
+    Raises
+    ------
+    ClosedError
+        When one is closed.
+    """
+    cdef list held = []
+    cdef Buffer buffer
+    for work in works:
+        for buffer in (<Work> work).buffers:
+            if buffer.allocation.closed:
+                raise buffer._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
+            held.append(buffer.allocation.memory)
+    return held
+
+
+cdef bint apply(
+    Replay replay, vector[size_t]& changed, vector[PyObject*]& works, vector[PyObject*]& others
+) except -1:
+    """Let the replay do the others at these nodes. It has no works then, until the caller says which. Returns False,
+    and never uses it again, when the driver cannot.
+    """
+    _held = hold_buffers([<object> others[i] for i in range(others.size())])
+    cdef vector[vector[Change]] changes
+    cdef Prepared prepared = replay.prepared
+    cdef Status status = 0
+    cdef size_t i, node, step
+    changes.resize(prepared.submission.steps.size())
+    for i in range(changes.size()):
+        changes[i].reserve(changed.size())
+    replay.works = None  # so that nobody launches it while it is changed, nor after it was changed in part
+    replay.users += 1
+    try:
+        for i in range(changed.size()):
+            node = changed[i]
+            step = prepared.step_of[node]
+            if is_recorded(prepared, node):
+                add_changes(
+                    works[i], others[i],
+                    <uint32_t> (prepared.command_of[node] - prepared.submission.steps[step].first), changes[step])
+            elif status == 0:
+                status = change_launch(prepared, node, <KernelWork> others[i])
+        with nogil:
+            if status == 0:
+                status = change_recordings(prepared, changes)
+    finally:
+        replay.users -= 1
+    if status != 0:
+        prepared.changeable = False
+    return status == 0
+
+
+cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
+    """Let the replay do these works, of which those are others. Returns False, and never uses it again, when the driver
+    cannot.
+    """
+    cdef vector[PyObject*] before
+    cdef vector[PyObject*] after
+    cdef tuple works = replay.works
+    cdef tuple others = sizes.works
+    cdef bint same = True
+    cdef size_t i
+    before.resize(changed.size())
+    after.resize(changed.size())
+    for i in range(changed.size()):
+        before[i] = (<PyTupleObject*> works).ob_item[changed[i]]
+        after[i] = (<PyTupleObject*> others).ob_item[changed[i]]
+        same = same and same_memory(before[i], after[i])
+    if not apply(replay, changed, before, after):
+        return False
+    for i in changed:
+        replay.prepared.kept[i] = others[i]
+    if same:
+        replay.sizes, replay.works = sizes, others
+    else:
+        note_works(replay, sizes)
+    return True
+
+
+cdef bint change_in_place(Replay replay, list latest, vector[size_t] changed) except -1:
+    """Let a replay do what was set of its works at these nodes, with other values and the same memory. Its tuple of
+    works gets it, too, which nobody but the executable and the replay has. So nothing looks at every node.
+
+    Returns False where that cannot be, and has changed nothing; when the driver could not, the replay has no works.
+    """
+    cdef vector[PyObject*] before
+    cdef vector[PyObject*] after
+    cdef tuple works = replay.works
+    cdef bint recorded = False
+    cdef PyObject** items
+    cdef size_t i
+    if (
+        replay.users or works is None or replay.lifetimes is not None or replay.one_by_one
+        or not replay.sizes.lasting or Py_REFCNT(works) != HOLDERS
+    ):
+        return False
+    items = (<PyTupleObject*> works).ob_item
+    sort(changed.begin(), changed.end())
+    changed.erase(unique(changed.begin(), changed.end()), changed.end())
+    _before = [<object> items[i] for i in changed]  # others may set them again meanwhile, and dropping runs any code
+    _after = [latest[i] for i in changed]
+    for i in range(changed.size()):
+        before.push_back(items[changed[i]])
+        after.push_back(<PyObject*> _after[i])
+        if not can_change(replay.prepared, changed[i], before[i], after[i], &recorded) or not same_memory(
+                before[i], after[i]):
+            return False
+        if recorded and not replay.prepared.driver.changes_spare_running:
+            return False
+    if not apply(replay, changed, before, after):
+        return False
+    for i in range(changed.size()):
+        replay.prepared.kept[changed[i]] = <object> after[i]
+        Py_INCREF(<object> after[i])
+        items[changed[i]] = after[i]
+        Py_DECREF(<object> before[i])
+    replay.works = works
+    return True
+
+
+cdef Replay change_one(list replays, Sizes sizes):
+    """Return one of these replays, changed to do the works that the sizes are about; None if none can be."""
+    cdef Replay replay
+    cdef vector[size_t] changed
+    cdef bint recorded
+    for replay in replays:
+        # one that has these works already was found to have too little scratch, or far too much
+        if (
+            replay.works is sizes.works or not fits(replay, sizes.works, changed, &recorded)
+            or not has_room(replay, sizes)
+        ):
+            continue
+        if recorded and not replay.prepared.driver.changes_spare_running and not (
+            is_idle(replay) and fits(replay, sizes.works, changed, &recorded)
+        ):
+            continue
+        if change(replay, sizes, changed):
+            return replay
+    return None
+
+
+cdef Replay replay_for(Replay last, list spares, Sizes sizes):
+    """Return a replay that does the works that the sizes are about; None if one is to be prepared.
+
+    Those that submit their launches one by one, though the driver records, serve while those with recordings run. They
+    are the dearer ones, so none is launched often in turn.
+    """
+    cdef Replay replay, found
+    found = change_one([each for each in (last, *spares) if not (<Replay> each).one_by_one], sizes)
+    if found is not None:
+        return found
+    for replay in (last, *spares):
+        if not replay.one_by_one:
+            continue
+        if replay.works is not sizes.works:
+            replay.repeats = 0
+            return change_one([replay], sizes)
+        replay.repeats += 1
+        if replay.repeats < MOST_REPEATS and has_room(replay, sizes):
+            replay.sizes = sizes
+            return replay
+    return None
+
+
+cdef bint is_time_for_one_by_one(uint64_t recorded, list replays):
+    """Return whether the replay that is prepared next submits its launches one by one."""
+    return recorded >= MOST_RECORDED and not any([each is not None and (<Replay> each).one_by_one for each in replays])
+
+
+cdef list spares_of(list replays):
+    """Return those that are worth being kept for their turn, of replays that are not launched next."""
+    cdef Replay replay
+    kept = [replay for replay in replays if replay.prepared.changeable or replay.one_by_one]
+    return kept[:MOST_SPARES]
+
 
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object dictionary, object key)
@@ -347,7 +1627,7 @@ cdef class ExecutableGraph:
                 come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.uses, False))
         try:
             add_nodes(works, self.ordered, uses, owners)
-            command(on, on.state, uses)
+            note_command(on, on.state, uses)
             self.launch_now(on)
         except BaseException:
             withdraw(uses)

@@ -17,10 +17,9 @@ from forebay.core.errors import (
     InvalidArgumentError,
     NotSupportedError,
 )
-from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved, ancestors
-from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.graphs.executable import Accesses, ExecutableGraph
+from forebay.queues.graphs.memory import GraphMemory, Reserved, ancestors
 from forebay.queues.graphs.shape import serial_order
-from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import (
     MemoryWork,
     Work,
@@ -34,7 +33,7 @@ from forebay.queues.graphs.work import (
     make_kernel,
     make_list,
 )
-from forebay.races.lines import place
+from forebay.races.checker import place
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -17,22 +17,22 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport HOST_MEMORY
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views
+    HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views, spilled_bytes
 )
 from forebay.queues.launch.bound cimport BoundLaunch
-from forebay.queues.launch.by_value cimport spilled_bytes
-from forebay.queues.launch.grid cimport has_geometry, plain_extents, read_geometry
+from forebay.queues.launch.launch cimport has_geometry, plain_extents, read_geometry
 from forebay.queues.launch.scratch cimport check_count, read_leaves, sizes_of
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view, shown
-from forebay.queues.memory.fills cimport fill_pattern
+from forebay.queues.memory.transfers cimport (
+    check_overlap, check_size, fill_pattern, host_memory, open_view, pin_view, shown
+)
 from forebay.races.checker cimport what_of_node
 from forebay.races.engine cimport Use
 from forebay.races.launches cimport add_launch
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved
+from forebay.queues.graphs.memory import GraphMemory, Reserved
 from forebay.queues.launch.arguments import null
 from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
 

@@ -21,9 +21,9 @@ from forebay.queues.launch.bound import BoundLaunch
 from forebay.queues.launch.results import Result
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pool import MemoryPool
-from forebay.queues.memory.strided import StridedView
+from forebay.queues.memory.shapes import StridedView
 from forebay.queues.queue import Queue
-from forebay.queues.steps.step import Step
+from forebay.queues.graphs.step import Step
 
 if TYPE_CHECKING:
     from typing import Any

@@ -19,8 +19,7 @@ from forebay.core.errors import ArgumentTypeError
 from forebay.queues.interop.names import add
 from forebay.queues.launch.results import Result
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.shapes import shortened
-from forebay.queues.memory.strided import StridedView
+from forebay.queues.memory.shapes import StridedView, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

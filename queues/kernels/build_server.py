@@ -1,4 +1,4 @@
-"""The process in which drivers build SPIR-V; `build_process` starts it and asks."""
+"""The process in which drivers build SPIR-V; `build` starts it and asks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from forebay.core import errors
-from forebay.queues.kernels.build_process import ACCEPTED, UNAVAILABLE, receive, send
+from forebay.queues.kernels.build import ACCEPTED, UNAVAILABLE, receive, send
 
 __all__ = ["serve"]
 

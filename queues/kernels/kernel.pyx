@@ -15,7 +15,7 @@ from forebay.core.driver cimport Reshape
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.lifetimes.retired cimport retire_after
+from forebay.lifetimes.deferred cimport retire_after
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,12 +12,130 @@ import numpy as np
 
 from forebay.core.driver import DriverDevice, Language, Natives
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.queues.kernels.languages import check_text, language_of
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.buffer import Buffer
+
+__all__ = [
+    "MOST", "MOST_OF_CODE", "FileRefusedError", "check_file", "check_text", "digest_of", "language_of", "read_file",
+    "text_of",
+]  # fmt: skip
+
+SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")  # SPIR-V 1.6, 2.3: in either order of bytes
+ELF, MACHINE, CUDA = b"\x7fELF", slice(18, 20), b"\xbe\x00"
+# PTX ISA, "PTX Module Directives": a module begins with .version, followed by .target
+PTX = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d+\.\d+\s[^;{}]*?\.target\s", re.DOTALL)
+NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+# A macro of this name makes a kernel of OpenCL C one of HIP elsewhere.
+KERNEL_OF_HIP = re.compile(r"\b__global__\b")
+OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
+
+
+def language_of(source: str | bytes) -> Language:
+    """Return the language of a program by how it looks: what nothing else is said of is OpenCL C.
+
+    HIP C++ has a ``__global__`` that is not a macro of its own. CUDA C++ looks the same.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For bytes that are neither SPIR-V nor PTX nor a cubin.
+    """
+    if isinstance(source, str):
+        if "__global__" in source:
+            code = NOT_CODE.sub(" ", source)
+            if KERNEL_OF_HIP.search(code) and not OWN_MACRO.search(code):
+                return Language.HIP_CPP
+        return Language.PTX if ".version" in source and PTX.match(source) else Language.OPENCL_C
+    if source[:4] in SPIRV_MAGIC:
+        return Language.SPIRV
+    if source[:4] == ELF and source[MACHINE] == CUDA:
+        return Language.CUBIN
+    if b".version" in source and PTX.match(source.decode("latin-1")):
+        return Language.PTX
+    raise InvalidArgumentError("program: these bytes are not SPIR-V, nor PTX or a cubin; pass other source as str")
+
+
+def check_text(what: str, text: str, errors: str = "strict") -> None:
+    """Refuse source text with a lone surrogate.
+
+    Parameters
+    ----------
+    what : str
+        What it is, for the message.
+    errors : str
+        "surrogateescape" where the compiler gets the bytes for which such halves stand (PEP 383), as in names of files.
+
+    Raises
+    ------
+    InvalidArgumentError
+    """
+    try:
+        text.encode(errors=errors)
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise InvalidArgumentError(
+            f"{what}: line {line} has {text[error.start]!r}, a lone surrogate, which no encoding has: read the text "
+            "with the encoding it was written in"
+        ) from None
+
+
+# -- files that programs name: regular ones, of a size that can be read. A device such as ``/dev/zero`` has no end
+
+
+MOST = 64 << 20
+"""Bytes of a file that a program includes."""
+MOST_OF_CODE = 1 << 30
+"""Bytes of a file with code that was compiled."""
+
+
+class FileRefusedError(OSError):
+    """The file is no regular one, or too large: the message says which."""
+
+
+def check_file(path: str | bytes, most: int = MOST) -> None:
+    """Refuse what should not be read.
+
+    Raises
+    ------
+    FileRefusedError
+        For what is neither a file nor a folder, and for a file of more bytes.
+    OSError
+        When there is nothing.
+    """
+    status = os.stat(path)
+    name = os.fsdecode(path)
+    if stat.S_ISREG(status.st_mode) and status.st_size > most:
+        raise FileRefusedError(f"the file '{name}' of {status.st_size} bytes is too large: {most} are read at most")
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise FileRefusedError(f"'{name}' is no regular file")
+
+
+def read_file(path: str | bytes, most: int = MOST) -> bytes:
+    """Return what is in a file; the errors are those of `check_file`. Blocks."""
+    check_file(path, most)
+    with open(path, "rb") as file:
+        return file.read(most)
+
+
+def digest_of(path: str) -> str:
+    """Return what tells one content of a file from another; nothing when it cannot be read."""
+    try:
+        import hashlib
+
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except OSError:
+        return ""
+
+
+def text_of(path: str) -> str:
+    """Return a file as text; nothing when it cannot be read."""
+    try:
+        return read_file(path).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 class Compiled(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from forebay.core.errors import Error, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.sharing.foreign import is_foreign, read_only_array, why_unfit
+from forebay.queues.memory.foreign import is_foreign, read_only_array, why_unfit
 
 if TYPE_CHECKING:
     from forebay.core.driver import Parameter

@@ -9,25 +9,22 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits, no_waits
-from forebay.core.epochs cimport submitted_epoch
+from forebay.core.vector_clock cimport submitted_epoch
 from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, Collecting, QueueState, begin_following, end_following, release_queue_state,
     renew_followed, retain_queue_state
 )
 from forebay.core.uses cimport Uses
-from forebay.lifetimes.retired cimport retire_after
+from forebay.lifetimes.deferred cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views
+    HAS_ARRAYS, HAS_BYTES, Views, apply_uploads, check_elements, end_uploads, make_room, needs_uploads, pack_arguments,
+    release_views, spilled_bytes, upload_again, upload_spills, use_spills
 )
-from forebay.queues.launch.by_value cimport (
-    apply_uploads, end_uploads, make_room, needs_uploads, spilled_bytes, upload_again, upload_spills, use_spills
-)
-from forebay.queues.launch.grid cimport plain_extents, read_geometry
 from forebay.queues.launch.launch cimport (
     NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_gathered, note_writes,
-    raise_launch_error, refuse_kernel, tell_step
+    plain_extents, raise_launch_error, read_geometry, refuse_kernel, tell_step
 )
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer

@@ -15,16 +15,46 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
-from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
 from forebay.core.state cimport Collecting, QueueState, begin_following, end_following, renew_followed
 from forebay.core.uses cimport Basis, Uses, still_holds
+from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
-from forebay.queues.launch.arguments cimport Views, pack_arguments
-from forebay.queues.launch.by_value cimport upload_spills, use_spills
-from forebay.queues.launch.grid cimport has_geometry
+from forebay.queues.launch.arguments cimport Views, pack_arguments, upload_spills, use_spills
 from forebay.queues.memory.buffer cimport Buffer, note_launch_write
 from forebay.sync.ordering cimport count_command, is_ready_to_launch
+
+cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
+
+cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept
+cdef int launch_uncommon(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+) except -1
+cdef int launch_elsewhere(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1
+cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1
+
+
+cdef inline bint has_geometry(Kernel kernel, object grid, object block):
+    """Return whether grid and block are the objects of the kernel's last launch: small ints and constant tuples mostly
+    are.
+    """
+    return grid is kernel.last_grid and block is kernel.last_block and grid is not None and block is not None
+
+
+cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object block) except NULL:
+    """Return the geometry of a launch. `plain_extents` has made grid and block, so that what was checked before still
+    holds afterwards.
+
+    The result is valid only while the GIL is kept: a launch of the kernel from another thread may change it.
+    """
+    if not has_geometry(kernel, grid, block):
+        work_out_geometry(kernel, grid, block)
+    return &kernel.geometry
+
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -104,13 +134,6 @@ cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* argum
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
-cdef int launch_elsewhere(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    Py_ssize_t count
-) except -1
-cdef int capture_launch(
-    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
-) except -1
 cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
@@ -119,17 +142,11 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
 cdef Collecting ask_step(
     QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) except *
-cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept
 cdef Collecting ask_step_again(
     QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
 ) except *
 cdef int tell_step(
     QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
-) except -1
-# Handles every other launch: with bytes by value, with waits, without a plan yet, or after a failure.
-cdef int launch_uncommon(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1
 
 

@@ -4,11 +4,16 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
+from forebay.core.driver cimport Geometry
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.uses cimport Basis
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport OwnedMemory
+
+cdef enum:
+    GUARD = 4096  # bytes behind memory that a debugging device checks after each launch
+    GUARD_BYTE = 0xC5
 
 
 cdef enum:

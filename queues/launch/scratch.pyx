@@ -5,6 +5,10 @@ generation. A launch with the same buffers, to which nothing may have written si
 costs one integer comparison per buffer. Otherwise the sizes are computed again.
 """
 
+import logging
+
+import numpy as np
+
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -12,32 +16,107 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status
+from forebay.core.driver cimport Geometry, Status
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
-from forebay.core.state cimport QueueState, release_device_state
+from forebay.core.state cimport QueueState, closed_gates, release_device_state
 from forebay.core.uses cimport (
-    Point, Seen, generation_of, release_points, release_uses, retain_uses, writers_of
+    Point, Seen, generation_of, note_use, release_points, release_uses, retain_uses, writers_of
 )
+from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views, the_null
 )
-from forebay.queues.launch.grid cimport plain_extents, read_geometry
-from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers, warn_of_grid
-from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, pointer_to
+from forebay.queues.launch.launch cimport (
+    add_plan, find_plan, launch_packed, list_of, plain_extents, read_geometry, refuse_kernel
+)
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
 from forebay.races.checker cimport come_after_past, is_checked, past_of_uses
 from forebay.races.engine cimport Past
 from forebay.sync.ordering cimport wait_for_point
 
-import numpy as np
-
-from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ScratchOverflowError
-from forebay.core.process import refuse_on_host_thread
+from forebay.core.errors import (
+    ArgumentTypeError, InvalidArgumentError, OutOfBoundsError, OutOfMemoryError, ScratchOverflowError
+)
+from forebay.core.process import on_host_thread, refuse_on_host_thread
 from forebay.queues.kernels.scratch_size import Argument
 from forebay.queues.launch.arrays import launch_with_arrays
+
+log = logging.getLogger("forebay.launch")
+
+
+cdef int warn_of_grid(Kernel kernel, const Geometry* geometry, PyObject* const* arguments) except -1:
+    """Warn of work-items a block or more beyond every Buffer: a grid that was given in work-items ends a process.
+
+    Never refused, because a block may work on each element. Told once for each number of work-items.
+    """
+    cdef uint64_t items = 1, block = 1, most = 0
+    cdef uint64_t itemsize
+    cdef Py_ssize_t i
+    for i in range(3):
+        block *= geometry.block[i]
+        items *= <uint64_t> geometry.groups[i] * geometry.block[i]
+    for i in range(kernel.count):
+        if type(<object> arguments[i]) is Buffer:
+            itemsize = kernel.layout[i].element >> 1
+            itemsize = itemsize if itemsize else (<Buffer> <object> arguments[i]).dtype.itemsize
+            most = max(most, (<Buffer> <object> arguments[i]).nbytes // itemsize)
+    if most == 0 or block == 1 or items < most + block or items == kernel.warned_of:
+        return 0
+    kernel.warned_of = items
+    log.warning(
+        "kernel %r is launched with %d groups of %d work-items, %d in all; the largest Buffer that it takes has %d "
+        "elements. A grid counts groups, as in HIP: %d are enough for a work-item each", kernel.name, items // block,
+        block, items, most, (most + block - 1) // block)
+    return 0
+
+
+cdef list guard_buffers(object queue, QueueState* state, Kernel kernel, PyObject* const* arguments):
+    cdef Allocation allocation, own
+    cdef OwnedMemory memory
+    cdef list guards = []
+    cdef Py_ssize_t i
+    # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
+    if on_host_thread():
+        return guards
+    if closed_gates(kernel.state) != 0:
+        queue.device._wait_for_openings()
+        if closed_gates(kernel.state) != 0:
+            return guards
+    for i in kernel.written:
+        argument = <object> arguments[i]
+        if type(argument) is not Buffer:
+            continue
+        allocation = (<Buffer> argument).allocation
+        memory = allocation.memory
+        if not allocation.guarded or memory is None or any([memory is known for _, _, _, known in guards]):
+            continue
+        # An allocation of its own, because a fill of the guard is no write to the buffer. It is a use of its memory.
+        own = new_allocation(argument.device, own_memory(kernel.state, memory.native, False))
+        own.memory.freed = True
+        guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
+        queue.fill(guard, GUARD_BYTE)
+        note_use(memory.uses, state.epochs, submitted_epoch(state.epochs), False)
+        guards.append((i, argument, guard, memory))
+    return guards
+
+
+# The guards of the buffers that a launch may write to, filled on the queue; and the check after the launch, which waits
+cdef int check_buffers(object queue, Kernel kernel, list guards) except -1:
+    cdef Buffer buffer
+    for i, buffer, guard, _ in guards:
+        written = np.flatnonzero(guard.get(queue=queue) != GUARD_BYTE)
+        if written.size:
+            parameter = kernel.parameters[i]
+            at = buffer.allocation.guard_at
+            raise OutOfBoundsError(
+                f"kernel {kernel.name!r} wrote out of bounds, behind argument {i} ({parameter.type_name} "
+                f"{parameter.name}), a Buffer of shape {buffer.shape} and {buffer.dtype}: its memory has {at} bytes, "
+                f"and byte {at + written[0]} was written to")
+    return 0
+
 
 cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil

@@ -1,4 +1,4 @@
-"""What the process for building does for a Level Zero device; `queues/kernels/build_process.py` starts it."""
+"""What the process for building does for a Level Zero device; `queues/kernels/build.py` starts it."""
 
 from __future__ import annotations
 

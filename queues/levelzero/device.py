@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
-from forebay.queues.kernels import build_process
+from forebay.queues.kernels import build
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations
 from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
@@ -162,7 +162,7 @@ class LevelZeroDevice(DriverDevice):
 
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""
-        build_process.expect()
+        build.expect()
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables.

@@ -17,8 +17,7 @@ from ctypes import byref, c_int32, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from forebay.core.driver import DeviceInfo
-from forebay.core.driver_folder import Found, numbered
+from forebay.core.driver import DeviceInfo, Found, numbered
 from forebay.core.errors import DriverError, NotSupportedError
 from forebay.queues.levelzero import loader
 from forebay.queues.levelzero.descriptors import (

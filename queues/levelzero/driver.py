@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.core.driver import DeviceInfo, DriverDevice
-from forebay.core.driver_folder import DriverFolder, Found
+from forebay.core.driver import DeviceInfo, DriverDevice, DriverFolder, Found
 
 
 class LevelZero(DriverFolder):

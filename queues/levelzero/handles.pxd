@@ -5,7 +5,7 @@ from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport Lock
+from forebay.core.vector_clock cimport Lock
 from forebay.queues.levelzero.calls cimport ArgumentChange, Call, GroupsChange, ze_result_t
 
 
@@ -106,16 +106,13 @@ cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:
 
 cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil
 cdef void close_device(ZeDevice* device) noexcept nogil
-cdef void release_device(ZeDevice* device) noexcept nogil
 cdef ZeQueue* new_queue(
     ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil
 cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil
 cdef void give_back_join(ZeQueue* join) noexcept nogil
 cdef void leave_join(ZeQueue* join, ZeEvent* joined, vector[ZeQueue*]& awaited) noexcept nogil
-cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil
 cdef void end_queue(ZeQueue* queue) noexcept nogil
-cdef void release_queue(ZeQueue* queue) noexcept nogil
 cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexcept nogil
 cdef ZeEvent* retain_event(ZeEvent* event) noexcept nogil
 cdef void release_event(ZeEvent* event) noexcept nogil

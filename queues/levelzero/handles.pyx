@@ -5,7 +5,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport Lock
+from forebay.core.vector_clock cimport Lock
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendSignalEvent, CALL_CommandListCreate, CALL_CommandListCreateImmediate, CALL_ContextCreate,
     CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc, CounterDesc,

@@ -2,13 +2,147 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
+from typing import Any, NamedTuple
+
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
-from forebay.queues.kernels.build_process import BuildProcessError, build_apart
+from forebay.core.errors import BuildError, NotSupportedError
+from forebay.queues.kernels.build import BuildProcessError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.levelzero import ocloc
 from forebay.queues.levelzero.objects import DeviceHandle, ZeProgram
 from forebay.spirv import declarations
+
+__all__ = ["compile_source", "compiler_version"]
+
+LIBRARY = "ocloc64.dll" if sys.platform == "win32" else "libocloc.so"
+GET_OCLOC = (
+    "install it: apt install intel-ocloc (Debian, Ubuntu), or pass SPIR-V bytes, for example from clang -c -target "
+    "spirv64 -x cl -cl-std=CL2.0 -O2 program.cl"
+)
+INVALID_DEVICE = -33
+
+# ocloc's own lines in the log, about a command line that no user typed.
+ITS_OWN = re.compile(r"(?m)^(Command was: |Auto-detected target based on ).*\n?")
+# The compiler begins each line with the number of compilations so far, which looks like a line number of the source.
+COUNTER = re.compile(r"(?m)^\d+:(?=\d+:\d+: )")
+
+
+class Outcome(NamedTuple):
+    """The result of one ocloc call."""
+
+    result: int
+    log: str
+    outputs: dict[str, bytes]
+
+
+_lock = threading.Lock()  # ocloc does not promise that simultaneous calls work
+_library: ctypes.CDLL | None = None
+
+
+def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
+    """Compile OpenCL C for a device.
+
+    Blocks until it is done, typically for a tenth of a second, without the GIL. Calls from several threads run one
+    after another. Warnings are dropped.
+
+    Parameters
+    ----------
+    source
+        OpenCL C. ``#include`` finds files in the folders that ``-I`` names.
+    info
+        A Level Zero device. It determines the version of the language and the available extensions.
+    options
+        Options of the OpenCL compiler, such as ``"-cl-std=CL3.0"`` or ``"-DN=4"``. Options that affect the translation
+        to machine code, such as ``"-cl-opt-disable"``, must be given to the build of the module as well.
+
+    Returns
+    -------
+    bytes
+        SPIR-V, with the names and types of the parameters as in the source.
+
+    Raises
+    ------
+    BuildError
+        If the program is wrong. It has the compiler's log, with positions as ``line:column``.
+    NotSupportedError
+        If the compiler is not installed, or does not know the device; the message says what to install.
+    """
+    native = info.native
+    # A compiler that is older than the device may still know one of the two.
+    targets = [str(native.ip_version)] if native.ip_version else []
+    targets.append(f"{native.device_id:#06x}")
+    command = ["compile", "-q", "-spv_only", "-file", "program.cl"]
+    if options:
+        command += ["-options", " ".join(options)]
+    for target in targets:
+        outcome = _invoke([*command, "-device", target], source.encode())
+        if outcome.result != INVALID_DEVICE:
+            break
+    else:
+        raise NotSupportedError(
+            f"the installed OpenCL C compiler, {LIBRARY} {compiler_version()}, does not know {info.name} "
+            f"({info.description}): install the intel-ocloc that belongs to the driver, or pass SPIR-V bytes"
+        )
+    module = next((data for name, data in outcome.outputs.items() if name.endswith(".spv")), None)
+    if outcome.result or module is None:
+        log = outcome.log or f"the compiler gave no reason (ocloc returned {outcome.result})"
+        raise BuildError(f"the program does not build on {info.name}\n{log}", log=log)
+    return module
+
+
+def compiler_version() -> str:
+    """Return the compiler's version, which equals that of the driver it belongs to; empty if unknown.
+
+    Raises
+    ------
+    NotSupportedError
+        If it is not installed; the message says what to install.
+    """
+    outputs = _invoke(["query", "OCL_DRIVER_VERSION"]).outputs
+    return outputs.get("OCL_DRIVER_VERSION", b"").strip(b"\0\n ").decode(errors="replace")
+
+
+def _load() -> ctypes.CDLL:
+    """Load the library once. If that fails, the next call tries again."""
+    global _library
+    if _library is None:
+        try:
+            _library = ctypes.CDLL(LIBRARY)
+        except OSError as error:
+            raise NotSupportedError(
+                f"OpenCL C needs Intel's offline compiler, which cannot be loaded ({error}): {GET_OCLOC}"
+            ) from None
+    return _library
+
+
+def _invoke(command: Sequence[str], source: bytes = b"") -> Outcome:
+    """Run a command of ocloc with a source file that exists in memory only."""
+    words = [b"ocloc", *(word.encode() for word in command)]
+    arguments = (c_char_p * len(words))(*words)
+    text, nbytes, name = c_char_p(source), c_uint64(len(source) + 1), c_char_p(b"program.cl")
+    count = c_uint32()
+    data, sizes, names = POINTER(POINTER(c_uint8))(), POINTER(c_uint64)(), POINTER(c_char_p)()
+    results = byref(count), byref(data), byref(sizes), byref(names)
+    with _lock:
+        library: Any = _load()
+        library.oclocInvoke.restype = c_int
+        no_headers = 0, None, None, None
+        result = library.oclocInvoke(
+            len(words), arguments, 1, byref(text), byref(nbytes), byref(name), *no_headers, *results
+        )
+        outputs = {}
+        for index in range(count.value):
+            outputs[(names[index] or b"").decode(errors="replace")] = ctypes.string_at(data[index], sizes[index])
+        library.oclocFreeOutput(*results)
+    log = outputs.pop("stdout.log", b"").decode(errors="replace").replace("\0", "")
+    return Outcome(result, COUNTER.sub("", ITS_OWN.sub("", log)).strip(), outputs)
+
 
 # The options that affect the translation of SPIR-V to machine code. The driver refuses others.
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
@@ -61,11 +195,11 @@ def _device_key(info: DeviceInfo) -> str:
 def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str, ...]) -> bytes:
     """SPIR-V of a program in OpenCL C. If it includes files it is compiled each time, because those may change."""
     if reads_files(source):
-        return ocloc.compile_source(source, info, options)
-    key = key_of("SPIR-V", ocloc.compiler_version(), _device_key(info), source, *options)
+        return compile_source(source, info, options)
+    key = key_of("SPIR-V", compiler_version(), _device_key(info), source, *options)
     code = cache.get(key)
     if code is None:
-        code = ocloc.compile_source(source, info, options)
+        code = compile_source(source, info, options)
         cache.put(key, code)
     return code
 

@@ -19,7 +19,7 @@ from forebay.core.state cimport DeviceState, release_device_state
 from forebay.core.uses cimport (
     Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
 )
-from forebay.lifetimes.retired cimport retire_memory
+from forebay.lifetimes.deferred cimport retire_memory
 from forebay.races.checker cimport named, use_of
 from forebay.races.engine cimport WRITES, Use
 

@@ -1,5 +1,6 @@
 """Device memory as Python sees it."""
 
+from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Memory

@@ -5,39 +5,133 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 cimport cython
-from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint64_t, uintptr_t
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Point, generation_of, points_of
-from forebay.lifetimes.retired cimport retire_memory
+from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
-from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
-from forebay.races.checker cimport named, on_host, use_of
-from forebay.races.lines cimport place_at
+from forebay.races.checker cimport named, on_host, place_at, use_of
 from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 
+from forebay.core.driver import AnyBuffer, AnyQueue, be
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
-from forebay.core.driver import AnyBuffer, AnyQueue, be
-from forebay.queues.memory.shapes import check_in_place, element_code, read_dtype, read_shape, shortened, to_array
-from forebay.queues.memory.strided import StridedView, item_of, part_of, read_index
+from forebay.queues.memory.shapes import (
+    StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape, shortened, to_array
+)
 
 if TYPE_CHECKING:
     from types import EllipsisType
     from typing import Any, SupportsIndex
-
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
     from typing_extensions import Never, Self
-
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
     from forebay.queues.device import Device
     from forebay.queues.memory.shapes import ShapeLike
     from forebay.queues.queue import Queue
+
+CODES: dict[str, int] = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+"""DLPack's code of a type, by NumPy's kind."""
+
+cdef const char* UNUSED = "dltensor"  # a consumer renames the capsule that it has used
+
+cdef extern from *:
+    """
+    #include <cstdint>
+    struct ForebayTensor {
+        void *data;
+        struct { std::int32_t type, id; } device;
+        std::int32_t ndim;
+        struct { std::uint8_t code, bits; std::uint16_t lanes; } dtype;
+        std::int64_t *shape, *strides;
+        std::uint64_t offset;
+        void *owner;
+        void (*deleter)(ForebayTensor *);
+    };
+    """
+    cdef cppclass Tensor "ForebayTensor":
+        void* data
+        int32_t ndim
+        int64_t* shape
+        int64_t* strides
+        uint64_t offset
+        void* owner
+        void (*deleter)(Tensor*) noexcept
+    void place "forebay_place" (Tensor* tensor, int32_t type, int32_t id) noexcept
+    void describe "forebay_describe" (Tensor* tensor, uint8_t code, uint8_t bits) noexcept
+
+
+cdef extern from *:
+    """
+    static inline void forebay_place(ForebayTensor *tensor, std::int32_t type, std::int32_t id) {
+        tensor->device.type = type;
+        tensor->device.id = id;
+    }
+    static inline void forebay_describe(ForebayTensor *tensor, std::uint8_t code, std::uint8_t bits) {
+        tensor->dtype.code = code;
+        tensor->dtype.bits = bits;
+        tensor->dtype.lanes = 1;
+    }
+    """
+
+
+cdef void drop(Tensor* tensor) noexcept with gil:
+    """Called once, by whoever has the memory then, on any thread."""
+    Py_DECREF(<object> <PyObject*> tensor.owner)
+    PyMem_RawFree(tensor)
+
+
+cdef void end_capsule(object capsule) noexcept:
+    """Drop what nobody has taken."""
+    cdef Tensor* tensor
+    if PyCapsule_IsValid(capsule, UNUSED):
+        tensor = <Tensor*> PyCapsule_GetPointer(capsule, UNUSED)
+        tensor.deleter(tensor)
+
+
+cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtype, tuple device):
+    """A capsule over C-contiguous memory, which keeps `owner`.
+
+    Raises
+    ------
+    BufferError
+        For elements that DLPack does not know.
+    """
+    cdef Py_ssize_t i, ndim = len(shape)
+    cdef Tensor* tensor
+    code = CODES.get(dtype.kind)
+    if code is None:
+        raise BufferError(f"DLPack has no elements of {dtype}")
+    tensor = <Tensor*> PyMem_RawMalloc(sizeof(Tensor) + ndim * sizeof(int64_t))
+    if tensor == NULL:
+        raise MemoryError
+    tensor.data = <void*> <uintptr_t> address
+    place(tensor, device[0], device[1])
+    tensor.ndim = <int32_t> ndim
+    describe(tensor, code, 8 * dtype.itemsize)
+    tensor.shape = <int64_t*> (tensor + 1)
+    for i in range(ndim):
+        tensor.shape[i] = shape[i]
+    tensor.strides = NULL  # C-contiguous
+    tensor.offset = 0
+    tensor.owner = <void*> <PyObject*> owner
+    tensor.deleter = drop
+    Py_INCREF(owner)
+    try:
+        return PyCapsule_New(tensor, UNUSED, end_capsule)
+    except BaseException:
+        drop(tensor)
+        raise
+
 
 _part_ids = itertools.count(1)  # never used again, while the driver gives a new part the handle of one that is gone
 

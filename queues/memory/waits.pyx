@@ -7,13 +7,11 @@ that command's queue.
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport clock_epoch
+from forebay.core.vector_clock cimport clock_epoch, completed_epoch, retain_epochs
 from forebay.core.driver cimport FOR_HOST, Status
-from forebay.core.epochs cimport completed_epoch, retain_epochs
-from forebay.core.marker cimport Marker, release_marker
 from forebay.core.state cimport (
-    FOLLOWING, DeviceState, QueueState, captures_under_way, find_queue, refusal, release_queue_state,
-    users_of_all
+    FOLLOWING, DeviceState, Marker, QueueState, captures_under_way, find_queue, refusal, release_marker,
+    release_queue_state, users_of_all
 )
 from forebay.core.uses cimport Point, Uses, points_of, release_points, writers_of
 from forebay.events.event cimport reach

@@ -12,8 +12,8 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
-from forebay.queues.kernels import build_process
-from forebay.queues.opencl import calls, fills, operations
+from forebay.queues.kernels import build
+from forebay.queues.opencl import calls, operations
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, takes_spirv
 from forebay.queues.opencl.variables import options_for
@@ -93,12 +93,12 @@ class OpenCLDevice(DriverDevice):
             self._fill_by_kernel()
 
     def _fill_by_kernel(self) -> None:
-        kernel: Any = self.build(Language.OPENCL_C, fills.SOURCE, ())["fill"]
+        kernel: Any = self.build(Language.OPENCL_C, operations.SOURCE, ())["fill"]
         # not kept by the finalizer: what that keeps ends with the interpreter, in a forked child, too
         self._fill_program: cl.Program = kernel.program
         handle = self._fill_program.int_ptr
-        fills.add_program(self.context_handle, handle)
-        weakref.finalize(self, fills.remove_program, self.context_handle, handle).atexit = False
+        operations.add_program(self.context_handle, handle)
+        weakref.finalize(self, operations.remove_program, self.context_handle, handle).atexit = False
 
     @property
     def limits(self) -> Limits:
@@ -307,7 +307,7 @@ class OpenCLDevice(DriverDevice):
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""
         if self.info.platform == INTEL_CPU:
-            build_process.expect()
+            build.expect()
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:

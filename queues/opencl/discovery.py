@@ -21,8 +21,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from forebay.core.driver import DeviceInfo
-from forebay.core.driver_folder import PROBE, Found, first_line, numbered
+from forebay.core.driver import PROBE, DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import how_to_install
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.opencl.identity import identity_of

@@ -13,11 +13,10 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
-from forebay.queues.kernels.build_log import readable
-from forebay.queues.kernels.build_process import BuildProcessError, CompilerEndedError, build_apart
+from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.opencl import flat_blocks, operations, variables
+from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.identity import identity_of
 from forebay.queues.opencl.turns import POCL, turn
 from forebay.spirv import declarations
@@ -334,7 +333,7 @@ class Builder:
                     name,
                     self._size_of,
                     declared.get(name),
-                    flat_blocks.reshape_address() if name in self._flat else 0,
+                    operations.reshape_address() if name in self._flat else 0,
                 )
                 for name in names
             },

@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
-from forebay.core.driver_folder import DriverFolder
+from forebay.core.driver import (
+    MOST_GROUPS,
+    Adopted,
+    DeviceInfo,
+    DriverDevice,
+    DriverFolder,
+    Language,
+    Limits,
+    Natives,
+    Parameter,
+)
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.sycl import calls, operations
-from forebay.queues.sycl.objects import (
+from forebay.queues.sycl.operations import (
     Bundle,
     BundledKernel,
     ContextHandle,

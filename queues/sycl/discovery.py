@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.core.driver import DeviceInfo
-from forebay.core.driver_folder import PROBE, Found, first_line, numbered
+from forebay.core.driver import PROBE, DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import how_to_install
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from forebay.core import errors
-from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice
-from forebay.core.driver_folder import DriverFolder, Found
+from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found
 
 
 class Sycl(DriverFolder):
@@ -49,7 +48,7 @@ class Sycl(DriverFolder):
                 "adopt_queue: this dpctl.SyclQueue runs out of order, and forebay's rules are about queues that do "
                 "not; make it with dpctl.SyclQueue(…, property='in_order')"
             )
-        from forebay.queues.sycl.objects import create_queue
+        from forebay.queues.sycl.operations import create_queue
 
         device = self._device_of(thing, opened)
         return AdoptedQueue(device, create_queue(thing.addressof_ref(), True), thing.has_enable_profiling)

@@ -1,25 +1,853 @@
 """The SYCL side of the table of operations (`forebay.core.driver`)."""
 
+from typing import TYPE_CHECKING
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
 from cython.operator cimport dereference
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from libcpp.atomic cimport memory_order_acquire
+from libcpp.atomic cimport (
+    atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+)
+from libcpp.memory cimport make_shared
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport (
-    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
-)
+from forebay.core.driver cimport DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+from forebay.core.process cimport is_forked
 from forebay.queues.sycl.calls cimport (
-    COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd,
-    CALL_Event_Wait, failure, sycl
+    COMPLETE, FAILED, FLOAT32, FLOAT64, GATE_FAILED, HOLDS_ADOPTED, INT16, INT32, INT64, INT8, OUT_OF_MEMORY,
+    RAW_ARGUMENT, UINT16, UINT32, UINT64, UINT8, USM_POINTER, WAITS_FOR_HELD, WORK_GROUP_MEMORY,
+    CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd, CALL_Event_Wait, CALL_Queue_Fill128,
+    CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Memcpy, CALL_Queue_MemcpyWithEvents,
+    CALL_Queue_Memset, CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitNDRange,
+    CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, Call, failure, sycl
 )
-from forebay.queues.sycl.gates cimport (
-    BARRIER, COPY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_submitted, delete_queue,
-    drop_event, forget_failure, give, has_failed, hold_queue, open_event, read_waits, retain_event, tell_failure_of
-)
-from forebay.queues.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
-from forebay.queues.sycl.objects cimport SyclContext
-from forebay.queues.sycl.submission cimport submit_barrier, submit_kernel
+
+from forebay.core.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# takes the kernel over
+cdef SyclKernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
+    cdef SyclKernel* kernel = new SyclKernel()
+    cdef Argument nothing
+    nothing.value = NULL
+    nothing.size = 0
+    nothing.object = NULL
+    kernel.kernel = handle
+    kernel.types = types
+    kernel.values.resize(types.size(), NULL)
+    kernel.arguments.resize(types.size(), nothing)
+    return kernel
+
+
+cdef SyclKernel* copy_kernel(SyclKernel* kernel) noexcept nogil:
+    """A copy with its own arguments; changing the original's does not affect it. NULL if memory runs out."""
+    cdef SyclKernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
+    cdef Argument* argument
+    cdef size_t i
+    if copied.kernel == NULL:
+        delete_kernel(copied)
+        return NULL
+    for i in range(kernel.types.size()):
+        argument = &kernel.arguments[i]
+        if argument.size == 0:
+            copied.values[i] = kernel.values[i]
+        elif set_bytes(copied, <uint32_t> i, argument.size, argument.value) != 0:
+            delete_kernel(copied)
+            return NULL
+    return copied
+
+
+cdef void drop_object(SyclKernel* kernel, size_t index) noexcept nogil:
+    if kernel.arguments[index].object != NULL:
+        if kernel.types[index] == WORK_GROUP_MEMORY:
+            sycl.WorkGroupMemory_Delete(kernel.arguments[index].object)
+        else:
+            sycl.RawKernelArg_Delete(kernel.arguments[index].object)
+    kernel.arguments[index].object = NULL
+
+
+cdef void delete_kernel(SyclKernel* kernel) noexcept nogil:
+    cdef size_t i
+    for i in range(kernel.types.size()):
+        drop_object(kernel, i)
+        free(kernel.arguments[i].value)
+    if kernel.kernel != NULL:
+        sycl.Kernel_Delete(kernel.kernel)
+    del kernel
+
+
+cdef void set_address(SyclKernel* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    kernel.values[index] = <void*> <uintptr_t> memory.address
+
+
+cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept nogil:
+    cdef Argument* argument = &kernel.arguments[index]
+    if argument.size == size:
+        return 0
+    drop_object(kernel, index)
+    argument.size = 0
+    argument.object = sycl.WorkGroupMemory_Create(size)
+    if argument.object == NULL:
+        return failure(CALL_WorkGroupMemory_Create)
+    argument.size = size
+    kernel.values[index] = argument.object
+    return 0
+
+
+cdef Status set_bytes(SyclKernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    """Set a by-value argument, or the size of local memory for a parameter of that type."""
+    cdef Argument* argument = &kernel.arguments[index]
+    cdef void* made
+    if kernel.types[index] == WORK_GROUP_MEMORY:
+        return set_local(kernel, index, size)
+    if argument.value == NULL:  # allocated once: the size of a parameter never changes
+        argument.value = <char*> malloc(size)
+        if argument.value == NULL:
+            return failure(OUT_OF_MEMORY)
+        argument.size = size
+    memcpy(argument.value, value, size)
+    if kernel.types[index] != RAW_ARGUMENT:
+        kernel.values[index] = argument.value
+        return 0
+    made = sycl.RawKernelArg_Create(argument.value, size)  # it copies the bytes: a new object per value
+    if made == NULL:
+        return failure(CALL_RawKernelArg_Create)
+    drop_object(kernel, index)
+    argument.object = made
+    kernel.values[index] = made
+    return 0
+
+
+# -- wraps dpctl's submit functions so that they return a `Status`
+
+
+cdef inline Status outcome(Call call, void* event) noexcept nogil:
+    return 0 if event != NULL else failure(call)
+
+
+cdef Status submit_kernel(
+    void* queue, SyclKernel* kernel, const Geometry* geometry, Waits waits, void** event
+) noexcept nogil:
+    # The last dimension of a SYCL range varies fastest, like the first of OpenCL and HIP.
+    cdef size_t global_size[3]
+    cdef size_t local_size[3]
+    cdef int i, last = geometry.dimensions - 1
+    for i in range(geometry.dimensions):
+        global_size[last - i] = geometry.global_size[i]
+        local_size[last - i] = geometry.local_size[i]
+    event[0] = sycl.Queue_SubmitNDRange(
+        kernel.kernel, queue, kernel.values.data(), kernel.types.data(), kernel.values.size(), global_size, local_size,
+        geometry.dimensions, waits.events, waits.count)
+    return outcome(CALL_Queue_SubmitNDRange, event[0])
+
+
+cdef Status submit_copy(
+    void* queue, void* to, const void* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    if waits.count == 0:
+        event[0] = sycl.Queue_Memcpy(queue, to, source, nbytes)
+        return outcome(CALL_Queue_Memcpy, event[0])
+    event[0] = sycl.Queue_MemcpyWithEvents(queue, to, source, nbytes, waits.events, waits.count)
+    return outcome(CALL_Queue_MemcpyWithEvents, event[0])
+
+
+cdef Status submit_fill(
+    void* queue, void* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef uint16_t two
+    cdef uint32_t four
+    cdef uint64_t eight[2]
+    cdef size_t count = nbytes // pattern_size
+    cdef Status status
+    if waits.count != 0:  # dpctl's fills take no wait list
+        status = submit_barrier(queue, waits, event)
+        if status != 0:
+            return status
+        sycl.Event_Delete(event[0])
+    if pattern_size == 1:
+        event[0] = sycl.Queue_Memset(queue, to, pattern[0], count)
+        return outcome(CALL_Queue_Memset, event[0])
+    if pattern_size == 2:
+        memcpy(&two, pattern, 2)
+        event[0] = sycl.Queue_Fill16(queue, to, two, count)
+        return outcome(CALL_Queue_Fill16, event[0])
+    if pattern_size == 4:
+        memcpy(&four, pattern, 4)
+        event[0] = sycl.Queue_Fill32(queue, to, four, count)
+        return outcome(CALL_Queue_Fill32, event[0])
+    memcpy(eight, pattern, 8 if pattern_size == 8 else 16)
+    if pattern_size == 8:
+        event[0] = sycl.Queue_Fill64(queue, to, eight[0], count)
+        return outcome(CALL_Queue_Fill64, event[0])
+    if pattern_size == 16:
+        event[0] = sycl.Queue_Fill128(queue, to, eight, count)
+        return outcome(CALL_Queue_Fill128, event[0])
+    return fill_by_doubling(queue, <char*> to, pattern, pattern_size, nbytes, event)
+
+
+cdef Status fill_by_doubling(
+    void* queue, char* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, void** event
+) noexcept nogil:
+    """Fill with patterns longer than the 16 bytes that dpctl takes: write one element, then copy it by doubling."""
+    cdef uint64_t part[2]
+    cdef size_t i, done = pattern_size
+    cdef size_t more
+    event[0] = NULL
+    for i in range(pattern_size // 16):
+        memcpy(part, pattern + 16 * i, 16)
+        if not goes_on(sycl.Queue_Fill128(queue, to + 16 * i, part, 1), event):
+            return failure(CALL_Queue_Fill128)
+    while done < nbytes:
+        more = done if done < nbytes - done else nbytes - done
+        if not goes_on(sycl.Queue_Memcpy(queue, to + done, to, more), event):
+            return failure(CALL_Queue_Memcpy)
+        done += more
+    return 0
+
+
+cdef bint goes_on(void* made, void** event) noexcept nogil:
+    """Replace the event by that of the next part; False when there is none. Then nobody will know of the parts before:
+    they are waited for, because the memory may be given back.
+    """
+    if event[0] != NULL:
+        if made == NULL:
+            sycl.Event_Wait(event[0])
+        sycl.Event_Delete(event[0])
+    event[0] = made
+    return made != NULL
+
+
+# Each function makes an event, which the caller owns. The waits are SYCL's events.
+cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogil:
+    if waits.count == 0:
+        event[0] = sycl.Queue_SubmitBarrier(queue)
+        return outcome(CALL_Queue_SubmitBarrier, event[0])
+    event[0] = sycl.Queue_SubmitBarrierForEvents(queue, waits.events, waits.count)
+    return outcome(CALL_Queue_SubmitBarrierForEvents, event[0])
+
+
+# -- keeps back commands that are submitted behind a gate, and gives them to SYCL when the gate opens
+#
+# One lock guards the lists of all held queues, because opening one gate may free several queues. Take it while holding
+# the lock of a forebay queue, never the other way round. It stays locked while commands go to SYCL, to keep their
+# order.
+
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
+
+cdef extern from "<condition_variable>" namespace "std" nogil:
+    cdef cppclass condition_variable_any:
+        void wait(mutex& lock)
+        void notify_all()
+
+cdef extern from *:
+    """
+    #include <thread>
+
+    static bool forebay_start_thread(void (*run)(void*), void* data) {
+        try {
+            std::thread(run, data).detach();
+            return true;
+        } catch (...) {  // no more threads
+            return false;
+        }
+    }
+    """
+    bint start_thread "forebay_start_thread"(void (*run)(void*) noexcept nogil, void* data) nogil
+
+
+# On the heap, and never deleted: threads may wait for it when the process ends, or have been when it was forked.
+cdef mutex* lock = new mutex()
+cdef condition_variable_any* handed_on = new condition_variable_any()
+
+
+# -- events
+
+
+cdef SyclEvent* new_event(int state, void* event) noexcept nogil:
+    """A new event with one reference, the caller's. It takes ownership of SYCL's event."""
+    cdef SyclEvent* made = new SyclEvent()
+    made.references.store(1, memory_order_relaxed)
+    made.event = event
+    made.state.store(state, memory_order_release)
+    return made
+
+
+cdef void retain_event(SyclEvent* event) noexcept nogil:
+    event.references.fetch_add(1, memory_order_relaxed)
+
+
+cdef void drop_event(SyclEvent* event) noexcept nogil:
+    if event.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        if event.event != NULL:
+            sycl.Event_Delete(event.event)
+        del event
+
+
+cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& free_again) noexcept nogil:
+    """End the event's pending state. The caller holds the lock."""
+    cdef size_t i
+    event.event = made
+    event.state.store(state, memory_order_release)
+    for i in range(event.waiters.size()):
+        free_again.push_back(event.waiters[i])
+    event.waiters.clear()
+
+
+# Whether what the event is for was refused, or is behind a gate that failed, and no wait has told so.
+cdef bint has_failed(SyclEvent* event) noexcept nogil:
+    if event.state.load(memory_order_acquire) != ENDED_BADLY:
+        return False  # what came later is done when it is: memory that waits for a marker of its own goes back
+    return event.failure.get() == NULL or dereference(event.failure).load(memory_order_acquire)
+
+
+cdef bint tell_failure_of(SyclEvent* event) noexcept nogil:
+    cdef bint refused = event.state.load(memory_order_acquire) == ENDED_BADLY
+    return refused if event.failure.get() == NULL else dereference(event.failure).exchange(False)
+
+
+cdef bint read_waits(Waits* waits) noexcept nogil:
+    cdef size_t i
+    cdef unsigned int kept = 0
+    cdef SyclEvent* event
+    for i in range(waits.count):
+        if (<SyclEvent*> waits.events[i]).state.load(memory_order_acquire) == PENDING:
+            return False
+    for i in range(waits.count):
+        event = <SyclEvent*> waits.events[i]
+        if event.event != NULL:  # NULL for what was refused: nothing is left to wait for
+            waits.events[kept] = event.event
+            kept += 1
+    waits.count = kept
+    return True
+
+
+# -- queues
+
+
+cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
+    """A new queue. It takes ownership of SYCL's queue."""
+    cdef SyclQueue* queue = new SyclQueue()
+    queue.queue = handle
+    queue.adopted = adopted
+    queue.held.store(False)
+    queue.failing = False
+    queue.failed = make_shared[atomic[bint]](<bint> False)
+    return queue
+
+
+cdef void forget_failure(SyclQueue* queue) noexcept nogil:
+    lock.lock()  # another thread may still be emptying the list
+    queue.failed = make_shared[atomic[bint]](<bint> False)  # the old one is the markers'
+    lock.unlock()
+
+
+# Let a queue whose work is done tell no failure of before. Markers that were made go on telling theirs.
+cdef void delete_queue(SyclQueue* queue) noexcept nogil:
+    lock.lock()  # another thread may still be emptying the list
+    while not queue.deferred.empty():
+        delete_command(queue.deferred.front())
+        queue.deferred.pop_front()
+    lock.unlock()
+    sycl.Queue_Delete(queue.queue)
+    del queue
+
+
+cdef void delete_command(SyclCommand* command) noexcept nogil:
+    cdef size_t i
+    if command.kind == LAUNCH and command.kernel != NULL:
+        delete_kernel(command.kernel)
+    for i in range(command.waits.size()):
+        drop_event(command.waits[i])
+    if command.event != NULL:
+        drop_event(command.event)
+    del command
+
+
+cdef Status submit(SyclQueue* queue, SyclCommand* command, Waits waits, void** made) noexcept nogil:
+    if command.kind == LAUNCH:
+        return submit_kernel(queue.queue, command.kernel, &command.geometry, waits, made)
+    if command.kind == COPY:
+        return submit_copy(queue.queue, command.to, command.source, command.nbytes, waits, made)
+    if command.kind == FILL:
+        return submit_fill(
+            queue.queue, command.to, command.pattern, command.pattern_size, command.nbytes, waits, made)
+    return submit_barrier(queue.queue, waits, made)
+
+
+cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
+    """Submit a command, at once if nothing holds it. The caller keeps the command and the list; `event` may be NULL.
+
+    If a command is held back, its error comes later, like an error of the device.
+    """
+    cdef void* made = NULL
+    cdef Status status
+    if queue.held.load(memory_order_acquire) or not read_waits(&waits):
+        return defer(queue, command, waits, event)
+    status = submit(queue, command, waits, &made)
+    if status != 0:
+        return status
+    if event == NULL:
+        sycl.Event_Delete(made)
+    else:
+        event[0] = new_event(SUBMITTED, made)
+        note_failure(queue, command, <SyclEvent*> event[0])
+    return 0
+
+
+cdef void note_failure(SyclQueue* queue, SyclCommand* command, SyclEvent* event) noexcept nogil:
+    if command.kind == BARRIER and dereference(queue.failed).load(memory_order_acquire):
+        event.failure = queue.failed
+
+
+cdef Status defer(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
+    cdef SyclCommand* kept
+    cdef size_t i
+    if queue.adopted:
+        return failure(WAITS_FOR_HELD)
+    kept = new SyclCommand()
+    kept[0] = command[0]
+    kept.event = NULL
+    kept.waits.clear()
+    if command.kind == LAUNCH:
+        kept.kernel = copy_kernel(command.kernel)
+        if kept.kernel == NULL:
+            delete_command(kept)
+            return failure(OUT_OF_MEMORY)
+    for i in range(waits.count):
+        retain_event(<SyclEvent*> waits.events[i])
+        kept.waits.push_back(<SyclEvent*> waits.events[i])
+    if event != NULL:
+        kept.event = new_event(PENDING, NULL)
+        retain_event(kept.event)
+        event[0] = kept.event
+    append(queue, kept)
+    return 0
+
+
+cdef void append(SyclQueue* queue, SyclCommand* command) noexcept nogil:
+    """Add the command to the list, which takes ownership, and hand on at once what nothing holds."""
+    cdef vector[SyclQueue*] free_again
+    lock.lock()
+    queue.held.store(True, memory_order_release)
+    queue.deferred.push_back(command)
+    if queue.deferred.size() == 1:  # otherwise the front of the list already waits for something
+        free_again.push_back(queue)
+        hand_on_all(free_again)
+    lock.unlock()
+
+
+cdef SyclEvent* what_holds(SyclCommand* command) noexcept nogil:
+    cdef size_t i
+    if command.kind == GATE:
+        return command.event if command.event.state.load(memory_order_relaxed) == PENDING else NULL
+    for i in range(command.waits.size()):
+        if command.waits[i].state.load(memory_order_relaxed) == PENDING:
+            return command.waits[i]
+    return NULL
+
+
+cdef bint waits_for_failed(SyclCommand* command) noexcept nogil:
+    cdef size_t i
+    for i in range(command.waits.size()):
+        if command.waits[i].state.load(memory_order_relaxed) == ENDED_BADLY:
+            return True
+    return False
+
+
+cdef void hand_on_all(vector[SyclQueue*]& free_again) noexcept nogil:
+    """Hand on for all these queues, and for those that become free meanwhile. The caller holds the lock."""
+    cdef SyclQueue* queue
+    while not free_again.empty():
+        queue = free_again.back()
+        free_again.pop_back()
+        hand_on(queue, free_again)
+    handed_on.notify_all()
+
+
+cdef void hand_on(SyclQueue* queue, vector[SyclQueue*]& free_again) noexcept nogil:
+    """Hand on the queue's list, up to the first command that is still held."""
+    cdef SyclCommand* command
+    cdef SyclEvent* holder
+    while not queue.deferred.empty():
+        command = queue.deferred.front()
+        holder = what_holds(command)
+        if holder != NULL:
+            holder.waiters.push_back(queue)
+            return
+        hand_on_one(queue, command, free_again)
+        queue.deferred.pop_front()
+        delete_command(command)
+    queue.failing = False
+    queue.held.store(False, memory_order_release)
+
+
+cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]& free_again) noexcept nogil:
+    cdef vector[void*] events
+    cdef Waits waits
+    cdef void* made = NULL
+    cdef Status status
+    cdef bint fails
+    cdef size_t i
+    if command.kind == GATE:
+        if command.event.state.load(memory_order_relaxed) == ENDED_BADLY:
+            queue.failing = True
+            dereference(queue.failed).store(True)
+        return
+    for i in range(command.waits.size()):
+        events.push_back(command.waits[i])
+    waits.count = <unsigned int> events.size()
+    waits.events = events.data()
+    if command.kind == ARRIVAL:
+        read_waits(&waits)
+        status = submit_barrier(queue.queue, waits, &made)
+        if status != 0 or not watch(made, command.wake, command.data):
+            command.wake(command.data)  # waking too early is better than never
+        return
+    fails = queue.failing or waits_for_failed(command)
+    if not fails or command.kind == BARRIER:  # who waits for a marker waits for what runs, too
+        read_waits(&waits)
+        fails = submit(queue, command, waits, &made) != 0 or fails
+    if fails:
+        dereference(queue.failed).store(True)
+    if command.event != NULL:
+        if made != NULL:
+            note_failure(queue, command, command.event)
+        settle(command.event, ENDED_BADLY if fails else SUBMITTED, made, free_again)
+    elif made != NULL:
+        sycl.Event_Delete(made)
+
+
+# -- gates
+
+
+cdef cppclass Watched:
+    void* event
+    Wake wake
+    void* data
+
+
+cdef bint is_over(void* event) noexcept nogil:
+    """Whether SYCL's event is done, or nobody can say."""
+    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
+    return state == COMPLETE or state == 0
+
+
+cdef void wait_and_wake(void* data) noexcept nogil:
+    """Runs on its own thread, because SYCL has no callbacks. It never needs the GIL."""
+    cdef Watched* watched = <Watched*> data
+    while not is_over(watched.event):
+        sycl.Event_Wait(watched.event)  # returns too early when it has thrown
+    sycl.Event_Delete(watched.event)
+    watched.wake(watched.data)
+    del watched
+
+
+cdef bint watch(void* event, Wake wake, void* data) noexcept nogil:
+    """Call `wake` once SYCL's event is done. Takes ownership of the event, also on failure."""
+    cdef Watched* watched = new Watched()
+    watched.event = event
+    watched.wake = wake
+    watched.data = data
+    if start_thread(wait_and_wake, watched):
+        return True
+    sycl.Event_Delete(event)
+    del watched
+    return False
+
+
+cdef SyclCommand* new_command(CommandKind kind, Waits waits) noexcept nogil:
+    cdef SyclCommand* command = new SyclCommand()
+    cdef size_t i
+    command.kind = kind
+    command.kernel = NULL
+    command.event = NULL
+    for i in range(waits.count):
+        retain_event(<SyclEvent*> waits.events[i])
+        command.waits.push_back(<SyclEvent*> waits.events[i])
+    return command
+
+
+cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
+    """Order the queue after the waits, and call `wake` when it gets there. SYCL must have all the waits already."""
+    cdef void* made = NULL
+    cdef Status status
+    if wake == NULL and waits.count == 0:
+        return 0
+    status = submit_barrier(queue.queue, waits, &made)
+    if status != 0:
+        return status
+    if wake == NULL:
+        sycl.Event_Delete(made)
+    elif not watch(made, wake, data):
+        return failure(OUT_OF_MEMORY)
+    return 0
+
+
+cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil:
+    """Keep later commands in the list until the gate is opened. Calls `wake` when the queue reaches the gate.
+
+    Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
+    """
+    cdef SyclCommand* command
+    cdef Waits none
+    cdef SyclEvent* made
+    cdef Status status
+    none.count = 0
+    none.events = NULL
+    if queue.adopted:
+        return failure(HOLDS_ADOPTED)
+    made = new_event(PENDING, NULL)
+    retain_event(made)  # the list's reference
+    gate[0] = made
+    if not queue.held.load(memory_order_acquire) and read_waits(&waits):
+        status = arrive(queue, waits, wake, data)
+        if status != 0:
+            drop_event(made)
+            drop_event(made)
+            gate[0] = NULL
+            return status
+    elif wake != NULL or waits.count != 0:
+        command = new_command(ARRIVAL if wake != NULL else BARRIER, waits)
+        command.wake = wake
+        command.data = data
+        append(queue, command)
+    command = new_command(GATE, none)
+    command.event = made
+    append(queue, command)
+    return 0
+
+
+# Does SYCL have everything in the wait list? If so, replaces the entries by SYCL's events; the list may get shorter.
+cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
+    cdef vector[SyclQueue*] free_again
+    lock.lock()
+    if gate.state.load(memory_order_relaxed) == PENDING:
+        settle(gate, ENDED_BADLY if failed else SUBMITTED, NULL, free_again)
+        hand_on_all(free_again)
+    lock.unlock()
+
+
+# -- the host's side
+
+
+# Whether a wait for the event is to tell a failure, its own or an earlier one of its queue. It is told once.
+cdef int await_submitted(SyclEvent* event) noexcept nogil:
+    """Block until the event is no longer pending, and return its state."""
+    cdef int state = event.state.load(memory_order_acquire)
+    if state != PENDING:
+        return state
+    lock.lock()
+    while event.state.load(memory_order_acquire) == PENDING:
+        handed_on.wait(lock[0])
+    lock.unlock()
+    return event.state.load(memory_order_acquire)
+
+
+# -- sYCL's contexts, memory and programs as Python objects, and the handles of queues and kernels
+
+
+USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
+ARGUMENT_TYPES: dict[str, int] = {
+    "b": INT8, "B": UINT8, "h": INT16, "H": UINT16, "i": INT32, "I": UINT32, "q": INT64, "Q": UINT64, "f": FLOAT32,
+    "d": FLOAT64, "V": RAW_ARGUMENT, "L": WORK_GROUP_MEMORY, "": USM_POINTER,
+}
+
+
+@cython.no_gc_clear
+cdef class ContextHandle:
+    """Holds its own references to a context and two of its queues. It takes their addresses in dpctl's objects.
+
+    Attributes
+    ----------
+    address : int
+        The context handle for the table of operations.
+    """
+
+    cdef SyclContext native
+
+    def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining) -> None:
+        self.native.context = sycl.Context_Copy(<void*> context)
+        self.native.device = <void*> device
+        self.native.queue = sycl.Queue_Copy(<void*> queue)
+        self.native.joining = sycl.Queue_Copy(<void*> joining)
+        if self.native.context == NULL or self.native.queue == NULL or self.native.joining == NULL:
+            raise Error("SYCL did not copy a context or a queue")
+
+    def __dealloc__(self):
+        if is_forked():
+            return
+        if self.native.joining != NULL:
+            sycl.Queue_Delete(self.native.joining)
+        if self.native.queue != NULL:
+            sycl.Queue_Delete(self.native.queue)
+        if self.native.context != NULL:
+            sycl.Context_Delete(self.native.context)
+
+    @property
+    def address(self) -> int:
+        return <uintptr_t> &self.native
+
+    def usm_type_at(self, uintptr_t address) -> str:
+        """The USM type of this context's memory at an address: device, shared or host; otherwise an empty str."""
+        return USM_TYPES[sycl.USM_GetPointerType(<void*> address, self.native.context)]
+
+
+cdef class UsmMemory:
+    """USM memory. Shared and host memory has the buffer protocol, because the host can read and write it."""
+
+    cdef readonly uintptr_t address
+    cdef readonly uintptr_t handle  # always 0: SYCL memory has addresses only
+    cdef readonly size_t nbytes
+    cdef readonly str usm_type
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        if self.usm_type == "device":
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class OwnMemory(UsmMemory):
+    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory."""
+
+    cdef ContextHandle context
+
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type) -> None:
+        cdef void* queue = context.native.queue
+        cdef bint of_device = usm_type == "device", of_both = usm_type == "shared"
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        with nogil:
+            if of_device:
+                self.address = <uintptr_t> sycl.malloc_device(nbytes, queue)
+            elif of_both:
+                self.address = <uintptr_t> sycl.malloc_shared(nbytes, queue)
+            else:
+                self.address = <uintptr_t> sycl.malloc_host(nbytes, queue)
+        if self.address == 0:
+            raise OutOfMemoryError(f"DPCTLmalloc_{usm_type} returned no memory for {nbytes} bytes")
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            with nogil:
+                sycl.free_with_context(<void*> self.address, self.context.native.context)
+
+
+@cython.no_gc_clear
+cdef class AdoptedMemory(UsmMemory):
+    """Memory of another owner. This object keeps the owner alive."""
+
+    cdef readonly object owner
+
+    def __init__(self, owner: object, uintptr_t address, size_t nbytes, str usm_type) -> None:
+        self.owner = owner
+        self.address = address
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+
+
+@cython.no_gc_clear
+cdef class Bundle:
+    """A built program."""
+
+    cdef void* native
+    cdef ContextHandle context
+
+    def __init__(self, ContextHandle context not None, source: str | bytes, options: str) -> None:
+        cdef const char* text
+        cdef size_t nbytes = len(source)
+        cdef bint is_module = isinstance(source, bytes)
+        cdef bytes code = source if is_module else source.encode()
+        cdef bytes words = options.encode()
+        cdef const char* flags = words
+        text = code
+        self.context = context
+        with nogil:
+            if is_module:
+                self.native = sycl.KernelBundle_CreateFromSpirv(
+                    self.context.native.context, self.context.native.device, text, nbytes, flags)
+            else:
+                self.native = sycl.KernelBundle_CreateFromOCLSource(
+                    self.context.native.context, self.context.native.device, text, flags)
+        if self.native == NULL:
+            raise BuildError("SYCL does not build the program; with DPCTL_VERBOSITY=error dpctl says why on stderr")
+
+    def __dealloc__(self):
+        if self.native != NULL and not is_forked():
+            sycl.KernelBundle_Delete(self.native)
+
+    def kernel(self, name: str) -> BundledKernel:
+        """The kernel of this name."""
+        return BundledKernel(self, name)
+
+
+@cython.no_gc_clear
+cdef class BundledKernel:
+    """A kernel without arguments."""
+
+    cdef void* native
+    cdef readonly Bundle bundle
+
+    def __init__(self, Bundle bundle not None, name: str) -> None:
+        cdef bytes text = name.encode()
+        self.bundle = bundle
+        self.native = sycl.KernelBundle_GetKernel(bundle.native, <const char*> text)
+        if self.native == NULL:
+            raise NotSupportedError(f"SYCL does not give out the kernel {name!r} of this program")
+
+    def __dealloc__(self):
+        if self.native != NULL and not is_forked():
+            sycl.Kernel_Delete(self.native)
+
+    @property
+    def max_block(self) -> int:
+        return sycl.Kernel_GetWorkGroupSize(self.native)
+
+    def create(self, codes: Iterable[str]) -> int:
+        """The handle of a new kernel with its own arguments. `codes` gives their types, as in `Parameter`."""
+        cdef vector[int] types
+        cdef void* copied
+        for code in codes:
+            types.push_back(ARGUMENT_TYPES[code])
+        copied = sycl.Kernel_Copy(self.native)
+        if copied == NULL:
+            raise Error("SYCL did not copy a kernel")
+        return <uintptr_t> new_kernel(copied, types)
+
+
+def can_pass(code: str) -> bool:
+    """Whether this dpctl can pass an argument of this type (a code as in `Parameter`)."""
+    if code == "V":
+        return bool(sycl.RawKernelArg_Available())
+    if code == "L":
+        return bool(sycl.WorkGroupMemory_Available())
+    return code in ARGUMENT_TYPES
+
+
+def adopt_event(uintptr_t address) -> int:
+    """A driver event, from the address in a dpctl.SyclEvent. It holds its own reference."""
+    cdef void* copied = sycl.Event_Copy(<void*> address)
+    if copied == NULL:
+        raise Error("SYCL did not copy an event")
+    return <uintptr_t> new_event(SUBMITTED, copied)
+
+
+def create_queue(uintptr_t address, adopted: bool) -> int:
+    """The handle of a queue, from its address in a dpctl.SyclQueue. The handle holds its own reference."""
+    cdef void* copied = sycl.Queue_Copy(<void*> address)
+    if copied == NULL:
+        raise Error("SYCL did not copy a queue")
+    return <uintptr_t> new_queue(copied, adopted)
 
 
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:

@@ -9,7 +9,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import Adopted
-from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle
+from forebay.queues.sycl.operations import AdoptedMemory, ContextHandle
 
 INTERFACE = "__sycl_usm_array_interface__"
 

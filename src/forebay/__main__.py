@@ -19,7 +19,7 @@ from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import describe
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
-from forebay.races import settings as races
+from forebay.races import reports as races
 from forebay.tracing.program import run
 
 __all__ = ["main"]

@@ -42,6 +42,7 @@ from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.graphs.step import Step
 from forebay.queues.host_functions import Gate
 from forebay.queues.kernels import program as _program
 from forebay.queues.kernels.kernel import Kernel
@@ -54,10 +55,9 @@ from forebay.queues.launcher import Launcher
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
-from forebay.queues.memory.strided import StridedView
+from forebay.queues.memory.shapes import StridedView
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
-from forebay.queues.steps.step import Step
 from forebay.races.reports import Race
 from forebay.tracing import trace
 

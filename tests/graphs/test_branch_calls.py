@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.queues.graphs.lanes import segments_of
+from forebay.queues.graphs.shape import segments_of
 from forebay.queues.selection import select
 from tests.helpers.observer import watch
 from tests.ordering.conftest import calls, device, program  # noqa: F401

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forebay.queues.graphs.lanes import BRANCHES
+from forebay.queues.graphs.shape import BRANCHES
 from forebay.queues.selection import select
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import EXECUTES

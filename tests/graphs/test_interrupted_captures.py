@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from forebay.queues import capture_rules
-from forebay.queues.graphs.captures import capture as captures
+from forebay.queues.graphs import capture as captures
 
 OWN = (captures.__file__, capture_rules.__file__)
 

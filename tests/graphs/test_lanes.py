@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.queues.graphs.lanes import LANES, Segment, segments_of
+from forebay.queues.graphs.shape import LANES, Segment, segments_of
 
 
 @st.composite

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from forebay.queues.kernels import build_process
+from forebay.queues.kernels import build
 from tools import null_levelzero
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,6 +74,6 @@ def build_processes():
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and build_process.SERVER in (folder / "cmdline").read_text():
+            if parent == os.getpid() and build.SERVER in (folder / "cmdline").read_text():
                 found.append(int(folder.name))
     return found

@@ -11,7 +11,7 @@ from forebay.hiprtc import clang_process
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
-from forebay.queues.kernels.source_files import MOST
+from forebay.queues.kernels.program import MOST
 
 KERNEL = '\nextern "C" __global__ void k(int* x) { x[0] = 1; }\n'
 

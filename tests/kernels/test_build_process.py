@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.kernels import build_process
+from forebay.queues.kernels import build as building
 from forebay.queues.opencl import programs
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 from tests.helpers import spirv
@@ -225,7 +225,7 @@ def test_python_that_was_started_by_a_loader(started):
     if not loader.exists():
         pytest.skip("another machine")
     before = [] if started else [str(loader), "--argv0", sys.executable, "--library-path", "/lib/x86_64-linux-gnu"]
-    code = "from forebay.queues.kernels import build_process; print(build_process.python_command('')[:-3])"
+    code = "from forebay.queues.kernels import build as building; print(building.python_command('')[:-3])"
     arguments = [*before, sys.executable, "-c", code, "an argument", ""]
     assert subprocess.check_output(arguments, text=True).strip() == str(before)
 
@@ -280,8 +280,8 @@ def test_a_build_that_takes_for_ever_ends_with_its_parent(device, own_cache):
     os.mkfifo(begun)
     code = (
         "import sys, forebay as fb\n"
-        "from forebay.queues.kernels import build_process\n"
-        "build_process.build_apart(sys.argv[1], fb.Device(sys.argv[2]).info, sys.argv[3], ())"
+        "from forebay.queues.kernels import build as building\n"
+        "building.build_apart(sys.argv[1], fb.Device(sys.argv[2]).info, sys.argv[3], ())"
     )
     arguments, env = command("-c", code, __name__, device.name, begun, FOREBAY_CACHE=own_cache)
     with subprocess.Popen(arguments, env=env) as parent:
@@ -294,9 +294,9 @@ def test_a_build_that_takes_too_long_is_an_error(device):
     """The time is the processor's, so that a busy machine takes none away."""
     too_long = pytest.raises(fb.BuildError, match="had not finished after 1 seconds of processor time")
     with mock.patch.dict(os.environ, FOREBAY_BUILD_SECONDS="1"), too_long as caught:
-        build_process.build_apart(__name__, device.info, b"", ())
+        building.build_apart(__name__, device.info, b"", ())
     assert device.info.name in str(caught.value)
-    assert isinstance(caught.value, build_process.CompilerEndedError)
+    assert isinstance(caught.value, building.CompilerEndedError)
     assert build_processes() == []
     build_and_check(device, "patient")
 

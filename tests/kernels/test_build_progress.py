@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 
-from forebay.queues.kernels import build_progress
-from forebay.queues.kernels.build_progress import shown_while_building
+from forebay.queues.kernels import build as building
+from forebay.queues.kernels.build import shown_while_building
 from tests.helpers import kernels as sources
 
 pytestmark = pytest.mark.needs("no validation layer")
@@ -55,7 +55,7 @@ def errors_to(file, after=0, term="xterm", **environment):
     """Within the block the standard error is that file, and builds are shown after this number of seconds."""
     with (
         mock.patch.object(sys, "stderr", file),
-        mock.patch.multiple(build_progress, AFTER=after, EVERY=0.01),
+        mock.patch.multiple(building, AFTER=after, EVERY=0.01),
         mock.patch.dict(os.environ, environment, TERM=term),
     ):
         yield
@@ -69,7 +69,7 @@ def test_a_build_that_takes_long_is_shown_and_gone_after_it(device, terminal):
         print("of the program itself", file=terminal.file, flush=True)
         terminal.read_until("of the program itself")
         terminal.read_until("(?s:building a program.*){9}")  # it is drawn again and again
-        build_progress.EVERY = 60  # no test reads while it builds, and a terminal takes 4 KiB
+        building.EVERY = 60  # no test reads while it builds, and a terminal takes 4 KiB
         return build(*arguments)
 
     with errors_to(terminal.file), mock.patch.object(device.driver, "build", slowly):

@@ -4,7 +4,7 @@ import pytest
 
 import forebay as fb
 from forebay.core.driver import Language
-from forebay.queues.kernels.languages import language_of
+from forebay.queues.kernels.program import language_of
 from tests.helpers import spirv
 
 PTX = """\

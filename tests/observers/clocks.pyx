@@ -1,12 +1,11 @@
-"""Clocks of queues that there are not: what the operations of core/clock make of them."""
+"""Clocks of queues that there are not: what the operations of core/vector_clock make of them."""
 
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport (
-    Clock, ClockEntry, clock_epoch, clock_is_done, covers, list_entries, merged, note_reached, raised_clock,
-    release_clock, retain_clock
+from forebay.core.vector_clock cimport (
+    Clock, ClockEntry, Epochs, clock_epoch, clock_is_done, completed_epoch, covers, list_entries, merged, new_epochs,
+    note_reached, raised_clock, release_clock, release_epochs, retain_clock
 )
-from forebay.core.epochs cimport Epochs, completed_epoch, new_epochs, release_epochs
 
 
 cdef class Clocks:

@@ -5,8 +5,7 @@ from libcpp.atomic cimport atomic, memory_order_acquire
 from libcpp.vector cimport vector
 from posix.unistd cimport usleep
 
-from forebay.core.clock cimport Clock, release_clock, retain_clock
-from forebay.core.epochs cimport Epochs, Lock, completed_epoch, is_empty
+from forebay.core.vector_clock cimport Clock, Epochs, Lock, completed_epoch, is_empty, release_clock, retain_clock
 from forebay.core.state cimport UNLIMITED, states, states_lock
 from forebay.queues.context cimport Context
 from forebay.queues.memory.allocation cimport hold_memory

@@ -13,7 +13,7 @@ from libcpp.atomic cimport atomic
 from forebay.core.driver cimport Driver
 from forebay.queues.queue cimport Queue
 from forebay.queues.sycl.calls cimport FAILED, Calls, sycl
-from forebay.queues.sycl.gates cimport SyclQueue
+from forebay.queues.sycl.operations cimport SyclQueue
 
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.device import NO_REASON

@@ -6,8 +6,7 @@ from unittest import mock
 
 import pytest
 
-from forebay.core.driver import DeviceInfo
-from forebay.core.driver_folder import numbered
+from forebay.core.driver import DeviceInfo, numbered
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from forebay.queues.opencl import discovery as platforms
 from forebay.queues.selection import DRIVERS, VARIABLE, devices, parse, select

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from forebay.core.errors import BuildError, DriverError, NotInstalledError
 from forebay.queues.cuda.compilers.ptx import read_ptx
 from forebay.queues.cuda.library import CONNECTIONS
-from forebay.queues.kernels.build_log import readable
+from forebay.queues.kernels.build import readable
 from forebay.spirv.declarations import Declared
 
 __all__ = ["LIBRARY", "OpenCLPtx", "compile_opencl"]

@@ -15,9 +15,8 @@ from forebay.expressions.parameters import KINDS, Parameter, check_name, check_t
 from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed
 from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
 from forebay.queues.kernels.program import Program
-from forebay.queues.memory.shapes import read_shape, type_problem
-from forebay.queues.memory.sharing.foreign import is_foreign, name_of, read_only_array
-from forebay.queues.memory.strided import StridedView
+from forebay.queues.memory.foreign import is_foreign, name_of, read_only_array
+from forebay.queues.memory.shapes import StridedView, read_shape, type_problem
 
 __all__ = ["Call", "Expression", "refuse"]
 

@@ -34,9 +34,7 @@ from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number,
 from forebay.hip.streams import queue_of
 from forebay.hiprtc.code import Code, is_code, unpack_code
 from forebay.queues.kernels.kernel import Kernel
-from forebay.queues.kernels.languages import language_of
-from forebay.queues.kernels.program import Program
-from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
+from forebay.queues.kernels.program import MOST_OF_CODE, Program, language_of, read_file
 
 __all__ = [
     "dim3",

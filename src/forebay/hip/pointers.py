@@ -11,8 +11,7 @@ import numpy as np
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.compiled.handles import Address, is_null
 from forebay.hip.compiled.known import Located
-from forebay.queues.memory.shapes import read_int, read_shape
-from forebay.queues.memory.strided import are_contiguous
+from forebay.queues.memory.shapes import are_contiguous, read_int, read_shape
 
 if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer

@@ -13,8 +13,8 @@ from forebay.hip.devices import _on_reset, current_device, current_number, numbe
 from forebay.hip.enums import hipError_t, hipStreamNonBlocking
 from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.pointers import Number, handle_number
+from forebay.queues.graphs.step import Step
 from forebay.queues.queue import Queue
-from forebay.queues.steps.step import Step
 
 __all__ = [
     "hipGetStreamDeviceId",

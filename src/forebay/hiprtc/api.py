@@ -18,7 +18,7 @@ from forebay.hiprtc.current import current_device as _current_device
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
-from forebay.queues.kernels.languages import check_text
+from forebay.queues.kernels.program import check_text
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",

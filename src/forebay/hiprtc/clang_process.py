@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from forebay.queues.kernels.build_process import build_seconds
+from forebay.queues.kernels.build import build_seconds
 
 try:
     import resource

@@ -34,6 +34,7 @@ from forebay.hiprtc.options import Options
 from forebay.hiprtc.source_text import as_clang_takes_it
 from forebay.queues.kernels import signatures
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.program import digest_of, read_file, text_of
 from forebay.queues.kernels.signatures import (
     CppProgram,
     Signatures,
@@ -42,7 +43,6 @@ from forebay.queues.kernels.signatures import (
     plain_names,
     variables_from,
 )
-from forebay.queues.kernels.source_files import digest_of, read_file, text_of
 
 __all__ = [
     "EXPRESSION",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from forebay.core.errors import BuildError
-from forebay.queues.kernels.source_files import FileRefusedError, read_file
+from forebay.queues.kernels.program import FileRefusedError, read_file
 
 __all__ = ["read_included", "with_whole_names"]
 

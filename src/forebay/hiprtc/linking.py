@@ -14,8 +14,8 @@ from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.code import pack_code
 from forebay.hiprtc.compiler import link_bitcode
 from forebay.hiprtc.options import Options
-from forebay.queues.kernels.build_progress import shown_while_building
-from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
+from forebay.queues.kernels.build import shown_while_building
+from forebay.queues.kernels.program import MOST_OF_CODE, read_file
 
 __all__ = [
     "hiprtcGetBitcode", "hiprtcGetBitcodeSize", "hiprtcJITInputType", "hiprtcLinkAddData", "hiprtcLinkAddFile",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay.queues.kernels.languages import check_text
+from forebay.queues.kernels.program import check_text
 
 __all__ = ["Options", "split_options"]
 

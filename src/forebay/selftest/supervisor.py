@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import IO
 
-from forebay.queues.kernels.build_process import python_command, receive, send
+from forebay.queues.kernels.build import python_command, receive, send
 from forebay.selftest import work
 from forebay.selftest.messages import Begun, Controlled, Ended, Message, Ran, Request
 

@@ -20,7 +20,7 @@ from forebay.core.driver cimport DONE, NOT_YET, TIMED, Answer, Driver, Status, n
 from forebay.core.state cimport QueueState, registered_queues, release_queue_state
 from forebay.queues.context cimport Context
 from forebay.queues.queue cimport Queue
-from forebay.sync.room cimport count_calls
+from forebay.sync.ordering cimport count_calls
 
 from forebay.core.errors import Error
 

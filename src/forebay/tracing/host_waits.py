@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.queues.device import Device
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.strided import StridedView
+from forebay.queues.memory.shapes import StridedView
 from forebay.queues.queue import Queue
 from forebay.tracing.findings import OFTEN, Findings
 from forebay.tracing.methods import times_exposed

@@ -17,7 +17,7 @@ from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.kernels.program import read_source
 from forebay.queues.launch import launch
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.strided import StridedView
+from forebay.queues.memory.shapes import StridedView
 from forebay.queues.queue import Queue
 from forebay.tracing.findings import OFTEN, Findings
 from forebay.tracing.methods import Memory, memory_of, place_of, version_of

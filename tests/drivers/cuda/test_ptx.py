@@ -4,7 +4,7 @@ import pytest
 
 from forebay.queues.cuda.compilers.ptx import read_ptx
 from forebay.queues.cuda.own_kernels import MOVES, PTX
-from forebay.queues.memory.strided import SOURCE, UNITS
+from forebay.queues.memory.shapes import SOURCE, UNITS
 from tests.drivers.cuda.kernel_declarations import read_kernels
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")

@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, given, settings
 
-from forebay.queues.graphs.lanes import BRANCHES, segments_of
+from forebay.queues.graphs.shape import BRANCHES, segments_of
 from tests.graphs.test_branch_calls import add_nodes, graphs
 from tests.graphs.test_lanes import ancestors
 

@@ -11,7 +11,7 @@ import forebay as fb
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 from forebay.queues.kernels.cache import BinaryCache
-from forebay.queues.levelzero import ocloc, programs
+from forebay.queues.levelzero import programs
 from forebay.queues.levelzero.device import LevelZeroDevice
 from forebay.queues.levelzero.operations import ticks_between
 from forebay.queues.selection import DRIVERS
@@ -99,7 +99,7 @@ def test_staging_memory_is_used_again_and_not_while_it_is_in_use(open_device):
 @pytest.fixture
 def compiler(tmp_path):
     """``compiler()``: how often each compiler ran, beginning with an empty cache."""
-    counted = ((ocloc, "compile_source"), (programs, "build_apart"), (programs, "ZeProgram"))
+    counted = ((programs, "compile_source"), (programs, "build_apart"), (programs, "ZeProgram"))
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path)))
         os.environ.pop("FOREBAY_NO_CACHE", None)

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from forebay.core.errors import BuildError, NotSupportedError
-from forebay.queues.levelzero import ocloc
+from forebay.queues.levelzero import programs
 from forebay.queues.selection import select
 from forebay.spirv import declarations
 from tests.inside import without_compiler
@@ -47,7 +47,7 @@ def freed():
         loaded[-1].oclocFreeOutput.errcheck = lambda result, *_: outputs.pop() and result
         return loaded[-1]
 
-    with mock.patch.object(ocloc, "_library", None), mock.patch.object(ctypes, "CDLL", load):
+    with mock.patch.object(programs, "_library", None), mock.patch.object(ctypes, "CDLL", load):
         yield
     assert not outputs
     assert len(loaded) < 2
@@ -55,7 +55,7 @@ def freed():
 
 def compiled(source, *options, **native):
     info = select()
-    spirv = ocloc.compile_source(source, replace(info, native=replace(info.native, **native)), options)
+    spirv = programs.compile_source(source, replace(info, native=replace(info.native, **native)), options)
     return declarations.kernels_of(spirv)
 
 
@@ -122,7 +122,7 @@ def test_a_compiler_from_before_the_device():
 
 
 def test_the_version_is_the_drivers():
-    assert int(ocloc.compiler_version().split(".")[-1]) == int(select().driver_version.split(".")[-1])
+    assert int(programs.compiler_version().split(".")[-1]) == int(select().driver_version.split(".")[-1])
 
 
 @pytest.mark.threads
@@ -143,6 +143,6 @@ def test_without_the_compiler_the_message_says_what_to_install():
     with without_compiler("libocloc_that_is_not_there.so"):
         words = r"libocloc_that_is_not_there.*apt install intel-ocloc.*SPIR-V.*clang"
         with pytest.raises(NotSupportedError, match=words):
-            ocloc.compiler_version()
+            programs.compiler_version()
         with pytest.raises(NotSupportedError, match="apt install intel-ocloc"):
             compiled(EMPTY)

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import forebay as fb
-from forebay.queues.memory.slabs import size_class
+from forebay.queues.memory.pool import size_class
 from tests.inside import clock_of
 
 from .conftest import KINDS, N

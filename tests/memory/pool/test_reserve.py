@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 
 import forebay as fb
-from forebay.queues.memory.slabs import size_class
+from forebay.queues.memory.pool import size_class
 from tests.helpers.observer import EXECUTES, observe
 
 from .conftest import LARGE, N, allocations

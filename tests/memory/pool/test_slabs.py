@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.queues.memory.slabs import size_class
+from forebay.queues.memory.pool import size_class
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 from tests.helpers.threads import together

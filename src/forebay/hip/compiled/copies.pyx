@@ -8,7 +8,7 @@ from forebay.hip.compiled.calls cimport front, read, succeed
 from forebay.hip.compiled.handles cimport Address, pointer_class, queue_of
 from forebay.hip.compiled.known cimport Known, known_with
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.fills cimport fill_bytes
+from forebay.queues.memory.transfers cimport fill_bytes
 from forebay.queues.queue cimport Queue
 
 from typing import TYPE_CHECKING

@@ -3,8 +3,7 @@
 from cpython.object cimport PyObject
 
 from forebay.core.state cimport steps_under_way
-from forebay.events.event cimport Event
-from forebay.events.record cimport record, wait_for_event
+from forebay.events.event cimport Event, record, wait_for_event
 from forebay.hip.compiled.calls cimport answer, front, read, succeed
 from forebay.hip.compiled.handles cimport queue_of
 from forebay.queues.queue cimport Queue

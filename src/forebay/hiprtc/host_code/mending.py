@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from forebay.hiprtc.host_code.program import MISSING, WORD, Program
 from forebay.hiprtc.host_code.reach import device_macros, reached_names
-from forebay.queues.kernels.source_files import read_file
+from forebay.queues.kernels.program import read_file
 
 __all__ = ["Mending", "Message", "messages_of"]
 

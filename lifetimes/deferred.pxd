@@ -1,0 +1,35 @@
+"""What is retired: it goes back when the queues that use it have reached their points."""
+
+from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Status
+from forebay.core.state cimport DeviceState, Marker, QueueState, RetiredList
+from forebay.core.uses cimport Point
+from forebay.core.vector_clock cimport Epochs
+
+# The first two may be called by destructors. What they get is kept for as long as needed.
+# Gives memory back to its driver, and nothing else does: when these points are reached, which it takes over, and when
+# the launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed
+# out again by `take_spare`, else 0.
+cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable)
+# Anything but memory of the device, until the queue with these epochs has reached this one; NULL for what no command
+# uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
+cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
+cdef bint has_retired(DeviceState* device) noexcept nogil
+
+
+cdef object take_spare(DeviceState* device, size_t nbytes)  # memory that is done but must not be released now, or None
+cdef void collect_queue(QueueState* queue)
+cdef void collect_reached(DeviceState* device, Marker* marker)
+cdef void collect_device(DeviceState* device)
+cdef void collect_all(DeviceState* device)
+cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil
+
+
+# Takes over the caller's reference to the state. `driver` is the `DriverDevice`, which the queues may need.
+cdef void abandon(DeviceState* state, object driver)
+cdef void collect_abandoned()
+
+
+cdef Status wait_for_retired(DeviceState* device) noexcept nogil

@@ -1,1 +1,0 @@
-"""Memory that graphs allocate, and free."""

@@ -1,1 +1,0 @@
-"""What a captured queue is given becomes nodes of a graph."""

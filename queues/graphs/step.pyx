@@ -1,0 +1,980 @@
+"""Submits what a step has collected of a queue: a run that was the same last time by one call, others launch by launch.
+
+A recording that may still run is not changed. Two or three copies of it take turns, and when all may still run, the
+launches are submitted one by one: leaving a step never waits. All of this runs under the queue's lock, without the GIL.
+"""
+
+from typing import TYPE_CHECKING
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport (
+    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, NOT_NOW, WRONG_TYPE, Change, Command,
+    Geometry, Status, Waits
+)
+from forebay.core.plan cimport (
+    LOCAL, POINTER, VALUE, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_value, new_plan,
+    set_changed_arguments, take_value, uses_of
+)
+from forebay.core.process cimport check_memory, is_forked
+from forebay.core.state cimport (
+    BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting,
+    QueueState, count_step, poll_marker, refusal, release_marker, release_queue_state, retain_queue_state,
+    submit_collected
+)
+from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
+from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
+from forebay.lifetimes.deferred cimport collect_device, retire_after
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.memory.pool cimport lowest_bit
+from forebay.queues.queue cimport Queue
+from forebay.sync.ordering cimport count_command, may_stay_full, owes_null_wait
+from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
+
+from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, StepError
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
+
+cdef enum:
+    MOST_COPIES = 3
+
+
+cdef void submit(QueueState* queue) noexcept nogil:
+    cdef Lane* lane = <Lane*> queue.step
+    cdef size_t first = lane.first, end = lane.at
+    cdef Run* run
+    lane.waiting = 0
+    lane.first = end
+    lane.run_first = first
+    lane.last_epoch = lane.last_seen = submitted_epoch(queue.epochs)
+    lane.new_ends[first] = end
+    if end - first > 1 and lane.ends[first] == end and not lane.plain:
+        run = run_of(lane, first, end)
+        if replay_run(queue, lane, run):
+            return
+    submit_each(queue, lane, first, end)
+
+
+cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:
+    """Submit the launches one by one. After one that fails none is submitted, as if it had raised its error at once."""
+    cdef vector[void*] events
+    cdef Waits waits = waits_of_pending(queue, events)
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef Status status
+    cdef Entry* entry
+    cdef uint32_t failed_at
+    cdef size_t i
+    for i in range(first, end):
+        entry = lane.entries[i]
+        failed_at = <uint32_t> -1
+        status = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
+        if status == 0:
+            status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.geometry, waits)
+        if status != 0:
+            if lane.failed == 0:
+                lane.failed, lane.failed_kernel, lane.failed_at = status, entry.plan.kernel_id, failed_at
+            return
+        if waits.count:
+            waits.count = 0
+            drop_pending(queue)
+
+
+# -- recordings
+
+
+cdef Run* run_of(Lane* lane, size_t first, size_t end) noexcept nogil:
+    """Return the run of these entries. One of other length that begins there is dropped."""
+    cdef Run* run = lane.runs[first]
+    cdef size_t i
+    if run == NULL:
+        run = lane.runs[first] = new Run()
+        run.first = first
+        run.end = end
+        run.current = 0
+    elif run.end != end:
+        for i in range(run.copies.size()):
+            lane.dropped.push_back(run.copies[i])
+        run.copies.clear()
+        run.end = end
+        run.current = 0
+    return run
+
+
+cdef bint replay_run(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
+    """Submit a run by one call. Returns False when that cannot be: then nothing was submitted."""
+    cdef vector[void*] events
+    cdef Copy* copy = choose_copy(queue, lane, run)
+    if copy == NULL:
+        return False
+    if queue.driver.replay(queue.handle, copy.recording, waits_of_pending(queue, events)) != 0:
+        return False
+    drop_pending(queue)
+    copy.epoch = submitted_epoch(queue.epochs)
+    if copy.marker != NULL:
+        release_marker(copy.marker)
+        copy.marker = NULL
+    return True
+
+
+cdef inline bint is_as_collected(const Lane* lane, const Run* run, const Copy* copy) noexcept nogil:
+    return memcmp(
+        copy.versions.data(), lane.versions.data() + run.first, copy.versions.size() * sizeof(uint32_t)) == 0
+
+
+cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
+    if queue.driver.changes_spare_running:
+        return False
+    if copy.epoch <= completed_epoch(queue.epochs):
+        return False
+    return copy.marker == NULL or poll_marker(copy.marker) != DONE
+
+
+cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
+    """Return a copy that does what was collected; NULL when all may still run, or none can be made."""
+    cdef Copy* copy
+    cdef Status status = 0
+    cdef size_t i, at
+    if not run.copies.empty():
+        copy = run.copies[run.current]
+        if is_as_collected(lane, run, copy):
+            return copy  # it is not changed, so it may still run
+        if copy.marker == NULL and may_run(queue, copy) and not is_done(queue, lane):
+            mark_end(queue, lane, copy)
+        for i in range(1, run.copies.size() + 1):  # the one whose turn was last comes last
+            at = (run.current + i) % run.copies.size()
+            copy = run.copies[at]
+            if not may_run(queue, copy):
+                run.current = at
+                if change_copy(queue, lane, run, copy):
+                    return copy
+                lane.plain = True
+                return NULL
+        if run.copies.size() == MOST_COPIES:
+            return NULL
+    copy = new_copy(queue, lane, run, &status)
+    if copy == NULL:
+        lane.plain = status != NOT_NOW
+        return NULL
+    run.current = run.copies.size()
+    run.copies.push_back(copy)
+    return copy
+
+
+cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
+    """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
+    cdef bint done = False
+    if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
+        if queue.pending.empty():
+            note_reached(queue.epochs, lane.before, queue.clock)
+        else:
+            note_reached(queue.epochs, queue.before_pending, queue.clock_before)
+    return done
+
+
+cdef void mark_end(QueueState* queue, Lane* lane, Copy* copy) noexcept nogil:
+    """Mark how far the driver has come, before another copy takes its turn. Without a mark it is not used again."""
+    if queue.pending.empty():
+        mark_before(queue, lane.before, queue.clock, &copy.marker)
+    else:
+        mark_before(queue, queue.before_pending, queue.clock_before, &copy.marker)
+
+
+cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noexcept nogil:
+    """Record the run as it was collected. NULL when the driver cannot, which the status explains if it is not 0."""
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef uint32_t failed_at = 0
+    cdef void* recording = NULL
+    cdef Command command
+    cdef Copy* copy
+    cdef Entry* entry
+    cdef uint32_t previous
+    cdef size_t i
+    status[0] = queue.driver.new_recording(queue.handle, True, &recording)
+    if status[0] != 0 or recording == NULL:
+        return NULL
+    copy = new Copy()
+    copy.recording = recording
+    copy.epoch = 0
+    copy.marker = NULL
+    command.kind = LAUNCH_COMMAND
+    for i in range(run.first, run.end):
+        entry = lane.entries[i]
+        command.kernel = entry.plan.kernel
+        command.geometry = entry.geometry
+        if status[0] == 0:
+            status[0] = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
+        if status[0] == 0:
+            previous = <uint32_t> (i - run.first) - 1
+            status[0] = queue.driver.add_command(recording, &command, &previous, i > run.first)
+        copy.versions.push_back(lane.versions[i])
+        if queue.driver.changes_spare_running:
+            entry.changed = 0
+            entry.taken_by = run
+        else:
+            copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
+            copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
+            copy.groups.insert(copy.groups.end(), &entry.geometry.groups[0], &entry.geometry.groups[0] + 3)
+    # An address that the copy compares with later must not become another allocation's.
+    for i in range(copy.uses.size()):
+        if copy.uses[i] != NULL:
+            retain_uses(copy.uses[i])
+    if status[0] == 0:
+        status[0] = queue.driver.end_recording(recording)
+    if status[0] != 0:
+        delete_copy(queue, copy)
+        return NULL
+    return copy
+
+
+cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
+    cdef size_t i
+    queue.driver.release_recording(copy.recording)
+    for i in range(copy.uses.size()):
+        if copy.uses[i] != NULL:
+            release_uses(copy.uses[i])
+    if copy.marker != NULL:
+        release_marker(copy.marker)
+    del copy
+
+
+cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
+    """Retain these in place of the known ones. The same may stay: a part of an allocation has its uses."""
+    cdef Uses* before = known[0]
+    if before == uses:
+        return
+    known[0] = uses
+    if uses != NULL:
+        retain_uses(uses)
+    if before != NULL:
+        release_uses(before)
+
+
+cdef inline void add_change(
+    Lane* lane, const Entry* entry, const Parameter* parameter, uint32_t command, uint32_t index
+) noexcept nogil:
+    cdef const char* value = entry.values.data() + parameter.offset
+    if parameter.kind == POINTER:
+        lane.changes.push_back(Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory))
+    elif parameter.kind == VALUE:
+        lane.changes.push_back(Change(CHANGED_VALUE, command, index, parameter.size, value))
+
+
+cdef inline void add_changed_groups(Lane* lane, const Entry* entry, uint32_t command) noexcept nogil:
+    lane.changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &entry.geometry.groups[0]))
+
+
+cdef void list_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
+    """List in what a recording differs from what was collected. From then on it has that."""
+    cdef const Parameter* parameter
+    cdef const char* value
+    cdef char* known = copy.values.data()
+    cdef Uses** uses = copy.uses.data()
+    cdef uint32_t* groups = copy.groups.data()
+    cdef Entry* entry
+    cdef uint32_t command, i
+    for command in range(<uint32_t> copy.versions.size()):
+        entry = lane.entries[run.first + command]
+        if copy.versions[command] != lane.versions[run.first + command]:
+            copy.versions[command] = lane.versions[run.first + command]
+            for i in range(<uint32_t> entry.plan.parameters.size()):
+                parameter = &entry.plan.parameters[i]
+                value = entry.values.data() + parameter.offset
+                if not has_value(known + parameter.offset, value, parameter.width):
+                    add_change(lane, entry, parameter, command, i)
+                    if parameter.kind == POINTER:
+                        take_use(&uses[i], entry.uses[i])
+                    take_value(known + parameter.offset, value, parameter.width)
+            if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
+                add_changed_groups(lane, entry, command)
+                memcpy(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t))
+        known += entry.values.size()
+        uses += entry.uses.size()
+        groups += 3
+
+
+cdef void list_noted_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
+    """The same from what was noted when it was collected, where the recording is the only one of its run."""
+    cdef const Parameter* parameter
+    cdef Entry** entries = lane.entries.data() + run.first
+    cdef const uint32_t* versions = lane.versions.data() + run.first
+    cdef uint32_t* known = copy.versions.data()
+    cdef Entry* entry
+    cdef uint64_t noted
+    cdef uint32_t command, count, i
+    for command in range(<uint32_t> copy.versions.size()):
+        if known[command] == versions[command]:
+            continue
+        known[command] = versions[command]
+        entry = entries[command]
+        noted = entry.changed if entry.taken_by == run else <uint64_t> -1
+        entry.changed = 0
+        entry.taken_by = run
+        if noted >> GROUPS:
+            add_changed_groups(lane, entry, command)
+            noted &= ~(<uint64_t> 1 << GROUPS)
+        parameter = entry.plan.parameters.data()
+        count = <uint32_t> entry.plan.parameters.size()
+        while noted:
+            i = lowest_bit(noted)
+            noted &= noted - 1
+            if i >= count:
+                break
+            add_change(lane, entry, parameter + i, command, i)
+            if i == ANY_FURTHER:
+                for i in range(ANY_FURTHER + 1, count):
+                    add_change(lane, entry, parameter + i, command, i)
+
+
+cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
+    """Let a recording that does not run do what was collected. Returns whether the driver could."""
+    lane.changes.clear()
+    if queue.driver.changes_spare_running:
+        list_noted_changes(lane, run, copy)
+    else:
+        list_changes(lane, run, copy)
+    return lane.changes.empty() or queue.driver.change(
+        copy.recording, lane.changes.data(), lane.changes.size()) == 0
+
+
+# -- collects the launches of an open step: a launch is only compared with the record, and what changed is noted
+#
+# A launch that was collected counts as submitted: the epoch advances, the queue is in the null queue's list, and what
+# it uses is noted. Whoever is about to call the driver submits it first (`submit_collected`). So nobody else needs to
+# know of steps. The short path of a launch never comes here: an open step bars it.
+
+
+cdef extern from "Python.h":
+    void* PyThreadState_Get() nogil
+
+cdef enum:
+    MOST_RECORDED = 3  # times in a row, before a step gives up
+    LOOKS_FOR_ROOM = 64  # once for so many launches, of the hundreds that a queue takes
+
+
+# -- comparing
+
+
+cdef inline bint is_same(const char* known, const char* packed, size_t size) noexcept nogil:
+    cdef const char* end = known + size
+    while known != end:
+        if memcmp(known, packed, 16) != 0:  # in line
+            return False
+        known += 16
+        packed += 16
+    return True
+
+
+cdef inline bint has_block(const Entry* entry, const Geometry* geometry) noexcept nogil:
+    return (
+        entry.geometry.block[0] == geometry.block[0] and entry.geometry.block[1] == geometry.block[1]
+        and entry.geometry.block[2] == geometry.block[2]
+    )
+
+
+cdef inline bint has_groups(const Entry* entry, const Geometry* geometry) noexcept nogil:
+    return (
+        entry.geometry.groups[0] == geometry.groups[0] and entry.geometry.groups[1] == geometry.groups[1]
+        and entry.geometry.groups[2] == geometry.groups[2]
+    )
+
+
+cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Uses* uses) noexcept nogil:
+    cdef bint writes = entry.plan.parameters[index].writes
+    if entry.uses[index] == uses:
+        return
+    forget_use(entry, index)
+    if uses != NULL:
+        hold(uses, queue.epochs, &entry.epoch, writes)
+        entry.uses[index] = retain_uses(uses)
+
+
+cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
+    if entry.uses[index] != NULL:
+        unhold(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
+        release_uses(entry.uses[index])
+        entry.uses[index] = NULL
+
+
+cdef bint fits(const Entry* entry, const char* packed) noexcept nogil:
+    """Return whether only that changed which a recording can take: not the size of local memory."""
+    cdef const Parameter* parameter
+    cdef size_t i
+    if not entry.plan.has_local:
+        return True
+    for i in range(entry.plan.parameters.size()):
+        parameter = &entry.plan.parameters[i]
+        if parameter.kind == LOCAL and not has_value(
+            entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width
+        ):
+            return False
+    return True
+
+
+cdef Status take_arguments(
+    QueueState* queue, Entry* entry, const char* packed, uint32_t* failed_at
+) noexcept nogil:
+    """Let the entry have these arguments, up to the first of a wrong type. Those before it do no harm: the launch is
+    not collected, and the next one is compared with what is here.
+    """
+    cdef const Parameter* parameter = entry.plan.parameters.data()
+    cdef const char* value
+    cdef char* known
+    cdef uint64_t bytes_set = 0
+    cdef uint32_t i
+    entry.varies = False
+    for i in range(<uint32_t> entry.plan.parameters.size()):
+        value = packed + parameter.offset
+        known = entry.values.data() + parameter.offset
+        if not has_value(known, value, parameter.width):
+            if not has_right_type(parameter, value):
+                failed_at[0] = i
+                return WRONG_TYPE
+            entry.varies = True
+            bytes_set += parameter.size
+            entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
+            take_value(known, value, parameter.width)
+            if parameter.kind == POINTER:
+                change_use(queue, entry, i, uses_of(<const PackedPointer*> value))
+        parameter += 1
+    queue.counts.arg_bytes_set += bytes_set
+    queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
+    return 0
+
+
+cdef inline void note_writes(Entry* entry, Kernel kernel) noexcept:
+    """Count a write to all that the launch may write to, as for any launch. With the GIL; the queue is locked."""
+    for index in kernel.written:
+        if entry.uses[index] != NULL:
+            entry.uses[index].generation += 1
+
+
+cdef Collecting collect(
+    QueueState* queue, bint locked, PyObject* launched, const Geometry* geometry, const char* packed, Status* status,
+    uint32_t* failed_at
+) noexcept:
+    """Collect a launch if it is the one that the record has next. Otherwise say how it is to be submitted."""
+    cdef Lane* lane = <Lane*> queue.step
+    cdef Entry* entry
+    cdef Collecting answer
+    if lane == NULL or lane.thread != PyThreadState_Get() or lane.plain:
+        return NOT_COLLECTED
+    if lane.recording or lane.at == lane.entries.size():
+        return TO_BE_RECORDED
+    entry = lane.entries[lane.at]
+    if entry.plan.kernel_id != (<Kernel> launched).id or not has_block(entry, geometry):
+        return TO_BE_RECORDED
+    if not locked and not queue.lock.try_lock():
+        return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
+    answer = collect_next(queue, lane, entry, <Kernel> launched, geometry, packed, status, failed_at)
+    if not locked:
+        queue.lock.unlock()
+    return answer
+
+
+cdef inline Collecting collect_next(
+    QueueState* queue, Lane* lane, Entry* entry, Kernel kernel, const Geometry* geometry, const char* packed,
+    Status* status, uint32_t* failed_at
+) noexcept:
+    """Collect a launch of the kernel and block of the record's next entry. The queue is locked."""
+    if queue.barred & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
+        return NOT_COLLECTED
+    if owes_null_wait(queue):
+        return OWES_WAITS
+    if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
+        return OUT_OF_TURN  # which waits for room
+    if not entry.varies and is_same(entry.values.data(), packed, entry.values.size()):
+        queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
+    else:
+        if not fits(entry, packed):
+            return TO_BE_RECORDED
+        status[0] = take_arguments(queue, entry, packed, failed_at)
+        lane.versions[lane.at] += entry.varies
+        if status[0] != 0:
+            return COLLECTED
+    if not has_groups(entry, geometry):
+        entry.geometry = geometry[0]
+        entry.changed |= <uint64_t> 1 << GROUPS
+        lane.versions[lane.at] += 1
+    if lane.waiting == 0:
+        lane.before = submitted_epoch(queue.epochs)
+    lane.waiting += 1
+    lane.at += 1
+    count_command(queue)
+    entry.epoch = submitted_epoch(queue.epochs)
+    queue.counts.launches += 1
+    note_writes(entry, kernel)
+    return COLLECTED
+
+
+# -- recording
+
+
+cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
+    """Drop the entries from `kept` on, and every run that has one of them. The queue is locked."""
+    cdef Entry* entry
+    cdef size_t i, j
+    if kept == lane.entries.size():
+        return  # as after most steps
+    for i in range(lane.runs.size()):
+        if lane.runs[i] != NULL and lane.runs[i].end > kept:
+            for j in range(lane.runs[i].copies.size()):
+                lane.dropped.push_back(lane.runs[i].copies[j])
+            del lane.runs[i]
+            lane.runs[i] = NULL
+    for i in range(kept, lane.entries.size()):
+        entry = lane.entries[i]
+        for j in range(entry.uses.size()):
+            forget_use(entry, <uint32_t> j)
+        del entry
+    lane.entries.resize(kept)
+    lane.versions.resize(kept)
+    lane.runs.resize(kept)
+    lane.ends.resize(kept)
+    lane.new_ends.resize(kept)
+
+
+cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
+    """Return the lane's own plan of a kernel: its arguments are set when a run is recorded, or submitted one by one."""
+    cdef size_t i, handle
+    for i in range(lane.plans.size()):
+        if lane.plans[i].kernel_id == kernel.id:
+            return lane.plans[i]
+    check_memory()
+    handle = kernel._create()
+    lane.plans.push_back(new_plan(
+        queue.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, NULL))
+    return lane.plans.back()
+
+
+cdef int submitted(
+    QueueState* queue, Collecting why, PyObject* launched, const Geometry* geometry, const char* packed
+) except -1:
+    """Record a launch that was submitted as it is, or pass over its entry. With the GIL."""
+    cdef Lane* lane = <Lane*> queue.step
+    cdef Kernel kernel = <Kernel> launched
+    cdef Entry* entry = NULL
+    if lane == NULL or lane.thread != PyThreadState_Get():
+        return 0
+    if why == TO_BE_RECORDED:
+        try:
+            plan = plan_of(queue, lane, kernel)
+        except Exception:  # whatever it is: there is no record without a kernel, and the launch itself went well
+            lane.plain = True
+            return 0
+        entry = new Entry()
+        entry.plan = plan
+        entry.geometry = geometry[0]
+        entry.epoch = entry.changed = 0
+        entry.varies = False
+        entry.taken_by = NULL
+        entry.values.assign(packed, packed + kernel.packed_size)
+        entry.uses.resize(kernel.count, NULL)
+        (<dict> lane.names)[kernel.id] = kernel.name, kernel.parameters
+    with nogil:
+        queue.lock.lock()
+        submit_collected(queue)
+        if entry != NULL:
+            add_entry(queue, lane, entry)
+        lane.at += 1
+        lane.first = lane.at
+        lane.last_seen = submitted_epoch(queue.epochs)
+        queue.lock.unlock()
+    return 0
+
+
+cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
+    cdef uint32_t i
+    if not lane.recording:
+        lane.recording = True
+        forget_entries(lane, lane.at)
+    for i in range(<uint32_t> entry.plan.parameters.size()):
+        if entry.plan.parameters[i].kind == POINTER:
+            change_use(queue, entry, i, uses_of(<const PackedPointer*> (
+                entry.values.data() + entry.plan.parameters[i].offset)))
+    if submitted_epoch(queue.epochs) != lane.last_seen + 1 and lane.at != 0:  # another command came in between
+        lane.new_ends[lane.run_first] = lane.at
+        lane.run_first = lane.at
+    lane.entries.push_back(entry)
+    lane.versions.push_back(0)
+    lane.runs.push_back(NULL)
+    lane.ends.push_back(0)
+    lane.new_ends.push_back(0)
+
+
+# -- opening and leaving
+
+
+cdef bint can_collect(QueueState* queue) noexcept nogil:
+    """Return whether the driver has recordings that can be changed."""
+    return queue.driver.new_recording != NULL and queue.driver.change != NULL and not queue.adopted
+
+
+cdef LaneOwner new_lane(object queue, QueueState* state):
+    cdef LaneOwner owner = LaneOwner.__new__(LaneOwner)
+    cdef Lane* lane = new Lane()
+    owner.lane = lane
+    owner.state = retain_queue_state(state)
+    owner.queue = queue
+    owner.names = {}
+    lane.submit = submit
+    lane.collect = collect
+    lane.submitted = submitted
+    lane.names = <PyObject*> owner.names
+    lane.waiting = lane.first = lane.at = lane.run_first = 0
+    lane.before = lane.last_epoch = lane.began = lane.last_seen = 0
+    lane.recording = lane.plain = lane.told = False
+    lane.recorded = 0
+    lane.failed = 0
+    return owner
+
+
+cdef Status open_lane(LaneOwner owner):
+    """Let the queue's launches be collected from now on, as long as they are this thread's."""
+    cdef QueueState* queue = owner.state
+    cdef Lane* lane = owner.lane
+    cdef Status status
+    lane.thread = PyThreadState_Get()
+    if not queue.lock.try_lock():
+        with nogil:
+            queue.lock.lock()
+    status = refusal(queue)
+    if status == 0 and queue.step != NULL:
+        status = IN_STEP
+    if status == 0 and not lane.plain:
+        lane.first = lane.at = lane.run_first = 0
+        lane.recording = False
+        lane.began = lane.last_seen = submitted_epoch(queue.epochs)
+        lane.new_ends.assign(lane.entries.size(), 0)
+        queue.step = lane
+        queue.barred |= BY_STEP
+    queue.lock.unlock()
+    return status
+
+
+cdef void drop_plans(Lane* lane) noexcept nogil:
+    """Drop the plans of kernels that no entry has any more. The queue is locked."""
+    cdef bint used
+    cdef size_t i, j, kept = 0
+    for i in range(lane.plans.size()):
+        used = False
+        for j in range(lane.entries.size()):
+            used = used or lane.entries[j].plan == lane.plans[i]
+        if used:
+            lane.plans[kept] = lane.plans[i]
+            kept += 1
+        else:
+            lane.dropped_plans.push_back(lane.plans[i])
+    lane.plans.resize(kept)
+
+
+cdef void count_left(QueueState* queue) noexcept nogil:
+    queue.lock.lock()
+    queue.counts.steps += 1
+    queue.lock.unlock()
+
+
+cdef void end_record(QueueState* queue, Lane* lane) noexcept nogil:
+    """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
+    cdef bint differs = lane.recording or lane.at < lane.entries.size()
+    if lane.recording:
+        lane.new_ends[lane.run_first] = lane.at
+    forget_entries(lane, lane.at)
+    if differs:
+        drop_plans(lane)
+    lane.ends.swap(lane.new_ends)
+    if not differs:
+        lane.recorded = 0
+    elif lane.recorded == MOST_RECORDED:
+        lane.plain = True
+    else:
+        lane.recorded += 1
+        queue.counts.steps_recorded += 1
+
+
+cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
+    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record."""
+    cdef QueueState* queue = owner.state
+    cdef Lane* lane = owner.lane
+    if is_forked():
+        return
+    with nogil:
+        queue.lock.lock()
+        if queue.step == lane:
+            submit_collected(queue)
+            queue.step = NULL
+            queue.barred &= ~<uint32_t> BY_STEP
+            if not failed and lane.failed == 0:
+                end_record(queue, lane)
+            elif lane.recording:
+                forget_entries(lane, 0)
+            if lane.plain and not lane.told:
+                lane.told = True
+                queue.counts.steps_given_up += 1
+                forget_entries(lane, 0)
+                drop_plans(lane)
+        queue.lock.unlock()
+    if not lane.dropped.empty() or not lane.dropped_plans.empty():
+        retire_dropped(owner)
+
+
+# -- giving back
+
+
+@cython.no_gc_clear
+cdef class Dropped:
+    """Owns recordings that no step needs any more."""
+
+    cdef QueueState* state  # retained
+    cdef vector[Copy*] copies
+    cdef vector[Plan*] plans  # of kernels that these have
+
+    def __dealloc__(self):
+        cdef size_t i
+        if is_forked():
+            return
+        for i in range(self.copies.size()):
+            delete_copy(self.state, self.copies[i])
+        for i in range(self.plans.size()):
+            delete_plan(self.plans[i])
+        if self.state != NULL:
+            release_queue_state(self.state)
+
+
+cdef void retire_dropped(LaneOwner owner) noexcept:
+    cdef Dropped dropped = Dropped.__new__(Dropped)
+    cdef size_t i
+    for i in range(owner.lane.dropped_plans.size()):
+        if owner.lane.failed == 0 or owner.lane.dropped_plans[i].kernel_id != owner.lane.failed_kernel:
+            owner.names.pop(owner.lane.dropped_plans[i].kernel_id, None)  # else an error is about to name it
+    dropped.state = retain_queue_state(owner.state)
+    dropped.copies.swap(owner.lane.dropped)
+    dropped.plans.swap(owner.lane.dropped_plans)
+    retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.last_epoch)
+
+
+cdef void retire_lane(LaneOwner owner):
+    leave_lane(owner, True)
+    owner.queue = None
+    retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.last_epoch)
+
+
+@cython.no_gc_clear
+cdef class LaneOwner:
+    """Owns what a step knows of one queue. It is given back when the queue is done with it."""
+
+    def __dealloc__(self):
+        cdef size_t i
+        if self.lane == NULL or is_forked():
+            return
+        forget_entries(self.lane, 0)
+        for i in range(self.lane.dropped.size()):
+            delete_copy(self.state, self.lane.dropped[i])
+        for i in range(self.lane.plans.size()):
+            delete_plan(self.lane.plans[i])
+        for i in range(self.lane.dropped_plans.size()):
+            delete_plan(self.lane.dropped_plans[i])
+        release_queue_state(self.state)
+        del self.lane
+
+
+# -- steps, which `Queue.step` makes
+
+
+cdef extern from "Python.h":
+    void* PyThreadState_Get() nogil
+
+cdef list open_steps = []  # of all threads; only touched with the GIL
+
+
+@cython.no_gc_clear
+cdef class Step:
+    """A stretch of a program that repeats: ``with step:`` around its commands. Made by `Queue.step`.
+
+    The first time, the commands are submitted as they stand, and the launches are recorded. From then on, on a driver
+    that can change what it has recorded (Level Zero), each launch is only compared with the record, and leaving the
+    block submits a run of launches by one driver call. Arguments and group counts may differ each time. When kernels,
+    blocks or the number of launches differ, the launches are submitted as they stand from there on and recorded anew;
+    after three such times in a row the step gives up, which `Stats.steps_given_up` tells. On other drivers each launch
+    is submitted at once, as without the step.
+
+    Everything is ordered as if it had been submitted at once: what is no launch submits the launches before it first,
+    and so does whatever waits for them, in any thread. Only what the host finds out without forebay, such as a flag
+    in pinned memory that a kernel sets, may come as late as the end of the block.
+
+    Another queue of the device takes part from its first wait in the block for this queue, or for an event recorded
+    there. Only the launches of the thread that opened the step are collected. An exception that leaves the block
+    changes nothing of this: what was launched before is submitted.
+
+    Attributes
+    ----------
+    queue : Queue
+    closed : bool
+    """
+
+    cdef readonly Queue queue
+    cdef readonly bint closed
+    cdef bint is_open
+    cdef void* thread
+    cdef LaneOwner own  # the queue's; None when the driver submits each launch at once
+    cdef dict others  # LaneOwner by Queue
+    cdef list joined  # LaneOwners that take part this time, beside the queue's
+    cdef object __weakref__
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        raise ArgumentTypeError("a Step is made by Queue.step")
+
+    @staticmethod
+    def _of(Queue queue) -> Step:
+        cdef Step step = Step.__new__(Step)
+        step.queue = queue
+        step.others = {}
+        step.joined = []
+        if can_collect(queue.state):
+            step.own = new_lane(queue, queue.state)
+        return step
+
+    def __dealloc__(self):
+        if self.queue is not None and not is_forked():
+            self.give_back()
+
+    cdef int give_back(self) except -1:
+        for owner in [self.own, *self.others.values()]:
+            if owner is not None:
+                retire_lane(owner)
+        self.own = None
+        self.others = {}
+        self.joined = []
+        return 0
+
+    def __enter__(self) -> Step:
+        """Begin the step.
+
+        Raises
+        ------
+        ClosedError
+            When the step or its queue is closed.
+        StepError
+            When this thread has a step open, or the queue is in one.
+        CaptureError
+            When the queue is captured.
+        """
+        cdef void* thread = PyThreadState_Get()
+        cdef Status status = 0
+        cdef Step other
+        if self.closed:
+            raise ClosedError(f"this Step of {self.queue!r} is closed")
+        self.queue._check_open()
+        if self.queue._capture is not None:
+            raise CaptureError(f"step on {self.queue!r}: it is captured")
+        if self.queue._step is not None:
+            raise StepError(f"step on {self.queue!r}: it is in an open step already")
+        for other in open_steps:
+            if other.thread == thread:
+                raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
+        if self.own is not None:
+            status = open_lane(self.own)
+            if status == IN_STEP:
+                raise StepError(f"step on {self.queue!r}: it is in an open step already")
+            if status != 0:
+                self.queue._raise(status, "step")
+        self.thread = thread
+        self.is_open = True
+        self.queue._step = self
+        open_steps.append(self)
+        count_step(1)
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        """End the step, and submit what was collected.
+
+        Does not wait for the device. Blocks only while the device's own queue is full, without the GIL.
+
+        Raises
+        ------
+        DriverError
+            When the driver refused a launch that was collected; those after it were not submitted. Not when an
+            exception leaves the block.
+        """
+        if self.is_open:
+            self.leave(kind is not None)
+
+    cdef int leave(self, bint failed) except -1:
+        """End it: first whatever cannot fail."""
+        cdef LaneOwner owner
+        cdef LaneOwner refused = None
+        self.is_open = False
+        open_steps.remove(self)
+        count_step(-1)
+        self.queue._step = None
+        if self.own is not None:
+            leave_lane(self.own, failed)
+            if self.own.lane.failed != 0:
+                refused = self.own
+        for owner in self.joined:
+            (<Queue> owner.queue)._step = None
+            leave_lane(owner, failed)
+            if owner.lane.failed != 0:
+                refused = owner
+        if self.joined:
+            self.joined = []
+        with nogil:
+            count_left(self.queue.state)
+        if refused is not None:
+            self.raise_refused(refused, failed)
+        return 0
+
+    cdef int raise_refused(self, LaneOwner owner, bint failed) except -1:
+        cdef Status status = owner.lane.failed
+        cdef uint32_t failed_at = owner.lane.failed_at
+        owner.lane.failed = 0
+        if failed:
+            return 0
+        name, parameters = owner.names[owner.lane.failed_kernel]
+        what = f"kernel {name!r}, collected by a step"
+        if failed_at < len(parameters):
+            parameter = parameters[failed_at]
+            what += f", argument {failed_at} ({parameter.type_name} {parameter.name})"
+        owner.queue._raise(status, what)
+
+    def _join(self, Queue queue, Queue producer, epoch: int | None) -> None:
+        """Let a queue take part that waits for one that does, or for an event that was recorded there at this epoch."""
+        cdef LaneOwner owner
+        if (
+            not self.is_open or self.thread != PyThreadState_Get() or self.own is None or queue._step is not None
+            or queue.device._context is not self.queue.device._context or queue._capture is not None
+            or not can_collect(queue.state)
+        ):
+            return
+        owner = self.own if producer is self.queue else self.others[producer]
+        if epoch is not None and epoch <= owner.lane.began:
+            return
+        owner = self.others.get(queue)
+        if owner is None:
+            owner = self.others[queue] = new_lane(queue, queue.state)
+        if open_lane(owner) == 0:
+            queue._step = self
+            self.joined.append(owner)
+
+    def close(self) -> None:
+        """Give back what the step has recorded, once the device is done with it. Does not block.
+
+        An open step is ended first. Closing twice is fine.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            if self.is_open:
+                self.leave(False)
+        finally:
+            self.give_back()
+        collect_device(self.queue.state.device)
+
+    def __repr__(self) -> str:
+        state = "closed, " if self.closed else "open, " if self.is_open else ""
+        return f"<forebay.Step, {state}on {self.queue!r}>"

@@ -1,0 +1,356 @@
+"""What a compiler says about a program: each message, with the line of the source and a caret below."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import os
+import pickle
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from forebay.core import errors
+from forebay.core.driver import DeviceInfo
+
+__all__ = [
+    "ACCEPTED", "UNAVAILABLE", "BuildProcessError", "CompilerEndedError", "build_apart", "build_seconds", "expect",
+    "python_command", "receive", "send", "shown_while_building",
+]  # fmt: skip
+
+# PoCL puts the kind first, and then a file of its own. Intel puts a number of its own where a file would be.
+PLAIN = re.compile(r"^(\d+):(\d+): (.*)$")
+IN_A_FILE = re.compile(r"^(fatal error|error|warning|note): \S*:(\d+):(\d+): (.*)$")
+FILE_FIRST = re.compile(r"^(?:<[^>]*>|[^:\s]+):(\d+):(\d+): ((?:fatal error|error|warning|note|remark): .*)$")
+KINDS = ("fatal error: ", "error: ", "warning: ", "note: ")
+SHOWN = re.compile(r"^ *\d* \|")  # a line of the source, or what stands below it
+
+
+def read_position(line: str) -> tuple[int, int, str] | None:
+    """Return (line, column, message) of the first line of a message; None for other lines."""
+    if found := IN_A_FILE.match(line):
+        return int(found[2]), int(found[3]), f"{found[1]}: {found[4]}"
+    for form in (PLAIN, FILE_FIRST):
+        if (found := form.match(line)) and found[3].startswith(KINDS):
+            return int(found[1]), int(found[2]), found[3]
+    return None
+
+
+def readable(log: str, source: str | bytes) -> str:
+    """Return the messages of a compiler's log, each with the line that it is about.
+
+    Returns an empty str when there is no message in it.
+    """
+    lines, rows = log.splitlines(), source.splitlines() if isinstance(source, str) else []
+    shown: list[str] = []
+    i = 0
+    while i < len(lines):
+        position = read_position(lines[i])
+        i += 1
+        if position is None:
+            continue
+        row, column, message = position
+        shown.append(f"{row}:{column}: {message}")
+        excerpt = []
+        while i < len(lines) and SHOWN.match(lines[i]):
+            excerpt.append(lines[i])
+            i += 1
+        if not excerpt and 1 <= row <= len(rows):
+            margin = re.sub(r"\S", " ", rows[row - 1][: column - 1])  # tabs stay, so that the caret stands right
+            excerpt = [f"{row:5} | {rows[row - 1]}", f"      | {margin}^"]
+        shown += excerpt
+    return "\n".join(shown)
+
+
+# -- shows on a terminal that something is being built, once that takes a while
+#
+# No compiler tells how far it is, so there is a bar without an end, and the time that went by.
+
+
+AFTER = 1.0
+"""Seconds after which it is shown."""
+EVERY = 0.5  # seconds; drawing takes the GIL from threads that launch meanwhile
+VARIABLE = "FOREBAY_PROGRESS"
+
+_shown = threading.Lock()  # by one of the threads that build at once
+
+
+@contextmanager
+def shown_while_building(what: str) -> Iterator[None]:
+    """Show a bar on the standard error as long as the block takes, from the second second on.
+
+    It is gone after the block. Nothing is shown where the standard error is no terminal, while another thread shows
+    what it builds, and with ``FOREBAY_PROGRESS=0``.
+
+    Parameters
+    ----------
+    what
+        What is built, and for which device.
+    """
+    if not _is_wanted() or not _shown.acquire(blocking=False):
+        yield
+        return
+    try:
+        over = threading.Event()
+        thread = threading.Thread(target=_show, args=(what, over), name="forebay progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+    finally:
+        _shown.release()
+
+
+def _is_wanted() -> bool:
+    try:
+        return os.environ.get(VARIABLE) != "0" and sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
+
+
+def _show(what: str, over: threading.Event) -> None:
+    if over.wait(AFTER):
+        return
+    with suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
+        _draw(what, over)
+
+
+def _draw(what: str, over: threading.Event) -> None:
+    from rich.console import Console  # most programs never build for so long
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
+    # Drawn here and not by rich's own thread. What the program prints is none of its business.
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=not console.is_interactive,
+    ) as progress:
+        progress.add_task(what, total=None)
+        progress.refresh()
+        while not over.wait(EVERY):
+            progress.refresh()
+
+
+# -- builds SPIR-V in a process of its own, where a driver's compiler can end the process that calls it
+#
+# Intel's compilers, for CPUs and for GPUs, do so for some modules that are valid. A process is started for the first
+# program, serves those that follow, and ends when nothing was asked for a while. Threads that build at once have one
+# each, as far as there are processors. What comes back is the driver's binary, and facts about the kernels where its
+# folder needs them. The asking process loads it as if it came from the disk cache.
+
+
+SERVER = "forebay.queues.kernels.build_server"
+LENGTH = struct.Struct("<Q")
+ACCEPTED = "accepted"
+UNAVAILABLE = "unavailable"
+SECONDS = 300
+"""Processor time after which a build is given up: Intel's compiler for CPUs takes for ever over some large kernels. The
+environment variable ``FOREBAY_BUILD_SECONDS`` gives another."""
+LAST_WORDS = 2000  # characters of what a process that died had said
+
+_turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+_idle: list[_Process] = []
+
+
+class BuildProcessError(Exception):
+    """No process could be started, or it does not find the device: the caller builds without one."""
+
+
+class CompilerEndedError(errors.BuildError):
+    """The compiler ended the process that it worked in, or was ended because it took too long."""
+
+
+def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
+    """Build SPIR-V for a device in the other process; return what ``build`` of the worker returns there.
+
+    Parameters
+    ----------
+    worker
+        The module of the driver's folder whose ``build(info, source, options)`` is called in the other process.
+
+    Raises
+    ------
+    BuildError
+        If the program does not build; with the compiler's log.
+    CompilerEndedError
+        If it ended the process, or took too long; with what that said last.
+    InvalidArgumentError
+        If FOREBAY_BUILD_SECONDS is no number of seconds.
+    BuildProcessError
+        If no process could be started, or it does not find the device.
+
+    Blocks while it compiles. As many programs are built at a time as there are processors.
+    """
+    seconds = build_seconds()
+    request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
+    with _turns:
+        process = _accepting(request)
+        try:
+            kind, *answer = process.answer()
+        except EOFError:
+            words = process.last_words()
+            message = f"the compiler of {info.name} ended its process: {words}"
+            if words.startswith(signal.SIGXCPU.name):
+                message = (
+                    f"the compiler of {info.name} had not finished after {seconds} seconds of processor time, as "
+                    "happens where loops with large bodies are unrolled (FOREBAY_BUILD_SECONDS gives it more)"
+                )
+            process.end()
+            raise CompilerEndedError(message, log=message) from None
+        except BaseException:  # Ctrl-C: the answer would be taken for that to the next request
+            process.end()
+            raise
+        _idle.append(process)
+    if kind == "built":
+        return bytes(answer[0])
+    if kind == UNAVAILABLE:
+        raise BuildProcessError(answer[0])
+    raise getattr(errors, kind, errors.BuildError)(answer[0], **({"log": answer[1]} if kind == "BuildError" else {}))
+
+
+def build_seconds() -> int:
+    """Return FOREBAY_BUILD_SECONDS; InvalidArgumentError if it is no number of seconds."""
+    text = os.environ.get("FOREBAY_BUILD_SECONDS", str(SECONDS))
+    if not text.isdecimal() or not int(text):
+        raise errors.InvalidArgumentError(f"FOREBAY_BUILD_SECONDS is a whole number of seconds above 0, not {text!r}")
+    return int(text)
+
+
+def expect() -> None:
+    """Start a process if none is idle, because a program for it is being made. Does not block."""
+    if not _idle_here() and _turns.acquire(blocking=False):  # else all are at work
+        try:
+            with contextlib.suppress(BuildProcessError):
+                _idle.append(_Process())
+        finally:
+            _turns.release()
+
+
+def _accepting(request: object) -> _Process:
+    while True:
+        try:
+            process, is_new = _idle_here().pop(), False
+        except IndexError:
+            process, is_new = _Process(), True
+        try:
+            if process.accepts(request):
+                return process
+        except BaseException:
+            process.end()
+            raise
+        process.end()  # it has ended before, because it was idle
+        if is_new:
+            raise BuildProcessError("the process for building ended when it was asked")
+
+
+def _idle_here() -> list[_Process]:
+    if _idle and _idle[0].owner != os.getpid():
+        _idle.clear()  # of the process that this one was forked from
+    return _idle
+
+
+@atexit.register
+def _end() -> None:
+    while _idle_here():
+        _idle.pop().end()
+
+
+class _Process:
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        # A file, not a pipe that nobody reads until the end.
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        try:
+            self.child = subprocess.Popen(
+                python_command(f"from {SERVER} import serve; serve()"),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
+                start_new_session=True,  # Ctrl-C is for this process
+            )  # fmt: skip
+        except OSError as error:
+            raise BuildProcessError(str(error)) from None
+
+    def accepts(self, request: object) -> bool:
+        """Send a request; return whether it was received."""
+        try:
+            send(self.child.stdin, request)
+            return bool(receive(self.child.stdout) == ACCEPTED)
+        except (OSError, EOFError):
+            return False
+
+    def answer(self) -> Any:
+        return receive(self.child.stdout)
+
+    def last_words(self) -> str:
+        """How it ended, and the last that it said."""
+        status = self.child.wait()
+        self.said.seek(0, os.SEEK_END)
+        self.said.seek(max(0, self.said.tell() - LAST_WORDS))
+        said = self.said.read().decode(errors="replace").strip()
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return f"{how}\n{said}".strip()
+
+    def end(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        for file in (self.child.stdin, self.child.stdout, self.said):
+            if file is not None:
+                with contextlib.suppress(OSError):  # what it was sent and never read
+                    file.close()
+
+
+def python_command(code: str) -> list[str]:
+    """Return the command line of a Python that runs this code, and imports and loads what this one does.
+
+    Raises OSError when the path of Python is not known.
+    """
+    if not sys.executable:
+        raise OSError("the path of Python is not known")
+    return [*_loader(), sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
+
+
+def _loader() -> list[str]:
+    """What stands before Python in this process's command line, if that was started through a dynamic loader.
+
+    Somebody who runs Python that way has libraries there that a driver needs (man ld.so).
+    """
+    try:
+        words = Path("/proc/self/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+        before = words[: len(words) - len(sys.orig_argv)]
+        return before if before and os.path.samefile(before[0], "/proc/self/exe") else []
+    except OSError:
+        return []
+
+
+def send(file: IO[bytes] | None, thing: object) -> None:
+    """Send to the other process."""
+    assert file is not None
+    data = pickle.dumps(thing)
+    file.write(LENGTH.pack(len(data)) + data)
+    file.flush()
+
+
+def receive(file: IO[bytes] | None) -> Any:
+    """Wait for what the other process sends; EOFError if that has ended."""
+    assert file is not None
+    header = file.read(LENGTH.size)
+    if len(header) < LENGTH.size:
+        raise EOFError
+    data = file.read(LENGTH.unpack(header)[0])
+    return pickle.loads(data)

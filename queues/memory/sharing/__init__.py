@@ -1,1 +1,0 @@
-"""Memory that other packages own, and memory that is handed to them."""

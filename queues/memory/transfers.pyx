@@ -1,0 +1,679 @@
+"""Copies. Besides the driver call, a copy needs memory that neither goes nor moves until it was read and written.
+
+Buffers and pinned memory of the host stay by themselves, because the copy is noted as a use of them. Such a copy is
+submitted as a launch is: when nothing must be gathered and the driver cannot block, the GIL is kept.
+
+A pageable source is staged: its bytes are copied at once to memory that nobody else can change and that the device can
+read without the driver's help. A pageable destination is given to drivers that take it. For other drivers (Level Zero's
+would make the caller wait with the queue locked) the copy fills staging memory and waits, as in CUDA and HIP. Staging
+memory and pageable destinations are kept until the queue has reached the copy's epoch.
+"""
+
+import ctypes
+
+import numpy as np
+
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer,
+    PyObject_GetBuffer
+)
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport uint64_t, uintptr_t
+from libc.string cimport memset
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
+from forebay.core.state cimport Marker, QueueState, is_closed, new_marker
+from forebay.core.uses cimport Uses, note_use
+from forebay.core.vector_clock cimport submitted_epoch
+from forebay.events.event cimport Event, new_event, reach, set_marker
+from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
+from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
+from forebay.queues.memory.buffer cimport Buffer, add_use
+from forebay.races.checker cimport command, is_checked, named, note_point, on_host, use_of, withdraw
+from forebay.races.engine cimport WRITES, Announcement, Use
+from forebay.sync.ordering cimport (
+    Order, abort_command, apply_command, begin_command, count_command, end_command, end_order, is_ready_to_launch,
+    waits_of
+)
+from forebay.sync.points cimport keep_copied
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
+from forebay.core.process import refuse_on_host_thread
+from forebay.queues.memory.shapes import (
+    StridedView, check_copied, convert, copy_strided, ctypes_problem, format_problem, shortened, type_problem
+)
+from forebay.queues.memory.foreign import host_array
+
+cdef extern from *:
+    """
+    // Two of NumPy's C functions, by their places in its table, which are its ABI: every extension that includes its
+    // headers has them compiled in. The headers would be one more requirement of the build.
+    static void **numpy_functions;
+
+    static inline PyObject *numpy_type(PyObject *scalar) {  // PyArray_DescrFromScalar
+        return reinterpret_cast<PyObject *(*)(PyObject *)>(numpy_functions[57])(scalar);
+    }
+
+    static inline void *numpy_bytes(PyObject *structure) {  // PyArray_ScalarAsCtype
+        void *bytes = nullptr;
+        reinterpret_cast<void (*)(PyObject *, void *)>(numpy_functions[62])(structure, &bytes);
+        return bytes;
+    }
+
+    // Whether elements of this format of PEP 3118 are bytes in the machine's order, and no Python objects.
+    static inline bool are_bytes(const char *format) {
+        bool is_name = false;
+        for (; *format; format++) {
+            if (*format == ':') {
+                is_name = !is_name;
+            } else if (!is_name && strchr(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ">!O" : "<O", *format)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    """
+    bint are_bytes(const char* format)
+    void** numpy_functions
+    object numpy_type(object scalar)
+    void* numpy_bytes(object structure)
+
+
+cdef int find_functions() except -1:
+    global numpy_functions
+    try:
+        from numpy._core._multiarray_umath import _ARRAY_API
+    except ImportError:  # before NumPy 2
+        from numpy.core._multiarray_umath import _ARRAY_API
+    numpy_functions = <void**> PyCapsule_GetPointer(_ARRAY_API, NULL)
+    return 0
+
+
+find_functions()
+
+cdef object ndarray = np.ndarray
+cdef object void = np.void
+cdef tuple of_ctypes = (ctypes.Structure, ctypes.Union, ctypes.Array)
+cdef dict plain = {}  # types of structures that are plain bytes, by identity: equality of structures takes long
+cdef object strided_view = StridedView
+
+cdef enum:
+    MANY = 16  # small pieces of memory that are kept, for which it is asked once how far the queue is
+
+cdef enum:
+    MANY_TYPES = 256
+
+
+cdef struct End:
+    # of a copy
+    Memory memory
+    Uses* uses  # NULL: pageable or staging memory of the host, which is kept otherwise
+
+
+cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
+    """Implement `Queue.copy` on a queue that is not checked for races."""
+    if type(dst) is strided_view or type(src) is strided_view:
+        queue._check_open()
+        copy_strided(queue, dst, src)
+    elif isinstance(dst, Buffer):
+        if isinstance(src, Buffer):
+            copy_buffers(queue, state, dst, src)
+        else:
+            upload(queue, state, dst, src)
+    elif isinstance(src, Buffer):
+        download(queue, state, dst, src)
+    else:
+        raise ArgumentTypeError(
+            f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    return 0
+
+
+cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
+    """Implement `Queue.copy` on one that is. Strided memory is copied by a launch, which is checked itself."""
+    cdef Announcement uses
+    cdef vector[Use] read
+    if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
+        if isinstance(src, Buffer):
+            if (<Buffer> src).allocation.state == state.device:
+                add_use(src, False, "copy", uses)
+        elif type(src) is not strided_view:
+            add_host_end(src, False, state, uses, read)
+            on_host(state.device, read)
+        add_use(dst, True, "copy", uses)
+    elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
+        add_use(src, False, "copy", uses)
+        add_host_end(dst, True, state, uses, uses)
+    if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
+        command(queue, state, uses)
+    try:
+        return copy(queue, state, dst, src)
+    except BaseException:
+        withdraw(uses)
+        raise
+
+
+cdef int add_host_end(
+    object host, bint writes, QueueState* state, vector[Use]& uses, vector[Use]& at_once
+) except -1:
+    """Add an end of a copy in memory of the host. What is not pinned is read `at_once`, because it is staged."""
+    cdef OwnedMemory pinned
+    cdef Py_buffer view
+    try:
+        PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
+    except (TypeError, BufferError, ValueError):
+        return 0  # the copy says so, or makes an array of it first
+    try:
+        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        if pinned is None:
+            add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
+        elif view.len:
+            uses.push_back(use_of(
+                pinned.uses, <uint64_t> <uintptr_t> view.buf - pinned_begin(view.buf), view.len,
+                WRITES if writes else 0,
+                named("copy", "to" if writes else "from")))
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int check_size(object dst, size_t to, object src, size_t source) except -1:
+    if to != source:
+        raise InvalidArgumentError(
+            f"copy of {form_of(src)}{source} bytes to {form_of(dst)}{to} bytes: both must be the same; a slice of the "
+            "larger one is a part of it")
+    return 0
+
+
+cdef str form_of(object thing):
+    """Return shape and dtype of one end of a copy, if it has them, for a message."""
+    shape = getattr(thing, "shape", None)
+    return "" if shape is None else f"{tuple(shape)} {getattr(thing, 'dtype', '')}, "
+
+
+cdef int check_overlap(Buffer dst, Buffer src) except -1:
+    if dst.allocation is src.allocation and (
+        dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
+    ):
+        raise InvalidArgumentError("copy between overlapping parts of one Buffer")
+    return 0
+
+
+cdef int check_buffer(object queue, QueueState* state, Buffer buffer, object what) except -1:
+    if buffer.allocation.closed or buffer.allocation.state != state.device or is_closed(state):
+        queue._check_buffer(buffer, what)
+    return 0
+
+
+cdef inline End end_of(Buffer buffer, OwnedMemory memory):
+    return End(buffer.memory, memory.uses)
+
+
+cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
+    cdef OwnedMemory to, source
+    if dst.allocation.state != state.device and src.allocation.state == state.device:
+        raise InvalidArgumentError(
+            f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
+    check_size(dst, dst.nbytes, src, src.nbytes)
+    if element_of(dst.memory.kind) != element_of(src.memory.kind):
+        check_copied(dst, src)
+    check_buffer(queue, state, dst, "dst")
+    if src.allocation.state != state.device:
+        return copy_between_devices(queue, state, dst, src)
+    check_buffer(queue, state, src, "src")
+    check_overlap(dst, src)
+    if are_of_two_kinds(&dst.memory, &src.memory) and not queue.device.driver.copies_between_kinds:
+        raise NotSupportedError(
+            f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
+            "that, because one has only a handle and the other only an address; copy through a NumPy array")
+    to, source = hold_memory(dst.allocation, "dst"), hold_memory(src.allocation, "src")
+    submit_copy(queue, state, end_of(dst, to), end_of(src, source), dst.nbytes)
+    return 0
+
+
+cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
+    """Return whether one is only a memory object and the other only an address."""
+    return (one.handle == NULL) != (other.handle == NULL) and (one.address == 0) != (other.address == 0)
+
+
+cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
+    """Copy after blocking work of the other device and all writes: what its null queue comes after. Where this device
+    reaches the memory it reads it; else the null queue copies it to the host first.
+    """
+    cdef OwnedMemory to
+    cdef End staging
+    if src.allocation.closed:
+        raise src._closed_error("copy: src")
+    if src.allocation.state.driver != state.driver:
+        upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
+        return 0
+    if queue.device._copy_from_peer(queue, dst, src):
+        return 0
+    staged = queue.device.driver.stage(src.nbytes)
+    staging = staging_end(staged)
+    other = src.device.null_queue
+    other._come_after_writers(src)  # also those of queues that do not block, for which `queue` may have waited
+    other._copy_to_staging(staged, src)
+    queue.wait(other)
+    to = hold_memory(dst.allocation, "dst")
+    submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
+    return 0
+
+
+cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src):
+    """Copy to memory from `stage`, asynchronously. Returns an Event that is done when the bytes are there."""
+    cdef Marker* marker = NULL
+    check_buffer(queue, state, src, "src")
+    event = new_event(queue.device, state.device, False)
+    cdef OwnedMemory source = hold_memory(src.allocation, "src")
+    cdef Announcement uses
+    if is_checked(state):
+        add_use(src, False, "copy", uses)
+        command(queue, state, uses)
+    try:
+        submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
+    except BaseException:
+        withdraw(uses)
+        raise
+    if marker != NULL:
+        set_marker(event, marker, False, queue)
+        if is_checked(state):
+            note_point(queue, state, &(<Event> event).seen)
+    return event
+
+
+cdef int upload(object queue, QueueState* state, Buffer dst, object src) except -1:
+    cdef OwnedMemory to
+    cdef OwnedMemory pinned
+    cdef Py_buffer view
+    cdef End staging
+    check_buffer(queue, state, dst, "dst")
+    src = shown(src, False)
+    cdef bint alike = is_array_of(src, dst.dtype)
+    try:
+        open_view(src, &view, False, alike)
+    except ArgumentTypeError:
+        if not isinstance(src, np.ndarray) or src.flags.c_contiguous:
+            raise
+        src = np.ascontiguousarray(src)
+        open_view(src, &view, False)
+    try:
+        check_size(dst, dst.nbytes, src, view.len)
+        if not alike:
+            check_copied(dst, src)
+        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        to = hold_memory(dst.allocation, "dst")
+        if pinned is not None:
+            submit_copy(queue, state, end_of(dst, to), End(host_memory(view.buf), pinned.uses), dst.nbytes)
+        else:
+            staged = queue.device.driver.stage(view.len)
+            staging = staging_end(staged)
+            copy_bytes(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
+            if view.len >= LARGE:
+                check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
+            submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int download(object queue, QueueState* state, object dst, Buffer src) except -1:
+    cdef OwnedMemory source
+    cdef OwnedMemory pinned
+    cdef Py_buffer view
+    check_buffer(queue, state, src, "src")
+    dst = shown(dst, True)
+    cdef bint alike = is_array_of(dst, src.dtype)
+    open_view(dst, &view, True, alike)
+    try:
+        check_size(dst, view.len, src, src.nbytes)
+        if not alike:
+            check_copied(dst, src)
+        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        source = hold_memory(src.allocation, "src")
+        if pinned is not None:
+            submit_copy(queue, state, End(host_memory(view.buf), pinned.uses), end_of(src, source), src.nbytes)
+        elif queue.device.driver.takes_pageable:
+            submit_kept(
+                queue, state, End(host_memory(view.buf), NULL), end_of(src, source), src.nbytes, pin_view(dst), NULL)
+        else:
+            download_staged(queue, state, view.buf, src, source)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, OwnedMemory source) except -1:
+    cdef vector[Marker*] markers
+    cdef Marker* marker = NULL
+    refuse_on_host_thread("copy to pageable memory, which waits on this device,")
+    staged = queue.device.driver.stage(src.nbytes)
+    cdef End staging = staging_end(staged)
+    submit_kept(queue, state, staging, end_of(src, source), src.nbytes, staged, &marker)
+    if marker == NULL:
+        return 0
+    markers.push_back(marker)
+    reach(queue.device, state.device, markers, f"copy on {queue!r}")
+    copy_bytes(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
+    return 0
+
+
+cdef inline void note_ends(QueueState* state, const End* to, const End* source) noexcept nogil:
+    """Note a copy that was counted. The queue is locked."""
+    cdef uint64_t epoch = submitted_epoch(state.epochs)
+    state.counts.copies += 1
+    if to.uses != NULL:
+        note_use(to.uses, state.epochs, epoch, True)
+    if source.uses != NULL:
+        note_use(source.uses, state.epochs, epoch, False)
+
+
+cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
+    """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
+    cdef Status status
+    cdef void* event = NULL
+    if nbytes == 0:
+        return 0
+    if state.lock.try_lock():
+        if is_ready_to_launch(state):
+            status = state.driver.copy(
+                state.handle, &to.memory, &source.memory, nbytes, no_waits(),
+                &event if state.driver.copies_have_events else NULL)
+            if status == 0:
+                count_command(state)
+                note_ends(state, &to, &source)
+                if event != NULL:
+                    keep_copied(state, event)
+            state.lock.unlock()
+            if status != 0:
+                queue._raise(status, "copy")
+            return 0
+        state.lock.unlock()
+    submit_gathered(queue, state, &to, &source, nbytes, NULL)
+    return 0
+
+
+cdef int submit_kept(
+    object queue, QueueState* state, End to, End source, size_t nbytes, object kept, Marker** done
+) except -1:
+    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long.
+
+    If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
+    to copy.
+    """
+    cdef uint64_t epoch
+    if nbytes == 0:
+        return 0
+    # A program that never waits would keep the host memory of all its copies. This check may race.
+    collect_queue(state)
+    if nbytes >= LARGE or state.retired.size() >= MANY:
+        collect_device(state.device)
+    epoch = submit_gathered(queue, state, &to, &source, nbytes, done)
+    retire_after(state.device, kept, state.epochs, epoch, True)
+    return 0
+
+
+cdef uint64_t submit_gathered(
+    object queue, QueueState* state, const End* to, const End* source, size_t nbytes, Marker** done
+) except 0:
+    """Submit a copy without the GIL, with the waits that it owes. Returns its epoch. `done` is as in `submit_kept`."""
+    cdef Order order
+    cdef Status status
+    cdef uint64_t epoch = 0
+    cdef void* event = NULL
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            status = state.driver.copy(
+                state.handle, &to.memory, &source.memory, nbytes, waits_of(state, &order),
+                &event if done != NULL or state.driver.copies_have_events else NULL)
+            if status != 0:
+                abort_command(state, &order)
+            else:
+                apply_command(state, &order)
+                note_ends(state, to, source)
+                epoch = submitted_epoch(state.epochs)
+                if done != NULL:
+                    state.counts.events_made += 1
+                    done[0] = new_marker(
+                        state.epochs, epoch, state.clock, event, state.driver, state.device.context, FOR_HOST)
+                elif event != NULL:
+                    keep_copied(state, event)
+                state.lock.unlock()
+                end_order(&order)
+    if status != 0:
+        queue._raise(status, "copy")
+    return epoch
+
+
+cdef Memory host_memory(const void* address) noexcept:
+    return Memory(NULL, <uint64_t> <uintptr_t> address, 0, HOST_MEMORY)
+
+
+cdef Memory host_memory_of(object staged):
+    """Return the Memory of an array that a driver's `stage` made. It stays where it is as long as the array does."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(staged, &view, PyBUF_SIMPLE)
+    cdef Memory memory = host_memory(view.buf if view.len else NULL)
+    PyBuffer_Release(&view)
+    return memory
+
+
+cdef End staging_end(object staged):
+    return End(host_memory_of(staged), NULL)
+
+
+cdef object shown(object host, bint writable):
+    """Return what has the buffer protocol: an array over the memory of a tensor, anything else as it is."""
+    if PyObject_CheckBuffer(host) or not hasattr(type(host), "__dlpack__"):
+        return host
+    return host_array(host, "copy", writable=writable)
+
+
+cdef object pin_view(object host):
+    """Return a view that keeps the object alive and its memory from being moved or resized."""
+    return host.view() if isinstance(host, np.ndarray) else memoryview(host)
+
+
+cdef bint is_array_of(object host, object dtype) except -1:
+    """Return whether it is an array of exactly these elements, which need no more checks."""
+    return isinstance(host, ndarray) and host.dtype is dtype
+
+
+cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL:
+    """Return the memory of a numpy.void, which it has as long as it lives: by NumPy's C interface, because the buffer
+    protocol makes a format. NULL when it has no bytes that a device computes with.
+    """
+    dtype = numpy_type(structure)
+    key = <uintptr_t> <PyObject*> dtype
+    if key not in plain:
+        if type_problem(dtype):
+            return NULL
+        if len(plain) >= MANY_TYPES:
+            plain.clear()
+        plain[key] = dtype
+    nbytes[0] = dtype.itemsize
+    return numpy_bytes(structure)
+
+
+cdef str view_bytes(object host, Py_buffer* view, int flags):
+    """Open a view of C-contiguous bytes. Return why a device cannot use them, and open none; or an empty string.
+
+    Only memory that this accepts comes from the host. `flags` are PyBUF_WRITABLE, or 0. A structure of NumPy's is not
+    held by the view: the caller keeps the object itself.
+
+    Raises
+    ------
+    TypeError, ValueError, BufferError
+        When the object shows no such memory.
+    """
+    cdef str problem
+    if flags == 0 and isinstance(host, void):
+        memset(view, 0, sizeof(Py_buffer))
+        view.buf = structure_bytes(host, &view.len)
+        return "" if view.buf != NULL else type_problem(numpy_type(host))
+    if isinstance(host, ndarray):
+        problem = type_problem(host.dtype)
+        if not problem:
+            PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | flags)
+        return problem
+    PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags)
+    if view.format == NULL or are_bytes(view.format):
+        owner = type(host.obj if isinstance(host, memoryview) else host)
+        problem = ctypes_problem(owner) if issubclass(owner, of_ctypes) else ""
+    else:
+        problem = format_problem(view.format.decode("utf-8", "replace"))
+    if problem:
+        PyBuffer_Release(view)
+    return problem
+
+
+cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=False) except -1:
+    """Open a view of contiguous memory. `bytes_alone`: it is known that its elements are bytes for a device."""
+    cdef int flags = PyBUF_WRITABLE if writable else 0
+    try:
+        if bytes_alone:
+            PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | flags)
+            return 0
+        problem = view_bytes(host, view, flags)
+    except (TypeError, BufferError, ValueError) as error:
+        if isinstance(host, np.ndarray) and not host.flags.c_contiguous:
+            instead = "buffer.get(out=array) waits and then writes to it" if writable else "np.ascontiguousarray(array)"
+            raise ArgumentTypeError(
+                f"copy: this array is not C-contiguous (shape {host.shape}, strides {host.strides} bytes): {instead}"
+            ) from None
+        instead = ": use a NumPy array" if isinstance(host, (list, tuple)) else ""
+        raise ArgumentTypeError(
+            f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
+            f"not this {type(host).__name__}{instead} ({error})") from None
+    if problem:
+        raise ArgumentTypeError(f"copy: {problem}")
+    return 0
+
+
+# -- fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat. And prefetches
+
+
+cdef int fill(object queue, QueueState* state, object buf, object value) except -1:
+    """Implement `Queue.fill`."""
+    if not isinstance(buf, Buffer):
+        raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
+    cdef Buffer buffer = buf
+    queue._check_buffer(buffer, "buf")
+    element = element_bytes(buffer, value)
+    cdef bytes pattern = repeated_bytes(buffer, element)
+    if pattern is None:
+        return fill_by_copies(queue, buffer, element)
+    return fill_bytes(queue, state, buffer, pattern, len(pattern))
+
+
+cdef int fill_unchecked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1:
+    cdef Order order
+    cdef Status status
+    cdef Uses* uses = buffer.allocation.uses
+    if buffer.nbytes == 0:
+        return 0
+    held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            # the drivers copy the pattern before they return
+            status = state.driver.fill(
+                state.handle, &buffer.memory, first, size, buffer.nbytes, waits_of(state, &order), NULL)
+            if status == 0:
+                state.counts.fills += 1
+                note_use(uses, state.epochs, submitted_epoch(state.epochs) + 1, True)
+            end_command(state, &order, status)
+    del held
+    if status != 0:
+        queue._raise(status, "fill")
+    return 0
+
+
+cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1:
+    """Implement `Queue._prefetch`."""
+    cdef Order order
+    cdef Status status
+    cdef Uses* uses = buffer.allocation.uses
+    queue._check_buffer(buffer, "buf")
+    if not queue.device.driver.prefetches or buffer.nbytes == 0:
+        return 0
+    held = hold_memory(buffer.allocation, "buf")
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            status = state.driver.prefetch(
+                state.handle, &buffer.memory, buffer.nbytes, to_host, waits_of(state, &order))
+            if status == 0:
+                note_use(uses, state.epochs, submitted_epoch(state.epochs) + 1, False)
+            end_command(state, &order, status)
+    del held
+    if status != 0:
+        queue._raise(status, "prefetch")
+    return 0
+
+
+cdef int fill_checked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1:
+    """Fill on a queue that is checked for races."""
+    cdef Announcement uses
+    add_use(buffer, True, "fill", uses)
+    command(queue, state, uses)
+    try:
+        return fill_unchecked(queue, state, buffer, first, size)
+    except BaseException:
+        withdraw(uses)
+        raise
+
+
+cdef bytes fill_pattern(Buffer buf, object value):
+    """Return the bytes that a node of a graph repeats."""
+    pattern = repeated_bytes(buf, element_bytes(buf, value))
+    if pattern is None:
+        raise InvalidArgumentError(
+            f"fill: elements of {buf.itemsize} bytes from byte {buf.start} on; in a graph the device fills with 1, 2, "
+            "4, … 128 bytes at multiples of these")
+    return pattern
+
+
+cdef int fill_by_copies(object queue, Buffer buffer, bytes element) except -1:
+    """Fill with what the device cannot repeat by itself: each copy doubles the part that is done."""
+    cdef size_t done = len(element)
+    flat = buffer.reshape(-1).view(np.uint8)
+    if buffer.nbytes:
+        queue.copy(flat[:done], element)
+    while done < buffer.nbytes:
+        more = min(done, buffer.nbytes - done)
+        queue.copy(flat[done:done + more], flat[:more])
+        done += more
+    return 0
+
+
+cdef bytes element_bytes(Buffer buf, object value):
+    try:
+        element = convert(value, buf.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"fill: {shortened(value)} does not fit {buf.dtype} ({error})") from None
+    if element.ndim:
+        raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
+    return element.tobytes()
+
+
+cdef bytes repeated_bytes(Buffer buf, bytes pattern):
+    """Return the bytes to repeat. OpenCL wants them to begin at a multiple of their number, and so do all.
+
+    None where the device fills with no such bytes.
+    """
+    cdef Py_ssize_t size
+    for size in (1, 2, 4, 8, 16, 32, 64, 128):
+        if len(pattern) % size == 0 and pattern == pattern[:size] * (len(pattern) // size):
+            break
+    else:
+        return None
+    if buf.nbytes and (buf.memory.offset | buf.memory.address) % <size_t> size:
+        return None
+    return pattern[:size]

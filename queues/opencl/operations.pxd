@@ -1,0 +1,1 @@
+from forebay.core.driver cimport Memory, Status, Waits
