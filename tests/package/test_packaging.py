@@ -56,7 +56,7 @@ cdef class Counter:
 """,
     "queues/opencl/large.pyx": """
 from forebay.sync.small cimport Counter
-from ....sync.small cimport Counter as SameCounter
+from ...sync.small cimport Counter as SameCounter
 
 cdef class User:
     cdef Counter counter

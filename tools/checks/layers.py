@@ -142,7 +142,8 @@ def findings():
     for top in (*FOLDERS, "microbench"):
         for folder in {path.parent for path in (ROOT / top).rglob("*.p[yx]*") if path.suffix in SOURCES}:
             names = {path.name for path in folder.iterdir() if path.suffix not in (".so", ".pyd", ".pyi")}
-            if len(names - {"__pycache__"}) > 24:
+            names = {name for name in names if (folder / name).is_file() or any((folder / name).rglob("*.py"))}
+            if len(names) > 24:
                 yield f"{folder.relative_to(ROOT)} has more entries than a reader sees at one look: {len(names)}"
     for path in (path for top in FOLDERS for path in (ROOT / top).rglob("*.p[yx][xd]")):
         if TYPED_VIEW.search(path.read_text(encoding="utf-8")):
