@@ -124,9 +124,9 @@ def prefetch(queue, buffer, to_host):
 @contextlib.contextmanager
 def without_compiler(library):
     """Let OpenCL C on Level Zero be compiled with this library, which is not there, until the block ends."""
-    from forebay.queues.levelzero import ocloc
+    from forebay.queues.levelzero import programs
 
-    with mock.patch.multiple(ocloc, LIBRARY=library, _library=None):
+    with mock.patch.multiple(programs, LIBRARY=library, _library=None):
         yield
 
 
