@@ -576,7 +576,7 @@ cdef bint give_back_ended(CuContext* context) noexcept nogil:
 cdef Lock importing  # two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
 
 
-# With the context current:
+# With the context current.
 cdef Status open_import(const IpcHandle& handle, uint64_t* address) noexcept nogil:
     """Open memory of another process."""
     cdef Status status

@@ -348,6 +348,7 @@ cdef void give_back(Heap* heap, Block* block) noexcept nogil:
         add_loose(heap, block)
 
 
+# A new slab, of which the caller gets a block of `nbytes`. It takes over the reference to `native`.
 cdef Block* add_slab(
     Heap* heap, PyObject* native, uintptr_t handle, uint64_t address, size_t slab_bytes, size_t nbytes
 ) noexcept nogil:
@@ -638,7 +639,6 @@ cdef bint is_idle(const Slab* slab) noexcept nogil:
     return True
 
 
-# A new slab, of which the caller gets a block of `nbytes`. It takes over the reference to `native`.
 cdef void remove_slab(Heap* heap, Slab* slab, vector[Point]& points) noexcept nogil:
     """Take out a slab without used blocks. Appends the points after which `native` can go, which is then `gone`'s
     caller's.

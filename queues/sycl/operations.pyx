@@ -309,11 +309,13 @@ cdef bint has_failed(SyclEvent* event) noexcept nogil:
     return event.failure.get() == NULL or dereference(event.failure).load(memory_order_acquire)
 
 
+# Whether a wait for the event is to tell a failure, its own or an earlier one of its queue. It is told once.
 cdef bint tell_failure_of(SyclEvent* event) noexcept nogil:
     cdef bint refused = event.state.load(memory_order_acquire) == ENDED_BADLY
     return refused if event.failure.get() == NULL else dereference(event.failure).exchange(False)
 
 
+# Does SYCL have everything in the wait list? If so, replaces the entries by SYCL's events; the list may get shorter.
 cdef bint read_waits(Waits* waits) noexcept nogil:
     cdef size_t i
     cdef unsigned int kept = 0
@@ -344,13 +346,13 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     return queue
 
 
+# Let a queue whose work is done tell no failure of before. Markers that were made go on telling theirs.
 cdef void forget_failure(SyclQueue* queue) noexcept nogil:
     lock.lock()  # another thread may still be emptying the list
     queue.failed = make_shared[atomic[bint]](<bint> False)  # the old one is the markers'
     lock.unlock()
 
 
-# Let a queue whose work is done tell no failure of before. Markers that were made go on telling theirs.
 cdef void delete_queue(SyclQueue* queue) noexcept nogil:
     lock.lock()  # another thread may still be emptying the list
     while not queue.deferred.empty():
@@ -626,7 +628,6 @@ cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, Syc
     return 0
 
 
-# Does SYCL have everything in the wait list? If so, replaces the entries by SYCL's events; the list may get shorter.
 cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
     cdef vector[SyclQueue*] free_again
     lock.lock()
@@ -639,7 +640,6 @@ cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
 # -- the host's side
 
 
-# Whether a wait for the event is to tell a failure, its own or an earlier one of its queue. It is told once.
 cdef int await_submitted(SyclEvent* event) noexcept nogil:
     """Block until the event is no longer pending, and return its state."""
     cdef int state = event.state.load(memory_order_acquire)

@@ -64,7 +64,7 @@ PACKAGES = {
     "launch": ("queues/launch", 16, "tests/launch"),
     "memory": ("queues/memory", 16, "tests/memory"),
     "graphs": ("queues/graphs", 14, "tests/graphs"),
-    "steps": ("queues/steps", 10, "tests/steps"),
+    "steps": ("queues/graphs", 10, "tests/steps"),
     "races": ("races", 8, "tests/races"),
     "queues": ("queues events", 0, "tests/queues"),
 }
