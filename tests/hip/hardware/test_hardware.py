@@ -129,7 +129,7 @@ def test_peers(device, function):
         ok(hip.hipSetDevice(0))
         launch(function("add"), None, memory, 3, groups=1)
         ok(hip.hipDeviceSynchronize())
-        assert read(memory, 10) == [9] * 10
+        assert device_data(read(memory, 10)) == [9] * 10
         ok(hip.hipDeviceDisablePeerAccess(1))
     else:
         assert code(hip.hipDeviceEnablePeerAccess(1, 0)) == E.hipErrorPeerAccessUnsupported
@@ -141,7 +141,7 @@ def test_peers(device, function):
     ok(hip.hipSetDevice(1))
     there = ints(10, 6)
     ok(hip.hipMemcpy(there, here, 40, K.hipMemcpyDefault))
-    assert read(there, 10) == [5] * 10
+    assert device_data(read(there, 10)) == [5] * 10
 
 
 def test_a_reset_device_is_gone_at_once(device):
