@@ -248,6 +248,27 @@ def another(request, device):
 # -- fixtures for all tests
 
 
+POOL_SETTINGS = (
+    "release_threshold", "growth_limit", "reuse_follow_event_dependencies", "reuse_allow_opportunistic",
+    "reuse_allow_internal_dependencies",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def pool_settings(request):
+    """Fail the test that leaves settings of the shared device's pool changed: another test would see them."""
+    if "device" not in request.fixturenames:
+        yield
+        return
+    pool = request.getfixturevalue("device").pool
+    before = {name: getattr(pool, name) for name in POOL_SETTINGS}
+    yield
+    left = {name: getattr(pool, name) for name in POOL_SETTINGS}
+    for name, value in before.items():
+        setattr(pool, name, value)
+    assert left == before
+
+
 @pytest.fixture(autouse=True)
 def unlimited(request):
     """Let each test begin without the limit that threads of an earlier one brought about: a full queue makes markers.

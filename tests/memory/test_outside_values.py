@@ -215,6 +215,13 @@ def test_indices(scene, shape, before, given_key, action):
     scene.check()
 
 
+def set_threshold(scene, n):
+    pool = scene.device.pool
+    before = pool.release_threshold
+    pool.release_threshold = n
+    pool.release_threshold = before
+
+
 COUNTS = {
     "an axis of a shape": lambda s, n: s.device.empty((2, n), "u1").get(),
     "a shape": lambda s, n: s.device.empty(n, "u1").get(),
@@ -228,7 +235,7 @@ COUNTS = {
     "groups at once": lambda s, n: s.kernels["move"].groups_at_once(n),
     "bytes of local memory": lambda s, n: s.kernels["move"].groups_at_once(1, n),
     "priority": lambda s, n: s.device.queue(priority=n).close(),
-    "threshold": lambda s, n: setattr(s.device.pool, "release_threshold", n),
+    "threshold": set_threshold,
     "size": lambda s, n: fb.MaxOver("x") * n,
     "axis": lambda s, n: s.total(s.base, axis=n),
     "index": lambda s, n: s.base.item(n),

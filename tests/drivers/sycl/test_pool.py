@@ -24,7 +24,7 @@ def test_what_one_queue_frees_is_waited_for_by_the_one_that_gets_it(
     """dpctl's commands carry no waits of forebay, so an adopted queue's wait is submitted with the allocation."""
     queues = {"adopted": queue, "null": device.null_queue, "non-blocking": device.queue(blocking=False)}
     first, second = queues[freeing], queues[getting]
-    device.pool.growth_limit = 0  # or the pool would rather grow, and its slabs would be larger than a block
+    limit, device.pool.growth_limit = device.pool.growth_limit, 0  # else it grows, by slabs larger than a block
     buffer = first.alloc(N, "u4")
     address, out = buffer.address, np.zeros(N, "u4")
     first.copy(buffer, values)
@@ -33,6 +33,7 @@ def test_what_one_queue_frees_is_waited_for_by_the_one_that_gets_it(
     first.copy(out, buffer)
     first.free(buffer)
     again = second.alloc(N, "u4")
+    device.pool.growth_limit = limit
     assert again.address == address
     assert first.id in clock_of(second)
     second.fill(again, 7)

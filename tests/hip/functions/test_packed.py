@@ -106,6 +106,7 @@ def source_of(generator, kernels):
     return "\n".join([HEAD, *generator.declared, *lines])
 
 
+@pytest.mark.needs("a compiler of HIP C++")
 @pytest.mark.parametrize("seed", range(4))
 def test_generated_types(device, seed):
     clang = device.info.backend != "cuda"
