@@ -621,8 +621,6 @@ class DriverDevice(ABC):
 
 
 # -- what the folder of each driver offers, and what the search for devices is in all of them
-#
-# This module is plain Python and needs none of forebay's compiled modules.
 
 
 PROBE = "kernel void probe(global int *a) { a[0] = 1; }"

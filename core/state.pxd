@@ -19,7 +19,9 @@ from forebay.core.plan cimport Plan
 from forebay.core.uses cimport Followed, Point
 from forebay.core.vector_clock cimport Clock, Epochs, Lock
 
+
 cdef cppclass Marker:
+    """A driver event that completes when its queue has reached an epoch, shared by all that wait for it."""
     atomic[int32_t] references
     Epochs* queue  # retained
     uint64_t epoch

@@ -20,6 +20,7 @@ from forebay.core.vector_clock cimport (
 
 from forebay.core.stats import Stats
 
+
 cdef Marker* new_marker(
     Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
 ) noexcept nogil:

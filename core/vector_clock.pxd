@@ -1,4 +1,6 @@
-"""Epochs: how many commands a queue was given, and how many are known to be done.
+"""Epochs, and the clocks that are made of them.
+
+Epochs: how many commands a queue was given, and how many are known to be done.
 
 They are separate from the queue so that markers and clocks can hold them without holding the queue. A queue's clock
 names the epochs of other queues; if it held the queues, two queues that waited on each other would never be freed.
@@ -9,6 +11,7 @@ from libcpp.atomic cimport (
     atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
 )
 from libcpp.vector cimport vector
+
 
 cdef cppclass Epochs:
     atomic[int32_t] references
@@ -131,6 +134,11 @@ cdef extern from *:
         bint is_wanted() nogil  # somebody else waits for it
         void reset() nogil  # in a forked child, which has none of the threads that held it or waited
 
+
+# A clock says, for a queue, which epochs of other queues it is already ordered after. It is an immutable snapshot, shared
+# by reference count until it changes. NULL is the empty clock. What has changed lately stands in the clock itself; the
+# rest lies in chunks, which clocks share. So a wait beside a thousand busy queues copies a few entries, and now and then
+# references to the chunks.
 
 cdef enum:
     RECENT = 8

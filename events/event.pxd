@@ -5,6 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.state cimport DeviceState, Marker, QueueState
 
+
 cdef class Event:
     cdef DeviceState* state  # retained
     cdef Marker* marker  # retained; NULL until first recorded

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Never
     from forebay.queues.device import Device
 
+
 cdef Event new_event(object device, DeviceState* state, bint timing):
     cdef Event event = Event.__new__(Event)
     state.references.fetch_add(1, memory_order_relaxed)

@@ -7,6 +7,7 @@ from forebay.core.state cimport ALLOWING, BY_CHECK, BY_STEP, BY_WATCH, DeviceSta
 from forebay.core.uses cimport Uses
 from forebay.races.engine cimport Announcement, Moment, Past, Use
 
+
 cdef list known_lines  # (file, line, function) by number
 
 cdef uint32_t line_of_program() except? 0

@@ -14,6 +14,7 @@ from forebay.core.driver cimport Status, Waits
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Room, retain_queue_state
 from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
 
+
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil

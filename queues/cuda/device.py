@@ -220,15 +220,15 @@ class CudaDevice(DriverDevice):
 
     def give_back_shared(self) -> bool:
         """As `DriverDevice.give_back_shared`."""
-        return bool(objects.give_back(self.handle))
+        return bool(objects.give_back_shared(self.handle))
 
     def create_shared_event(self) -> tuple[int, bytes]:
         """As `DriverDevice.create_shared_event`."""
-        return objects.create_event(self.handle)
+        return objects.create_ipc_event(self.handle)
 
     def open_event(self, handle: bytes) -> int:
         """As `DriverDevice.open_event`."""
-        return objects.open_event(self.handle, handle)
+        return objects.open_ipc_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""

@@ -552,7 +552,7 @@ cdef void trim(CuContext* context, size_t kept) noexcept nogil:
 
 
 cdef bint give_back_ended(CuContext* context) noexcept nogil:
-    """Free and close the memory of ipc.pyx that nobody refers to any more. That waits until nothing runs on the device.
+    """Free and close the shared memory that has no reference left. That waits until nothing runs on the device.
     False while a gate is closed: then it is left to who comes next.
     """
     cdef vector[uint64_t] exports, imports
@@ -600,7 +600,7 @@ HANDLE_BYTES: int = sizeof(IpcHandle)
 OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 
-def give_back(ContextHandle context not None) -> bool:
+def give_back_shared(ContextHandle context not None) -> bool:
     """Give back what nobody refers to, once nothing runs; False while a gate is closed."""
     cdef CuContext* of = context.context
     cdef bint done = False
@@ -709,7 +709,7 @@ cdef void end_import(CuContext* context, uint64_t address) noexcept nogil:
     context.lock.unlock()
 
 
-def create_event(ContextHandle context not None) -> tuple[int, bytes]:
+def create_ipc_event(ContextHandle context not None) -> tuple[int, bytes]:
     """(handle, which the caller owns; what opens the event in another process)."""
     cdef CuContext* of = context.context
     cdef IpcHandle made
@@ -728,7 +728,7 @@ def create_event(ContextHandle context not None) -> tuple[int, bytes]:
     return <uintptr_t> new_shared(of, event), made.bytes[:sizeof(IpcHandle)]
 
 
-def open_event(ContextHandle context not None, bytes handle not None) -> int:
+def open_ipc_event(ContextHandle context not None, bytes handle not None) -> int:
     """The handle, which the caller owns, of an event of another process."""
     cdef CuContext* of = context.context
     cdef IpcHandle given = read_handle(handle)

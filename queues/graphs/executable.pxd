@@ -10,6 +10,7 @@ from forebay.queues.graphs.work cimport KernelWork, Work
 from forebay.queues.host_functions cimport Call
 from forebay.queues.memory.allocation cimport OwnedMemory
 
+
 cdef inline bint is_still(const Basis* moment, const DeviceState* device) noexcept nogil:
     """Return whether nothing may have been written since to what the sizes were read from."""
     return moment.seen.empty() or still_holds(moment, device.unseen_writes.load())

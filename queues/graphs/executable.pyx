@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import Grid
 
+
 cdef inline object id_of(Buffer buffer):
     return <uintptr_t> buffer.allocation.uses
 

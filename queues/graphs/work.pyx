@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from forebay.queues.device import Device
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
+
 cdef class Work:
     """The work of a node. Immutable; made by the methods of `Graph` and by capture.
 

@@ -40,6 +40,9 @@ cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object 
 cdef int check_elements(Kernel kernel, const char* packed) except -1
 
 
+# Spilled arguments are bytes by value for pointer parameters. They are uploaded when they have changed, or the kernel
+# may have written to them.
+
 # Copies of the bytes by value, as (index of the parameter, bytes)
 cdef list spilled_bytes(Kernel kernel, const char* packed)
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil

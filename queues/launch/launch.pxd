@@ -24,6 +24,7 @@ from forebay.queues.launch.arguments cimport Views, pack_arguments, upload_spill
 from forebay.queues.memory.buffer cimport Buffer, note_launch_write
 from forebay.sync.ordering cimport count_command, is_ready_to_launch
 
+
 cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
 
 cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept

@@ -28,6 +28,10 @@ cdef extern from *:
     int lowest_bit "forebay_lowest_bit"(uint64_t word) noexcept nogil
 
 
+# Slabs are memory of the driver that a pool cuts into blocks. Nothing here calls a driver, needs the GIL or releases a
+# Python object: what has to be released is left in `gone`. All functions expect the heap to be locked. Its lock is taken
+# last and never held across a call.
+
 cdef enum:
     GRAIN = 512  # bytes; blocks begin and end at multiples of it
     BINS = 160  # four to each doubling of the size

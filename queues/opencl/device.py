@@ -93,12 +93,12 @@ class OpenCLDevice(DriverDevice):
             self._fill_by_kernel()
 
     def _fill_by_kernel(self) -> None:
-        kernel: Any = self.build(Language.OPENCL_C, operations.SOURCE, ())["fill"]
+        kernel: Any = self.build(Language.OPENCL_C, operations.FILL_SOURCE, ())["fill"]
         # not kept by the finalizer: what that keeps ends with the interpreter, in a forked child, too
         self._fill_program: cl.Program = kernel.program
         handle = self._fill_program.int_ptr
-        operations.add_program(self.context_handle, handle)
-        weakref.finalize(self, operations.remove_program, self.context_handle, handle).atexit = False
+        operations.add_fill_program(self.context_handle, handle)
+        weakref.finalize(self, operations.remove_fill_program, self.context_handle, handle).atexit = False
 
     @property
     def limits(self) -> Limits:

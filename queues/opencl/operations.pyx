@@ -53,7 +53,7 @@ def reshape_address() -> int:
 # a GiB of the GPU and some of its channels, and after a hundred no process gets a context any more. Found on an H200.
 
 
-SOURCE = """
+FILL_SOURCE = """
 kernel void fill(global uchar *to, ulong nbytes, ulong16 pattern)
 {
     ulong first = get_global_id(0) * 16, end = min(first + 16, nbytes);
@@ -80,8 +80,8 @@ cdef mutex lock
 cdef unordered_map[uintptr_t, vector[Filler]] fillers  # by context: each of its devices has one
 
 
-def add_program(uintptr_t context, uintptr_t program) -> None:
-    """Fill with this program, made of `SOURCE`, in the queues of the context."""
+def add_fill_program(uintptr_t context, uintptr_t program) -> None:
+    """Fill with this program, made of `FILL_SOURCE`, in the queues of the context."""
     cdef Filler filler
     filler.program = program
     with nogil:
@@ -90,7 +90,7 @@ def add_program(uintptr_t context, uintptr_t program) -> None:
     lock.unlock()
 
 
-def remove_program(uintptr_t context, uintptr_t program) -> None:
+def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
     cdef vector[Filler]* known
     cdef vector[void*] idle
@@ -324,8 +324,13 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     cdef Status status
     cdef void* reached = NULL
     cdef Arrival* arrival = NULL
+    if wake != NULL:
+        arrival = new Arrival()
+        arrival.wake = wake
+        arrival.data = data
     gate[0] = cl.CreateUserEvent(context, &error)
     if error != 0:
+        del arrival
         return outcome(CALL_CreateUserEvent, error)
     if wake == NULL:
         status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
@@ -337,9 +342,6 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL))
         if status == 0 and wake != NULL:
             # From here on the driver may call `wake`, even before this function returns.
-            arrival = new Arrival()
-            arrival.wake = wake
-            arrival.data = data
             status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
     if reached != NULL:
         cl.ReleaseEvent(reached)

@@ -13,7 +13,7 @@ WIDTH = 16
 
 # What a kernel reads and writes comes after the loop, because the compiler cannot know that its state is never 0.
 IN_OPENCL_C = """
-kernel void mix(global uint *to, global const uint *from, uint steps, uint number) {
+kernel void combine(global uint *to, global const uint *from, uint steps, uint number) {
     uint state = 2463534242u;
     for (uint i = 0; i < steps; i++) {
         state ^= state << 13;

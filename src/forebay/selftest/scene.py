@@ -167,7 +167,7 @@ class Scene:
 
     def _mix(self, queue: fb.Queue, to: Cell, source: Cell | None, steps: int) -> None:
         arguments, change = self.mixing(to, source, steps)
-        queue.launch(self.kernel("mix"), 1, WIDTH, *arguments)
+        queue.launch(self.kernel("combine"), 1, WIDTH, *arguments)
         self.change(change)
 
     def mixing(self, to: Cell, source: Cell | None = None, steps: int | None = None) -> tuple[tuple[Any, ...], Change]:
@@ -184,7 +184,7 @@ class Scene:
     def bound(self, queue: fb.Queue, to: Cell, source: Cell, slow: bool) -> Change:
         """Bind such a launch. Each call of what is returned launches it."""
         arguments, change = self.mixing(to, source, self._bench.steps if slow else 0)
-        launch = self.kernel("mix").bind(queue, 1, WIDTH, *arguments)
+        launch = self.kernel("combine").bind(queue, 1, WIDTH, *arguments)
 
         def call() -> None:
             launch()

@@ -128,7 +128,7 @@ def _bench(device: fb.Device, program: fb.Program, calls_only: bool) -> tuple[Be
         device.finish()
 
         def launch_and_finish(steps: int) -> None:
-            queue.launch(program["mix"], 1, WIDTH, x, zeros, steps, 1)
+            queue.launch(program["combine"], 1, WIDTH, x, zeros, steps, 1)
             queue.finish()
 
         launch_and_finish(0)

@@ -100,7 +100,7 @@ def changed(scene: Scene) -> None:
     a = scene.queue()
     x, y = scene.cells(2)
     graph = scene.device.graph()
-    kernel = scene.kernel("mix")
+    kernel = scene.kernel("combine")
     arguments, change = scene.mixing(x, y)
     node = graph.add_kernel(kernel, 1, WIDTH, *arguments)
     with graph.instantiate() as executable:
@@ -119,7 +119,7 @@ def branches(scene: Scene) -> None:
     """A graph with four branches side by side, and a node after all of them."""
     a = scene.queue()
     x, *cells = scene.cells(5)
-    graph, kernel = scene.device.graph(), scene.kernel("mix")
+    graph, kernel = scene.device.graph(), scene.kernel("combine")
     changes, before = [], []
     for cell in cells:
         arguments, change = scene.mixing(cell, x)
