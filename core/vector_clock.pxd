@@ -135,10 +135,10 @@ cdef extern from *:
         void reset() nogil  # in a forked child, which has none of the threads that held it or waited
 
 
-# A clock says, for a queue, which epochs of other queues it is already ordered after. It is an immutable snapshot, shared
-# by reference count until it changes. NULL is the empty clock. What has changed lately stands in the clock itself; the
-# rest lies in chunks, which clocks share. So a wait beside a thousand busy queues copies a few entries, and now and then
-# references to the chunks.
+# A clock says, for a queue, which epochs of other queues it is already ordered after. It is an immutable snapshot,
+# shared by reference count until it changes. NULL is the empty clock. What has changed lately stands in the clock
+# itself; the rest lies in chunks, which clocks share. So a wait beside a thousand busy queues copies a few entries, and
+# now and then references to the chunks.
 
 cdef enum:
     RECENT = 8

@@ -29,8 +29,8 @@ cdef extern from *:
 
 
 # Slabs are memory of the driver that a pool cuts into blocks. Nothing here calls a driver, needs the GIL or releases a
-# Python object: what has to be released is left in `gone`. All functions expect the heap to be locked. Its lock is taken
-# last and never held across a call.
+# Python object: what has to be released is left in `gone`. All functions expect the heap to be locked. Its lock is
+# taken last and never held across a call.
 
 cdef enum:
     GRAIN = 512  # bytes; blocks begin and end at multiples of it

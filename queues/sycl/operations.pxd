@@ -20,9 +20,10 @@ cdef cppclass SyclKernel:
     vector[int] types
 
 
-# SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay holds queues itself: commands
-# behind a gate stay in a list, and opening the gate gives them to SYCL in order. A queue that waits for a command in such
-# a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for this.
+# SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay holds queues itself:
+# commands behind a gate stay in a list, and opening the gate gives them to SYCL in order. A queue that waits for a
+# command in such a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for
+# this.
 
 cdef enum EventState:
     PENDING  # SYCL does not have it yet, or it is a closed gate
