@@ -48,6 +48,8 @@ LAYERS = {
 }
 FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues", "src/forebay")
 SOURCES = (".py", ".pyx", ".pxd")
+# A reader sees 20 at one look. Those with more: `queues` has the four drivers, and `core` is to lose its smallest files.
+ENTRIES = {"queues": 24, "core": 23, "src/forebay": 22}
 DRIVERS = ("opencl", "levelzero", "sycl", "cuda")
 KNOW_DRIVERS = ("queues.selection", "queues.interop")
 TYPED_VIEW = re.compile(r"^ *(?:cdef|ctypedef|cpdef)[^#\n]*\[ *:[:1, ]*\]|^(?:from|import).*cython\.view", re.M)
@@ -143,7 +145,7 @@ def findings():
         for folder in {path.parent for path in (ROOT / top).rglob("*.p[yx]*") if path.suffix in SOURCES}:
             names = {path.name for path in folder.iterdir() if path.suffix not in (".so", ".pyd", ".pyi")}
             names = {name for name in names if (folder / name).is_file() or any((folder / name).rglob("*.py"))}
-            if len(names) > 24:
+            if len(names) > ENTRIES.get(folder.relative_to(ROOT).as_posix(), 20):
                 yield f"{folder.relative_to(ROOT)} has more entries than a reader sees at one look: {len(names)}"
     for path in (path for top in FOLDERS for path in (ROOT / top).rglob("*.p[yx][xd]")):
         if TYPED_VIEW.search(path.read_text(encoding="utf-8")):
