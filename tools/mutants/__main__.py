@@ -1,8 +1,10 @@
 """Mutation testing of the engine: all faults in one build, one of which a process chooses by FOREBAY_MUTANT.
 
 ``python -m tools.mutants`` copies the tracked files and what is compiled to a scratch folder, puts the mutants of
-``faults.txt`` into the copy, compiles it, and runs the tests of each mutant's package until one fails. It writes a JSON
-file, by which ``--resume`` goes on, and a table beside it. Nothing of the copy is ever installed.
+``faults.txt`` into the copy, and compiles it. It runs the tests once without a mutant, and notes which test comes by
+which mutant (``tools.mutants.reached``). Then the tests that come by a mutant judge it, until one fails: those of its
+own package first, quick ones before slow ones. It writes a JSON file, by which ``--resume`` goes on, and a table beside
+it. Nothing of the copy is ever installed.
 
 A line of ``faults.txt`` is ``FILE FUNCTION: OPERATOR TEXT``. The text stands once in the function. The
 operators:
@@ -29,8 +31,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,25 +42,35 @@ CHOSEN = """
 #ifndef FOREBAY_MUTANT
 #define FOREBAY_MUTANT
 #include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+static volatile char *marks() {
+    const char *path = std::getenv("FOREBAY_MUTANTS_REACHED");
+    void *mapped = path ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(path, O_RDWR), 0) : MAP_FAILED;
+    return mapped == MAP_FAILED ? NULL : (volatile char *)mapped;
+}
 static const int forebay_mutant = std::getenv("FOREBAY_MUTANT") ? std::atoi(std::getenv("FOREBAY_MUTANT")) : 0;
-static inline bool mutant(int code) { return code == forebay_mutant; }
+static volatile char *const forebay_reached = marks();
+static inline bool mutant(int number) {
+    if (forebay_reached && !forebay_reached[number]) forebay_reached[number] = 1;
+    return number == forebay_mutant;
+}
 #endif
 """
 DECLARED = 'cdef extern from "core/mutant.hpp":\n    bint mutant(int) noexcept nogil\n'
 CHOSEN_IN = {  # how a mutant is asked for, and what a file needs for it
-    ".py": ('(__import__("os").environ.get("FOREBAY_MUTANT") == "{}")', ""),
+    ".py": ('__import__("forebay.mutant", fromlist=["mutant"]).mutant({})', ""),
     ".hpp": ("mutant({})", '#include "core/mutant.hpp"\n'),
     ".pyx": ("mutant({})", "from forebay.core.mutant cimport mutant\n"),
     ".pxd": ("mutant({})", "from forebay.core.mutant cimport mutant\n"),
 }
 
-# Of each package: where its files are, how many mutants are drawn from them, and the tests that judge them, in stages.
+# Of each package: where its files are, how many mutants are drawn from them, and the tests that judge them first.
 # A third more repeats faults of the past. Drawn once, by `--draw`; the table then stands for good.
-OTHERS = ("tests/ordering", "tests/queues tests/launch tests/memory", "tests/graphs tests/steps tests/races tests/hip")
 PACKAGES = {
     "core": ("core", 18, "tests/ordering"),
     "sync": ("sync", 20, "tests/ordering"),
-    "lifetimes": ("lifetimes", 10, "tests/ordering/test_lifetime.py tests/ordering/test_reclamation.py tests/queues"),
+    "lifetimes": ("lifetimes", 10, "tests/ordering"),
     "launch": ("queues/launch", 16, "tests/launch"),
     "memory": ("queues/memory", 16, "tests/memory"),
     "graphs": ("queues/graphs", 14, "tests/graphs"),
@@ -80,11 +90,6 @@ class Mutant(NamedTuple):
     number: int
     text: str  # the line of the table
     origin: str  # the commit of the past that removed this fault, and what it was; empty if drawn
-
-    @property
-    def code(self):
-        """The value of FOREBAY_MUTANT, which stays as it is when other lines of the table come and go."""
-        return zlib.crc32(self.text.encode()) >> 1
 
     @property
     def file(self):
@@ -118,15 +123,20 @@ def mutants():
     return found
 
 
-def extent(source, function):
-    """Where a function begins and ends in a source."""
-    starts = [match for match in FUNCTION.finditer(source) if match[1] == function]
-    if not starts:
-        raise LookupError(f"no function {function}")
-    start = starts[-1].start()  # a declaration in advance comes before
-    indent = len(starts[-1][0]) - len(starts[-1][0].lstrip())
-    end = re.compile(rf"^ {{0,{indent}}}(?:[^\s)}}\]]|\"\"\")", re.M).search(source, starts[-1].end())
-    return start, end.start() if end else len(source)
+def extent(source, match):
+    """Where the function that a match of FUNCTION begins starts and ends in a source."""
+    indent = len(match[0]) - len(match[0].lstrip())
+    end = re.compile(rf"^ {{0,{indent}}}(?:[^\s)}}\]]|\"\"\")", re.M).search(source, match.end())
+    return match.start(), end.start() if end else len(source)
+
+
+def extent_with(source, function, text):
+    """Where the function of this name that has the text starts and ends: the last of several."""
+    for match in reversed(list(FUNCTION.finditer(source))):  # a declaration in advance comes before
+        start, end = extent(source, match)
+        if match[1] == function and text in source[start:end]:
+            return start, end
+    raise LookupError(f"no function {function} with {text}")
 
 
 def statement(source, start):
@@ -140,12 +150,12 @@ def statement(source, start):
 
 def spliced(source, mutant):
     """The source with one more mutant in it."""
-    chosen = CHOSEN_IN[Path(mutant.file).suffix][0].format(mutant.code)
+    chosen = CHOSEN_IN[Path(mutant.file).suffix][0].format(mutant.number)
     if mutant.operator == "replace":
         text, other = mutant.fault.replace("\\n", "\n").split(" => ")
     else:
         text, other = mutant.fault.split(" ", 1)[1], None
-    first, last = extent(source, mutant.function)
+    first, last = extent_with(source, mutant.function, text)
     if mutant.operator == "pair":
         locks = re.compile(rf"(?<![\w.]){re.escape(text)}\.(?:un)?lock\(\)")
         if not locks.search(source, first, last):
@@ -199,29 +209,24 @@ def write(path, text):
         path.write_text(text, encoding="utf-8")
 
 
-def listed(folder, *which):
-    """The files of a clone: tracked ones, or those that the further arguments of git ls-files choose."""
-    command = ["git", "-C", str(folder), "ls-files", "-z", *which]
+def listed(folder):
+    """The tracked files of a clone."""
+    command = ["git", "-C", str(folder), "ls-files", "-z"]
     return [name for name in subprocess.check_output(command, text=True).split("\0") if name]
 
 
 def copy_to(tree, tests, mutated):
-    """Copy the project, with the tests of a clone, to the scratch folder; what is compiled only for the first time."""
-    fresh = not tree.exists()
-    compiled = ("--others", "--ignored", "--exclude=*.so")
+    """Copy the project, with the tests of a clone, to the scratch folder."""
     there = set()
     for clone, is_wanted in (Path(), lambda name: name[:6] != "tests/"), (tests, lambda name: name[:6] == "tests/"):
-        for name in filter(is_wanted, [*listed(clone), *(listed(clone, *compiled) if fresh else [])]):
+        for name in filter(is_wanted, listed(clone)):
             source, target = clone / name, tree / name
             there.add(target)
-            if name.startswith(".venv") or name in mutated or not source.exists():
+            if name in mutated or not source.exists():
                 continue
             if not target.exists() or target.stat().st_mtime != source.stat().st_mtime:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)
-    if fresh and Path("build").exists():
-        for folder in [each for each in Path("build").iterdir() if each.name.startswith(("cython", "inplace"))]:
-            shutil.copytree(folder, tree / folder, symlinks=True)
     for path in set(tree.rglob("*.p[yx]*")) - there - {tree / "core/mutant.pxd"}:
         if "build" not in path.relative_to(tree).parts and path.suffix != ".pyc":
             path.unlink()  # what the project has no longer
@@ -241,72 +246,78 @@ def prepare(tree, tests, wanted):
     for path in [*(tree / "src/forebay").iterdir(), *rooms]:
         (package / path.name).symlink_to(path)
     (package / "bench").symlink_to(tree / "microbench")
+    (package / "mutant.py").symlink_to(tree / "tools/mutants/reached.py")
 
 
-def failures(tree, stage, code, limit, spared):
-    """Run tests with a mutant. Return the first failure, or for no mutant, 0, all; empty when all pass."""
-    paths = [path for path in stage.split() if (tree / path).exists()]
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not long", "-p", "no:randomly", "-p", "no:cacheprovider"]
-    command += ["--tb=no", "-rfE", *(["-x"] if code else []), *(f"--deselect={test}" for test in spared), *paths]
-    environment = {**os.environ, "FOREBAY_MUTANT": str(code), "PYTHONPATH": str(tree / "build/imported")}
+def run_tests(tree, arguments, limit=None, **variables):
+    """Run pytest in the scratch folder. Return its exit status, None if the limit ended it, and its output."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "build/imported"), **variables}
     process = subprocess.Popen(
-        command, cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [*command, *arguments], cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
     resource.prlimit(process.pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     try:
         output, _ = process.communicate(timeout=limit)
+        return process.returncode, output
     except subprocess.TimeoutExpired:
-        return [f"hang: more than {limit:.0f} s in {stage}"]
+        return None, ""
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
-    if not failed and process.returncode not in (0, 5):  # 5: no test is left
-        if not code:
-            raise SystemExit(f"without a mutant, {stage}:\n{output}")
-        failed = [f"crash: pytest ended with {process.returncode} in {stage}"]
-    return failed
+
+
+def reach(tree, wanted, processes):
+    """Run all tests without a mutant. Return of each test that passes its seconds and the mutants that it comes by."""
+    folder = tree / "build/reached"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    arguments = ["-n", str(processes), "--dist", "worksteal", "-m", wanted, "-p", "tools.mutants.reached", "tests"]
+    ignored = [f"--ignore=tests/{name}" for name in ("package", "microbench", "docs")]
+    status, output = run_tests(tree, [*arguments, *ignored], None, FOREBAY_MUTANTS_FOLDER=str(folder))
+    print("without a mutant:", *re.findall(r"^(?:FAILED|ERROR) .*", output, re.M), output.splitlines()[-1], sep="\n")
+    if status not in (0, 1):
+        raise SystemExit(output)
+    lines = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    return {each["test"]: each for each in lines if each["passed"]}
 
 
 class Judge:
-    """Runs the tests on mutants, by several threads, and keeps what came out."""
+    """Runs tests on mutants, by several threads, and keeps what came out."""
 
-    def __init__(self, tree, path, results, stages):
-        self.tree, self.path, self.results, self.stages = tree, path, results, stages
-        self.known = {}  # by stage: seconds without a mutant, tests that fail even then
+    def __init__(self, tree, path, results, tests):
+        self.tree, self.path, self.results, self.tests = tree, path, results, tests
         self.lock = threading.Lock()
 
-    def without_mutant(self, stage):
-        with self.lock:
-            if stage not in self.known:
-                began = time.monotonic()
-                failed = failures(self.tree, stage, 0, None, ())
-                self.known[stage] = time.monotonic() - began, failed
-                print(f"without a mutant: {stage}: {time.monotonic() - began:.0f} s; left out: {failed}", flush=True)
-            return self.known[stage]
-
     def judge(self, mutant):
-        """Run the stages of the package until a test fails. Where only some are wanted, survivors are no result."""
-        for stage in stages_of(mutant.package)[: self.stages]:
-            seconds, spared = self.without_mutant(stage)
-            killers = failures(self.tree, stage, mutant.code, max(60, 3 * seconds), spared)
-            if killers:
-                break
+        """Run the tests that come by the mutant until one fails."""
+        reaching = [each for each in self.tests.values() if mutant.number in each["reached"]]
+        own = PACKAGES[mutant.package][2] + "/"
+        reaching.sort(key=lambda each: (not each["test"].startswith(own), each["seconds"]))
+        killer = None
+        for first, last in itertools.pairwise((0, 20, 100, 500, 2000, 100_000)):  # most die early
+            if killer is None and reaching[first:last]:
+                killer = self.killer(mutant, reaching[first:last])
         entry = {"package": mutant.package, "operator": mutant.operator, "origin": mutant.origin}
-        print(f"{mutant.number}  {mutant.text}: {killers[0] if killers else 'ALIVE'}", flush=True)
-        if not killers and self.stages is not None:
-            return
         with self.lock:
-            self.results[mutant.text] = {**entry, "killed_by": killers[0] if killers else None}
+            print(f"{mutant.number}  {mutant.text}: {killer or 'ALIVE'} ({len(reaching)} tests)", flush=True)
+            self.results[mutant.text] = {**entry, "tests": len(reaching), "killed_by": killer}
             self.path.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
             self.path.with_suffix(".md").write_text(table_of(self.results), encoding="utf-8")
 
-
-def stages_of(package):
-    own = PACKAGES[package][2]
-    return [own, *(stage for stage in OTHERS if stage != own)]
+    def killer(self, mutant, tests):
+        """The first of these tests that fails with the mutant; a crash or a hang has no test's name."""
+        listed = self.tree / f"build/reached/{mutant.number}.txt"
+        listed.write_text("\n".join(each["test"] for each in tests), encoding="utf-8")
+        limit = 60 + 3 * sum(each["seconds"] for each in tests)
+        chosen = {"FOREBAY_MUTANT": str(mutant.number)}
+        status, output = run_tests(self.tree, ["-x", f"@{listed}"], limit, **chosen)
+        if status is None:
+            return f"hang: more than {limit:.0f} s"
+        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
+        return failed[0] if failed else None if status == 0 else f"crash: pytest ended with {status}"
 
 
 def table_of(results):
@@ -314,10 +325,11 @@ def table_of(results):
     counts = Counter((each["package"], each["killed_by"] is None) for each in results.values())
     lines = ["| package | killed | alive |", "|---|---|---|"]
     lines += [f"| {name} | {counts[name, False]} | {counts[name, True]} |" for name in PACKAGES]
-    lines += ["", "| mutant | operator | killed by | fault of the past |", "|---|---|---|---|"]
+    lines += ["", "| mutant | operator | tests that come by | killed by | fault of the past |", "|---|---|---|---|---|"]
     for text, each in results.items():
         text = text.replace("|", "\\|")
-        lines.append(f"| `{text}` | {each['operator']} | {each['killed_by'] or '**alive**'} | {each['origin']} |")
+        killer = each["killed_by"] or "**alive**"
+        lines.append(f"| `{text}` | {each['operator']} | {each['tests']} | {killer} | {each['origin']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -325,8 +337,8 @@ def candidates(file):
     """Each mutant that an operator can make in a file: operator, line of the source, line of the table."""
     source = Path(file).read_text(encoding="utf-8")
     for match in FUNCTION.finditer(source):
-        start, end = extent(source, match[1])
-        lines = re.sub(r'"""(.|\n)*?"""', "", source[start:end]).splitlines()[1:] if match.start() == start else []
+        start, end = extent(source, match)
+        lines = re.sub(r'"""(.|\n)*?"""', "", source[start:end]).splitlines()[1:]
         for line in map(str.strip, lines):
             found = []
             if "#" in line or line.startswith(("cdef ", "return", "global ")):
@@ -372,7 +384,7 @@ def main():
     parser.add_argument("--package", choices=PACKAGES)
     parser.add_argument("--results", type=Path, default=Path("build/mutants.json"), help="a table comes beside it")
     parser.add_argument("--resume", action="store_true", help="leave out mutants that the results have")
-    parser.add_argument("--stages", type=int, help="1: only the tests of a mutant's own package, before a longer run")
+    parser.add_argument("--marked", default="not long", help="which tests, as pytest's -m takes it")
     parser.add_argument("-n", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--build-only", action="store_true")
     parser.add_argument("--draw", type=int, metavar="SEED", help="print mutants for a new table")
@@ -385,7 +397,7 @@ def main():
     if options.build_only:
         return None
     results = json.loads(options.results.read_text()) if options.resume and options.results.exists() else {}
-    judge = Judge(tree, options.results, results, options.stages)
+    judge = Judge(tree, options.results, results, reach(tree, options.marked, options.n))
     numbers = {int(number) for number in options.only.split(",")} if options.only else {each.number for each in every}
     left = [each for each in every if each.number in numbers and options.package in (None, each.package)]
     with ThreadPoolExecutor(options.n) as threads:
