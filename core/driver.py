@@ -28,7 +28,7 @@ __all__ = [
 if TYPE_CHECKING:  # for a type checker each kind is the class itself
     from forebay.queues.device import Device as AnyDevice
     from forebay.queues.graphs.graph import Graph as AnyGraph
-    from forebay.queues.kernels.signatures import CppCompiler
+    from forebay.queues.kernels.parameters import CppCompiler
     from forebay.queues.memory.buffer import Buffer as AnyBuffer
     from forebay.queues.queue import Queue as AnyQueue
 else:

@@ -24,7 +24,7 @@ from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError, TimeoutError
 from forebay.core.process import closed_error, refuse_on_host_thread
-from forebay.events.polling import until
+from forebay.events.ipc_event import until
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

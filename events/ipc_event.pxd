@@ -2,7 +2,6 @@
 
 from forebay.core.state cimport DeviceState, QueueState
 
-
 cdef class IpcEvent:
     cdef DeviceState* state  # retained
     cdef void* handle  # owned

@@ -1,6 +1,9 @@
 """Events that processes share. Nobody here knows what the others record, so the driver is asked each time."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -11,20 +14,30 @@ from forebay.core.driver cimport DONE, Answer, Status, Waits
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, QueueState, release_device_state
 from forebay.races.checker cimport drop_point, is_checked, note_point, reached, wait_for_point
-from forebay.sync.ordering cimport Order, begin_command, end_parted_command, waits_of
-from forebay.sync.points cimport note_hold
+from forebay.sync.ordering cimport Order, begin_command, end_parted_command, note_hold, waits_of
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
-from forebay.events.polling import LONGEST, SHORTEST, until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any
-
     from typing_extensions import Never
-
     from forebay.queues.device import Device
+
+SHORTEST, LONGEST = 20e-6, 5e-3  # seconds between two questions
+
+
+async def until(done: Callable[[], bool]) -> None:
+    """Return once ``done()`` is true. The pause grows with the time waited, so a wait ends about a tenth later at most,
+    and never more than `LONGEST`.
+    """
+    import asyncio
+
+    pause = 0.0  # first let the loop's other tasks run, which may be all that is needed
+    while not done():
+        await asyncio.sleep(pause)
+        pause = min(max(pause * 1.1, SHORTEST), LONGEST)
 
 
 cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, bytes ipc_handle):

@@ -33,7 +33,7 @@ from forebay.core.vector_clock cimport (
 )
 from forebay.lifetimes.queue_ends cimport drain_orphans, end_queue, release_idle_queues
 from forebay.sync.finish cimport wait_on_host_for_all
-from forebay.sync.points cimport first_hold, mark_alone, marked_before, take_point
+from forebay.sync.ordering cimport first_hold, mark_alone, marked_before, take_point
 
 ctypedef pair[uint64_t, Retired*] Waiting
 

@@ -58,7 +58,7 @@ from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.results import Reductions
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
-from forebay.queues.memory.pinned import remember
+from forebay.queues.memory.allocation import remember
 from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape, to_array
 from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from forebay.core.stats import Stats
     from forebay.events.event import Event
     from forebay.events.ipc_event import IpcEvent
-    from forebay.queues.kernels.ids import Identities
+    from forebay.queues.kernels.cache import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
     from forebay.races.reports import Race
@@ -960,7 +960,7 @@ cdef class Device:
         symbols: Mapping[str, str] | None = None,
     ) -> Program:
         """A program of kernels that the driver has made from this source."""
-        from forebay.queues.kernels.ids import identify  # with the cache, and so with what only that needs
+        from forebay.queues.kernels.cache import identify  # with the cache, and so with what only that needs
 
         return Program(self, natives, identify(natives, source, options), self._make_kernel, symbols)
 

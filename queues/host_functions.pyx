@@ -29,9 +29,8 @@ from forebay.races.checker cimport host_function, is_checked, other_command, wit
 from forebay.races.engine cimport Announcement
 from forebay.sync.ordering cimport (
     Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
-    room_of_host_function, waits_of
+    note_hold, room_of_host_function, waits_of
 )
-from forebay.sync.points cimport note_hold
 
 from forebay.core.errors import ClosedError
 from forebay.core.process import set_host_thread

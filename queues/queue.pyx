@@ -25,7 +25,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_queue
 from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.bound cimport bind
+from forebay.queues.launch.launch cimport bind
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport copy, copy_checked, copy_to_staging, fill, prefetch
 from forebay.queues.memory.pool cimport MemoryPool, free
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from forebay.queues.graphs.capturing import Capturing
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.host_functions import Gate
-    from forebay.queues.launch.bound import BoundLaunch
+    from forebay.queues.launch.launch import BoundLaunch
     from forebay.queues.launch.results import Result
     from forebay.queues.memory.shapes import Grid, ShapeLike
     from forebay.queues.memory.shapes import StridedView

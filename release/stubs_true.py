@@ -12,7 +12,7 @@ from pathlib import Path
 VIEW = Path(__file__).resolve().parent.parent / "build" / "view"
 # Slots of types, whose own signature has any arguments; and what has a default only for the message of an error.
 ALLOWED = """
-forebay.queues.launch.bound.BoundLaunch.__call__
+forebay.queues.launch.launch.BoundLaunch.__call__
 forebay.races.checker.CheckedFunction.__call__
 forebay.queues.queue.Queue.wait
 """

@@ -20,7 +20,7 @@ from forebay.spirv.module import (
 from forebay.spirv.recursion import recursive
 
 if TYPE_CHECKING:
-    from forebay.queues.kernels.signatures import KernelSignature
+    from forebay.queues.kernels.parameters import KernelSignature
 
 __all__ = ["ClangModule"]
 

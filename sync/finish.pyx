@@ -14,8 +14,9 @@ from forebay.core.state cimport (
 )
 from forebay.core.process cimport interrupted
 from forebay.sync.host_waits cimport wait_on_host
-from forebay.sync.ordering cimport Order, await_event, begin_command, submit_waits
-from forebay.sync.points cimport ask_queue, carry_pending, take_marker
+from forebay.sync.ordering cimport (
+    Order, ask_queue, await_event, begin_command, carry_pending, submit_waits, take_marker
+)
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:

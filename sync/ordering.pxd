@@ -14,6 +14,19 @@ from forebay.core.driver cimport Status, Waits
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Room, retain_queue_state
 from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
 
+cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
+cdef void keep_copied(QueueState* queue, void* event) noexcept nogil
+cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil
+cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
+cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
+cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
+cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function
+cdef uint64_t first_hold(QueueState* queue) noexcept nogil
+cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
+cdef Status carry_pending(QueueState* queue) noexcept nogil
+cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
+cdef void drop_pending(QueueState* queue) noexcept nogil
+
 
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends

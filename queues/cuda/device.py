@@ -41,7 +41,7 @@ from forebay.queues.cuda.objects import (
     explain,
 )
 from forebay.queues.cuda.own_kernels import MOVES, PTX
-from forebay.queues.memory.staging import StagingPool
+from forebay.queues.memory.transfers import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
 # connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part

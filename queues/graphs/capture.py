@@ -42,7 +42,7 @@ from forebay.queues.memory.shapes import StridedView, read_dtype, read_shape
 
 if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
-    from forebay.queues.launch.bound import BoundLaunch
+    from forebay.queues.launch.launch import BoundLaunch
     from forebay.queues.memory.buffer import Buffer
     from forebay.queues.queue import Queue
 

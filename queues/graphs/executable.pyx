@@ -56,13 +56,13 @@ from forebay.races.checker cimport (
     past_of_uses, wait_for_point, withdraw
 )
 from forebay.races.engine cimport Announcement, Use
-from forebay.races.graphs cimport check_nodes
+from forebay.races.launches cimport check_nodes
 from forebay.sync.host_waits cimport wait_on_host
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, is_ready_to_launch,
-    leave_waits, make_room, may_stay_full, room_of_host_function, wait_for_point as order_after_point, waits_of
+    leave_waits, make_room, may_stay_full, note_hold, room_of_host_function, take_marker,
+    wait_for_point as order_after_point, waits_of
 )
-from forebay.sync.points cimport note_hold, take_marker
 
 from forebay.core.driver import AnyGraph
 from forebay.core.errors import (
@@ -72,7 +72,7 @@ from forebay.queues.graphs.shape import (
     BRANCHES, LANES, Lifetimes, check_same_shape, direction_of, segments_of, serial_order, shape_of
 )
 from forebay.queues.graphs.work import make_copy, make_fill, make_host
-from forebay.queues.memory.pinned import host_empty
+from forebay.queues.memory.allocation import host_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -32,8 +32,9 @@ from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.pool cimport lowest_bit
 from forebay.queues.queue cimport Queue
-from forebay.sync.ordering cimport count_command, may_stay_full, owes_null_wait
-from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
+from forebay.sync.ordering cimport (
+    count_command, drop_pending, mark_before, may_stay_full, owes_null_wait, waits_of_pending
+)
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, StepError
 

@@ -19,8 +19,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views, spilled_bytes
 )
-from forebay.queues.launch.bound cimport BoundLaunch
-from forebay.queues.launch.launch cimport has_geometry, plain_extents, read_geometry
+from forebay.queues.launch.launch cimport BoundLaunch, has_geometry, plain_extents, read_geometry
 from forebay.queues.launch.scratch cimport check_count, read_leaves, sizes_of
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer, add_use

@@ -1,3 +1,3 @@
-"""What notebooks show, other packages' names, and what arrays of theirs can do."""
+"""What notebooks show, and other packages' names."""
 
-from forebay.queues.interop import names, notebooks, operators  # noqa: F401 - they add names
+from forebay.queues.interop import names, notebooks  # noqa: F401 - they add names

@@ -17,7 +17,7 @@ from forebay.queues.graphs.graph import Graph
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.launch.arguments import by_value, local
-from forebay.queues.launch.bound import BoundLaunch
+from forebay.queues.launch.launch import BoundLaunch
 from forebay.queues.launch.results import Result
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pool import MemoryPool
@@ -88,7 +88,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "fill(value)": "fill_ zero_ memset",
         "forebay has no functions of arrays: make one by fb.reduction or fb.elementwise, or use NumPy's on get()":
             "sum mean min max dot argmax argmin sort any all cumsum transpose T",
-        "item() is a number on the host, get() an array": "__round__ __floor__ __ceil__ __trunc__ __complex__",
+        "item() is a number on the host, get() an array": "__round__ __floor__ __ceil__ __complex__",
         "device": "sycl_device",
     },
     Event: {

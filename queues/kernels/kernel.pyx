@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.device import Device
     from forebay.queues.kernels.scratch_size import Leaf, Size
-    from forebay.queues.launch.bound import BoundLaunch
+    from forebay.queues.launch.launch import BoundLaunch
     from forebay.queues.launch.results import ConfiguredLaunch
     from forebay.queues.memory.shapes import Grid
     from forebay.queues.queue import Queue

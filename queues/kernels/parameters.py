@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import Parameter
+from forebay.core.driver import Language, Parameter
 from forebay.spirv import declarations
 
-__all__ = ["UNTYPED", "read_parameter"]
+__all__ = [
+    "UNTYPED", "CppCompiler", "CppProgram", "DebugTypes", "KernelInfo", "KernelSignature", "ParameterSignature",
+    "Signatures", "VariableSignature", "kernel_info", "kernels_from", "plain_names", "read_parameter",
+    "variables_from",
+]  # fmt: skip
 
 UNTYPED = "u64"
 """The type name of a pointer which may as well be a number: of assembly, where nobody knows. It takes ints, too."""
 
 # Types that are handles of the host's objects rather than values.
-OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
+HOST_OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
 
 SCALARS = {
     "char": ("b", 1), "uchar": ("B", 1), "short": ("h", 2), "ushort": ("H", 2), "int": ("i", 4), "uint": ("I", 4),
@@ -41,7 +47,7 @@ def read_parameter(kernel: str, index: int, declared: declarations.Declared, siz
         For images, samplers and other objects of the host.
     """
     name, type_name, kind, nbytes, read_only, alignment = declared
-    if OBJECTS.match(type_name):
+    if HOST_OBJECTS.match(type_name):
         raise errors.NotSupportedError(
             f"kernel {kernel!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not supported"
         )
@@ -67,3 +73,297 @@ def _split(type_name: str) -> tuple[str, str]:
     """Return the name of a vector's elements, and their number."""
     base = type_name.rstrip("0123456789")
     return base, type_name[len(base) :]
+
+
+# -- what is known of kernels and variables of C++: names, types, constness, as debug information tells it
+#
+# It says the same whoever writes it: LLVM in the text of its modules, NVRTC in the DWARF of its PTX.
+
+
+VECTOR = re.compile(r"u?(?:char|short|int|long|longlong)[1234]|(?:float|double|half)[1234]")
+HALF = ("__half", "half", "_Float16", "__half_raw")
+
+SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
+FLOATING = {2: "half", 4: "float", 8: "double"}
+LOOKED_THROUGH = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type", "DW_TAG_atomic_type")
+OBJECT_TYPES = ("cudaTextureObject_t", "cudaSurfaceObject_t")  # numbers that are addresses
+POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
+
+
+class ParameterSignature(NamedTuple):
+    """A parameter: its name, its type in the words of OpenCL C (``"struct"`` for what those have none for), whether it
+    is a pointer to const, its size and alignment in bytes, and whether pointers can be reached through it."""
+
+    name: str
+    type_name: str
+    is_pointer: bool
+    const: bool
+    nbytes: int
+    alignment: int
+    follows: bool
+
+
+class KernelSignature(NamedTuple):
+    """A kernel: its name in the source (``"scale<float>"``), its symbol, its parameters and its line."""
+
+    name: str
+    symbol: str
+    parameters: tuple[ParameterSignature, ...]
+    line: int
+
+
+class VariableSignature(NamedTuple):
+    """A variable in global memory: its name, its symbol, its type, its size, and whether it holds pointers."""
+
+    name: str
+    symbol: str
+    type_name: str
+    nbytes: int
+    follows: bool
+    line: int
+
+
+class Signatures(NamedTuple):
+    """The kernels and the variables of a module."""
+
+    kernels: tuple[KernelSignature, ...]
+    variables: tuple[VariableSignature, ...]
+
+
+class KernelInfo(NamedTuple):
+    """A kernel of a compiled program.
+
+    Attributes
+    ----------
+    name
+        Its name in the source, or its name expression: ``"scale<float>"``.
+    symbol
+        Its name in what the driver has.
+    parameters
+    dynamic_shared
+        Whether what the driver has has one more parameter, the last: local memory for ``extern __shared__``.
+    line
+    mangled
+        Its name by the rules of C++.
+    follows
+        Whether it may reach memory by pointers that are themselves in memory.
+    required_block
+        The size of its groups; zeros for any.
+    """
+
+    name: str
+    symbol: str
+    parameters: tuple[ParameterSignature, ...] = ()
+    dynamic_shared: bool = False
+    line: int = 0
+    mangled: str = ""
+    follows: bool = False
+    required_block: tuple[int, int, int] = (0, 0, 0)
+
+
+class CppProgram(NamedTuple):
+    """What a compiler made of a program in C++.
+
+    Attributes
+    ----------
+    code
+        For `DriverDevice.build`.
+    kernels, variables
+    lowered
+        The symbol of each name expression.
+    log
+        Warnings.
+    """
+
+    code: bytes
+    kernels: tuple[KernelInfo, ...]
+    variables: tuple[VariableSignature, ...]
+    lowered: dict[str, str]
+    log: str
+
+
+class CppCompiler(Protocol):
+    """A driver's own compiler of C++, for one device."""
+
+    @property
+    def language(self) -> Language:
+        """What it makes: one of the driver's `languages`."""
+
+    @property
+    def identity(self) -> str:
+        """Differs for another version, and another device for which it compiles otherwise."""
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """Where its own headers are."""
+
+    def compile(
+        self,
+        source: str,
+        name: str,
+        headers: Mapping[str, str],
+        options: Sequence[str],
+        expressions: Sequence[str] = (),
+    ) -> CppProgram:
+        """Compile a program.
+
+        `name` is what messages call it, `headers` are files that it may include by name, `expressions` names whose
+        symbols are asked for. Raises `BuildError` with the compiler's log. Blocks while it compiles.
+        """
+
+
+class _Type(NamedTuple):
+    """A type as an argument: its name and its bytes, and whether it has pointers in it."""
+
+    name: str
+    nbytes: int
+    holds_pointers: bool
+
+
+class DebugTypes(ABC):
+    """Describes types by debug information. An entry is named by a str, nothing at all by the empty one."""
+
+    def __init__(self) -> None:
+        self._looking: set[str] = set()
+
+    @abstractmethod
+    def fields(self, node: str) -> dict[str, str]:
+        """Return an entry in LLVM's words: ``tag`` (``"DW_TAG_member"``), ``name``, ``baseType``, ``size`` in bits,
+        ``encoding``, ``flags``; under the empty name ``"DIBasicType"`` or ``"DISubroutineType"`` for these.
+        """
+
+    @abstractmethod
+    def members(self, fields: Mapping[str, str]) -> Iterable[str]:
+        """Yield the types of the members and base classes of a structure with these fields."""
+
+    def lanes(self, fields: Mapping[str, str]) -> int:
+        """Return how many elements an array with these fields has as one of clang's vectors; 0 for any other."""
+        return 0
+
+    def parameter(self, name: str, node: str, alignment: int = 0) -> ParameterSignature:
+        """Describe a parameter of this type. `alignment` is that of a structure: debug information does not have it."""
+        tag, fields = self.stripped(node)
+        if tag not in POINTERS:
+            type = self.type_of(node)
+            if type.name[-1:] == "3" and type.nbytes % 3 == 0:  # HIP's have no fourth, as OpenCL's and clang's do
+                type = type._replace(name="struct")
+            alignment = alignment or max(type.nbytes & -type.nbytes, 1)
+            return ParameterSignature(name, type.name, False, False, type.nbytes, alignment, type.holds_pointers)
+        target = fields.get("baseType", "")
+        if self.stripped(target)[1].get("") == "DISubroutineType":  # a number, see indirect_calls
+            return ParameterSignature(name, "ulong", False, False, 8, 8, False)
+        pointed = self.type_of(target)
+        return ParameterSignature(name, f"{pointed.name}*", True, self._is_const(target), 8, 8, pointed.holds_pointers)
+
+    def type_of(self, node: str) -> _Type:
+        """Describe a type; a reference and a pointer are what they are as a member: eight bytes."""
+        typedef, is_object = "", False
+        while node:
+            fields = self.fields(node)
+            tag = fields.get("tag", "")
+            is_object = is_object or fields.get("name") in OBJECT_TYPES
+            if tag == "DW_TAG_typedef" and not typedef and VECTOR.fullmatch(fields["name"]):
+                typedef = fields["name"]
+            if tag != "DW_TAG_typedef" and tag not in LOOKED_THROUGH:
+                break
+            node = fields.get("baseType", "")
+        if not node:
+            return _Type("void", 0, False)
+        nbytes = int(fields.get("size", 0)) // 8
+        if fields[""] == "DIBasicType":
+            return _basic(fields.get("encoding", ""), nbytes)._replace(holds_pointers=is_object)
+        if tag in POINTERS or tag == "DW_TAG_ptr_to_member_type":
+            return _Type(f"{self.type_of(fields.get('baseType', '')).name}*", 8, True)
+        if fields[""] == "DISubroutineType":
+            return _Type("void", 0, False)
+        if tag == "DW_TAG_enumeration_type":
+            return _basic("DW_ATE_unsigned" if nbytes == 1 else "DW_ATE_signed", nbytes or 4)
+        return self._compound(node, tag, fields, nbytes, typedef)
+
+    def _compound(self, node: str, tag: str, fields: dict[str, str], nbytes: int, typedef: str) -> _Type:
+        if tag == "DW_TAG_array_type":
+            of = self.type_of(fields.get("baseType", ""))
+            return _Type(f"{of.name}{self.lanes(fields) or ''}", nbytes, of.holds_pointers)
+        if fields.get("name") in HALF and nbytes == 2:
+            return _Type("half", 2, False)
+        if "DIFlagFwdDecl" in fields.get("flags", ""):
+            return _Type("struct", nbytes, True)  # nothing is known of it
+        if node in self._looking:  # a list's node points to the next one
+            return _Type("struct", nbytes, False)
+        self._looking.add(node)
+        members = [self.type_of(member) for member in self.members(fields)]
+        self._looking.discard(node)
+        typedef = typedef or fields.get("name", "")  # NVRTC's vectors are structures of these names
+        is_vector = VECTOR.fullmatch(typedef) and nbytes % int(typedef[-1]) == 0
+        name = typedef.replace("longlong", "long") if is_vector else "struct"
+        if fields.get("name", "").startswith("texture<"):  # the host binds it, and asks for its element
+            name = fields["name"]
+        return _Type(name, nbytes, any(member.holds_pointers for member in members))
+
+    def stripped(self, node: str) -> tuple[str, dict[str, str]]:
+        """The tag and the fields of a type without its qualifiers and names."""
+        fields = self.fields(node)
+        while fields.get("tag") in (*LOOKED_THROUGH, "DW_TAG_typedef"):
+            fields = self.fields(fields.get("baseType", ""))
+        return fields.get("tag", ""), fields
+
+    def _is_const(self, node: str) -> bool:
+        while node:
+            fields = self.fields(node)
+            tag = fields.get("tag")
+            if tag == "DW_TAG_const_type":
+                return True
+            if tag not in (*LOOKED_THROUGH, "DW_TAG_typedef", "DW_TAG_array_type"):
+                return False
+            node = fields.get("baseType", "")
+        return False
+
+
+def _basic(encoding: str, nbytes: int) -> _Type:
+    if encoding == "DW_ATE_float":
+        return _Type(FLOATING.get(nbytes, "struct"), nbytes, False)
+    name = SIGNED.get(nbytes, "struct")
+    unsigned = encoding in ("DW_ATE_unsigned", "DW_ATE_unsigned_char", "DW_ATE_boolean", "DW_ATE_UTF")
+    return _Type(f"u{name}" if unsigned and name != "struct" else name, nbytes, False)
+
+
+def plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
+    """Return new names for the kernels that are no instances of templates and whose names in the source are unique."""
+    names = [kernel.name for kernel in kernels]
+    symbols = {kernel.symbol for kernel in kernels}
+    return {
+        kernel.symbol: kernel.name for kernel in kernels
+        if kernel.name.isidentifier() and names.count(kernel.name) == 1 and kernel.name not in symbols
+    }  # fmt: skip
+
+
+def kernel_info(
+    kernel: KernelSignature,
+    kernels: Sequence[KernelSignature],
+    dynamic_shared: bool,
+    follows: bool,
+    required_block: tuple[int, int, int] = (0, 0, 0),
+) -> KernelInfo:
+    """Return what is known of a kernel among those of its program; `follows` says whether a variable holds pointers."""
+    symbol = plain_names(kernels).get(kernel.symbol, kernel.symbol)
+    unique = sum(each.name == kernel.name for each in kernels) == 1
+    follows = follows or any(each.follows for each in kernel.parameters)
+    return KernelInfo(
+        kernel.name if unique else symbol, symbol, kernel.parameters, dynamic_shared, kernel.line, kernel.symbol,
+        follows, required_block,
+    )  # fmt: skip
+
+
+def kernels_from(rows: Sequence[Sequence[Any]]) -> tuple[KernelInfo, ...]:
+    """Return kernels from what JSON makes of them. Raises `TypeError` for other rows."""
+    return tuple(
+        KernelInfo(*row)._replace(
+            parameters=tuple(ParameterSignature(*each) for each in row[2]), required_block=tuple(row[7])
+        )
+        for row in rows
+    )
+
+
+def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ...]:
+    """Return variables, likewise."""
+    return tuple(VariableSignature(*row) for row in rows)

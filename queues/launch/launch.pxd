@@ -21,9 +21,9 @@ from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments, upload_spills, use_spills
+from forebay.queues.launch.vectorcall cimport vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer, note_launch_write
 from forebay.sync.ordering cimport count_command, is_ready_to_launch
-
 
 cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
 
@@ -135,20 +135,8 @@ cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* argum
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
-cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
-cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
-cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written)
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
-cdef Collecting ask_step(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) except *
-cdef Collecting ask_step_again(
-    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
-) except *
-cdef int tell_step(
-    QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
-) except -1
 
 
 cdef inline Status launch_ready(
@@ -220,3 +208,21 @@ cdef inline int launch(
         return launch_elsewhere(queue, state, kernel, grid, block, arguments, count)
     pack_arguments(kernel, arguments, count, packed, &views)  # if it runs Python code, it says so
     return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views, NULL, False)
+
+
+cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
+
+
+cdef class BoundLaunch:
+    cdef vectorcallfunc vectorcall
+    cdef QueueState* state  # retained
+    cdef Plan* plan
+    cdef Geometry geometry
+    cdef bint follows  # the kernel did when it was bound
+    cdef uint64_t closings  # the device's count when the arguments were last seen open
+    cdef readonly object queue
+    cdef readonly Kernel kernel
+    cdef readonly tuple arguments
+    cdef list by_value  # copies of bytes by value, for graphs
+    cdef object plan_owner
+    cdef int check_arguments(self) except -1

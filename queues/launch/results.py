@@ -8,7 +8,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.events.event import wait_for_all
-from forebay.queues.memory.shapes import element_code, read_dtype
+from forebay.queues.memory.shapes import NotOnHost, element_code, read_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Reductions", "Result", "results"]
 
 
-class Result:
+class Result(NotOnHost):
     """The result of a launch, on its way to the host; made by ``queue.launch(…, result=dtype)``.
 
     Dropping it unread costs no synchronize.

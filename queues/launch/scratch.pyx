@@ -42,7 +42,7 @@ from forebay.core.errors import (
 )
 from forebay.core.process import on_host_thread, refuse_on_host_thread
 from forebay.queues.kernels.scratch_size import Argument
-from forebay.queues.launch.arrays import launch_with_arrays
+from forebay.queues.launch.arguments import launch_with_arrays
 
 log = logging.getLogger("forebay.launch")
 

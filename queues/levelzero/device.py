@@ -17,7 +17,7 @@ from forebay.queues.levelzero import calls, loader, operations
 from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
 from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
 from forebay.queues.levelzero.programs import compiled
-from forebay.queues.memory.staging import StagingPool
+from forebay.queues.memory.transfers import StagingPool
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 

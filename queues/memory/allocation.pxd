@@ -9,7 +9,6 @@ from forebay.core.state cimport DeviceState
 from forebay.core.uses cimport Uses
 from forebay.races.engine cimport Use
 
-
 cdef class OwnedMemory:
     # The driver's memory, and what is known of its uses. Whoever submits a command with it, or may submit it later, has
     # a reference, because the allocation may be closed meanwhile. With the last reference the memory is given back

@@ -1,9 +1,13 @@
 """Allocations: pieces of memory, what keeps each until the device is done with it, and the host's view of it."""
 
+from __future__ import annotations
+
+import math
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 cimport cython
 from cpython.buffer cimport PyObject_GetBuffer
 from cpython.object cimport PyObject
@@ -16,21 +20,71 @@ from libcpp.vector cimport vector
 
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.core.uses cimport (
-    Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
-)
+from forebay.core.uses cimport Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.races.checker cimport named, use_of
 from forebay.races.engine cimport WRITES, Use
 
-from forebay.core.errors import ClosedError
+from forebay.core.driver import AnyDevice
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.core.process import finished_before_exit
+from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 
 if TYPE_CHECKING:
     from typing import Any
-
+    from numpy.typing import DTypeLike
     from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
+
+
+def host_empty(
+    shape: ShapeLike, dtype: DTypeLike = "f4", device: Device | None = None
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Make a NumPy array in pinned host memory, with unspecified contents.
+
+    `Queue.copy` to and from it, or a C-contiguous part of it, is truly asynchronous and not staged: do not read or
+    write it before the copy is done. The array and its views keep the memory alive.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : numpy dtype
+    device : Device, optional
+        The device whose driver pins the memory; by default the Device made last that is not closed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Without a device, or for elements that hold Python objects.
+    ArgumentTypeError
+    OutOfMemoryError
+    """
+    if device is None:
+        device = _latest()
+    elif not isinstance(device, AnyDevice):
+        raise ArgumentTypeError(f"host_empty: device is a Device, not {type(device).__name__}")
+    device._check_open()
+    element = read_dtype(dtype)
+    extents = read_shape(shape)
+    pinned = np.asarray(PinnedMemory(device, math.prod(extents) * element.itemsize))
+    return pinned.view(element).reshape(extents)
+
+
+_made: list[weakref.ref[Device]] = []
+
+
+def remember(device: Device) -> None:
+    """Remember a device that `host_empty` may use by default."""
+    _made[:] = [other for other in _made if (known := other()) is not None and not known.closed]
+    _made.append(weakref.ref(device))
+
+
+def _latest() -> Device:
+    for made in reversed(_made):
+        device = made()
+        if device is not None and not device.closed:
+            return device
+    raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
 
 
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it

@@ -27,13 +27,14 @@ from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
 from forebay.queues.memory.shapes import (
-    StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape, shortened, to_array
+    NotOnHost, StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape, shortened,
+    to_array
 )
 
 if TYPE_CHECKING:
     from types import EllipsisType
     from typing import Any, SupportsIndex
-    from typing_extensions import Never, Self
+    from typing_extensions import Never, NoReturn, Self
     from numpy.typing import ArrayLike, DTypeLike, NDArray
     from forebay.queues.device import Device
     from forebay.queues.memory.shapes import ShapeLike
@@ -392,6 +393,15 @@ cdef class Buffer:
         if not self.shape:
             raise ArgumentTypeError("len() of a 0-dimensional Buffer")
         return self.shape[0]
+
+    __array_ufunc__ = None
+    __array_function__ = NotOnHost.__array_function__
+
+    def __bool__(self) -> NoReturn:
+        NotOnHost.__bool__(self)
+
+    def __contains__(self, item: object) -> NoReturn:
+        NotOnHost.__contains__(self, item)
 
     def __getitem__(  # setup.py tells type checkers which is which
         self, key: SupportsIndex | slice | tuple[Any, ...] | EllipsisType | None, /

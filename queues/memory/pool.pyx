@@ -31,8 +31,7 @@ from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_alloc
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport command, is_checked, is_told, line_of_program, made, named, use_of, withdraw
 from forebay.races.engine cimport WRITES, Announcement
-from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
-from forebay.sync.points cimport carry_pending
+from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import element_code, read_dtype, read_int, read_shape

@@ -9,9 +9,9 @@ import operator
 import re
 import reprlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from forebay.queues.queue import Queue
 
 __all__ = [
-    "Grid", "ShapeLike", "check_copied", "check_in_place", "convert", "element_code", "format_problem", "read_dtype",
-    "read_int", "read_shape", "shortened", "to_array", "type_problem", "whole_number",
+    "Grid", "NotOnHost", "ShapeLike", "check_copied", "check_in_place", "convert", "element_code", "format_problem",
+    "read_dtype", "read_int", "read_shape", "shortened", "to_array", "type_problem", "whole_number",
 ]  # fmt: skip
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
@@ -486,7 +486,45 @@ def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
     return (memory[whole] if index else memory).get().item()
 
 
-class StridedView:
+# NumPy's functions that look at no element, and what to make an array like another by.
+_LOOKING = {np.shape: "shape", np.ndim: "ndim", np.size: "size"}
+_LIKE = {"zeros_like": "zeros", "empty_like": "empty", "ones_like": "empty", "full_like": "empty"}
+
+
+class NotOnHost:
+    """What arrays on a device refuse: Python and NumPy would copy them to the host unseen, or give a wrong answer."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+
+    def __bool__(self) -> NoReturn:
+        name, way = type(self).__name__, "item" if getattr(self, "size", 0) == 1 else "get"
+        raise ArgumentTypeError(
+            f"a {name} is neither true nor false: x.{way}() has what is in it; `is not None` asks whether there is one"
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        name, what = type(self).__name__, shortened(item, 30)
+        raise ArgumentTypeError(f"{what} in {name} is not defined: write np.isin({what}, x.get()).any() on the host")
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        if function in _LOOKING and len(args) == 1 and not keywords and hasattr(self, _LOOKING[function]):
+            return getattr(args[0], _LOOKING[function])
+        name, kind = function.__name__, type(self).__name__
+        if name in _LIKE:
+            raise ArgumentTypeError(
+                f"np.{name} of a {kind} is not defined: write device.{_LIKE[name]}(x.shape, x.dtype) for one on the "
+                f"device, or np.{name}(x.get()) for one on the host"
+            )
+        raise ArgumentTypeError(
+            f"np.{name} of a {kind} would copy it to the host unseen: pass x.get() for x if that is meant; on the "
+            "device, a kernel of fb.elementwise or fb.reduction does that"
+        )
+
+
+class StridedView(NotOnHost):
     """Part of a `Buffer` whose elements do not lie one after another: ``buf[::2]``, ``buf[:, 1]``.
 
     Indexing makes such views; calling the class raises. A view shares the Buffer's memory. It can be read, written and

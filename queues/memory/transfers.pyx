@@ -10,6 +10,9 @@ memory and pageable destinations are kept until the queue has reached the copy's
 """
 
 import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,16 +38,86 @@ from forebay.races.checker cimport command, is_checked, named, note_point, on_ho
 from forebay.races.engine cimport WRITES, Announcement, Use
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_command, end_order, is_ready_to_launch,
-    waits_of
+    keep_copied, waits_of
 )
-from forebay.sync.points cimport keep_copied
 
+from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
+from forebay.queues.memory.foreign import host_array
 from forebay.queues.memory.shapes import (
     StridedView, check_copied, convert, copy_strided, ctypes_problem, format_problem, shortened, type_problem
 )
-from forebay.queues.memory.foreign import host_array
+
+cdef enum:
+    SMALLEST = 1 << 12
+    KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
+
+
+cdef class StagingPool:
+    """Blocks of host memory, in powers of two. A block is used again once its array has no references left.
+
+    Parameters
+    ----------
+    make
+        Allocates so many bytes of host memory which the device reads and writes directly.
+    """
+
+    cdef object make, lock
+    cdef dict idle  # lists of blocks, by their size
+    cdef Py_ssize_t kept
+
+    def __init__(self, make: Callable[[int], DriverMemory]) -> None:
+        self.make, self.idle, self.kept = make, {}, 0
+        self.lock = threading.RLock()  # the collector may give a block back while this thread is in `take`
+
+    def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """An array of `nbytes` bytes, contents unspecified, which the device can read and write directly.
+
+        Raises
+        ------
+        OutOfMemoryError
+        """
+        cdef Py_ssize_t size
+        if nbytes == 0:
+            return np.empty(0, np.uint8)
+        size = max(<Py_ssize_t> SMALLEST, 1 << (nbytes - 1).bit_length())
+        memory = None
+        with self.lock:
+            if self.idle.get(size):
+                memory = self.idle[size].pop()
+                self.kept -= size
+        return np.asarray(Block(self, memory or self.make(size)))[:nbytes]
+
+    cdef int give_back(self, object memory) except -1:
+        """Keep a block for the next copy, unless the pool keeps too much already."""
+        cdef Py_ssize_t size = memory.nbytes
+        with self.lock:
+            if self.kept + size <= KEPT:
+                self.idle.setdefault(size, []).append(memory)
+                self.kept += size
+        return 0
+
+
+cdef class Block:
+    """Gives its memory back when the last array made from it is gone."""
+
+    cdef StagingPool pool
+    cdef object memory
+    cdef readonly dict __array_interface__
+
+    def __init__(self, pool: StagingPool, memory: DriverMemory) -> None:
+        self.pool, self.memory = pool, memory
+        self.__array_interface__ = {
+            "shape": (memory.nbytes,),
+            "typestr": "|u1",
+            "data": (memory.address, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self.pool.give_back(self.memory)
+
 
 cdef extern from *:
     """

@@ -18,8 +18,7 @@ from forebay.events.event cimport reach
 from forebay.queues.memory.allocation cimport Allocation
 from forebay.races.checker cimport come_after_past, is_checked, past_of_uses, waited_for_past
 from forebay.races.engine cimport Past
-from forebay.sync.ordering cimport wait_for_point
-from forebay.sync.points cimport take_point
+from forebay.sync.ordering cimport take_point, wait_for_point
 
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import refuse_unsafe

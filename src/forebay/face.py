@@ -49,11 +49,11 @@ from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
 from forebay.queues.launch.arguments import by_value, local, null
-from forebay.queues.launch.bound import BoundLaunch
+from forebay.queues.launch.launch import BoundLaunch
 from forebay.queues.launch.results import Result, results
 from forebay.queues.launcher import Launcher
+from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.memory.shapes import StridedView
 from forebay.queues.queue import Queue

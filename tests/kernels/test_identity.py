@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.queues.kernels import ids as identity
-from forebay.queues.kernels.cache import BinaryCache, key_of
-from forebay.queues.kernels.ids import Identities, content_id, identify
+from forebay.queues.kernels import cache as kernel_cache
+from forebay.queues.kernels.cache import BinaryCache, Identities, content_id, identify, key_of
 from tests.helpers.threads import together
 
 DIGEST = key_of("a program")
@@ -79,7 +78,7 @@ def test_threads_that_ask_at_once_get_the_same():
         start.wait()
         found.append({task: table.of("fill", task) for task in order})
 
-    with mock.patch.object(identity, "content_id", slow):
+    with mock.patch.object(kernel_cache, "content_id", slow):
         together(*[partial(ask, range(20)[::step]) for step in (1, -1, 1, -1)])
     assert all(each == found[0] for each in found)
     assert len(set(found[0].values())) == 20

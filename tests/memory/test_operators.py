@@ -1,29 +1,12 @@
-"""What Buffers do not do as arrays do: operators, functions of NumPy. Each is refused with what to write instead."""
+"""What Buffers do not do as arrays do: operators, functions of NumPy."""
 
-import collections
 import inspect
-import operator
 
 import numpy as np
 import pytest
 
 import forebay as fb
 from tests.helpers.refusals import refused
-from tests.helpers.threads import together
-
-# What is written, and what the message says to write.
-OPERATORS = {
-    "x + y": "x.get() + y.get()", "x - 1": "x.get() - 1", "1 - x": "1 - x.get()", "2.5 * x": "2.5 * x.get()",
-    "x / y": "x.get() / y.get()", "x // 2": "x.get() // 2", "x % 2": "x.get() % 2", "x ** 2": "x.get() ** 2",
-    "x @ y": "x.get() @ y.get()", "x << 1": "x.get() << 1", "x >> 1": "x.get() >> 1", "x & y": "x.get() & y.get()",
-    "x | 1": "x.get() | 1", "x ^ y": "x.get() ^ y.get()", "divmod(x, 2)": "divmod(x.get(), 2)", "pow(x, 2)":
-    "x.get() ** 2", "-x": "-x.get()", "+x": "+x.get()", "~x": "~x.get()", "abs(x)": "abs(x.get())",
-    "x > 3": "x.get() > 3", "x < y": "x.get() < y.get()", "x >= 1": "x.get() >= 1", "x <= y": "x.get() <= y.get()",
-    "x += 1": "x.get() + 1", "x -= y": "x.get() - y.get()", "x *= 2": "x.get() * 2", "x /= 2": "x.get() / 2",
-    "x //= 2": "x.get() // 2", "x **= 2": "x.get() ** 2", "x %= 2": "x.get() % 2", "x @= y": "x.get() @ y.get()",
-    "x <<= 1": "x.get() << 1", "x >>= 1": "x.get() >> 1", "x &= y": "x.get() & y.get()", "x |= y": "x.get() | y.get()",
-    "x ^= 1": "x.get() ^ 1", "x + [1, 2]": "x.get() + y",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -34,26 +17,24 @@ def x(device):
 y = x
 
 
-@pytest.mark.parametrize("written", OPERATORS)
-def test_operators_say_what_to_write(device, written, x, y):
-    for kind, left, right in (("Buffer", x, y), ("StridedView", x[:, 0], y[:, 1])):
+@pytest.mark.parametrize("written", [
+    "x + y", "1 - x", "np.float32(2) * x", "x @ y", "-x", "abs(x)", "x > 3", "x += 1", "np.ones(8) + x", "np.sin(x)",
+    "float(x)", "int(x[0, 0])", "range(x[0, 0])", "f'{x:.2f}'", "np.add.reduce(x)", "np.exp(1, out=x)",
+])  # fmt: skip
+def test_arithmetic_copies_nothing_unseen(device, written, x, y):
+    for left, right in ((x, y), (x[:, 0:1], y[:, 0:1])):
         epoch = device.null_queue.epoch
-        with pytest.raises(fb.ArgumentTypeError, match=r"is not defined.*a kernel of fb\.elementwise") as caught:
-            exec(written, {"x": left, "y": right})
-        assert kind in str(caught.value)
-        assert f"write {OPERATORS[written]} on the host" in str(caught.value)
+        with pytest.raises(TypeError):
+            exec(written, {"x": left, "y": right, "np": np})
         assert device.null_queue.epoch == epoch, "it was copied"
 
 
 TRUE = [
-    "x == x", "(x != x) is False", "x in [y, x]", "x not in [y, y[0]]", "x in (y, 3, 'text', x)",
-    "[y, x, y].index(x) == 1", "[y, x].count(y) == 1", "x in collections.deque([y, x])", "{x: 1, y: 2}[y] == 2",
-    "len({x, y, x}) == 2", "operator.eq(x, x)", "queue != x",
-    *[f"(x == {other}) is False and (x != {other}) and ({other} == x) is False"
-      for other in ("None", "'text'", "object()", "{}", "np")],
+    "x == x", "(x != x) is False", "x in [y, x]", "x not in [y, y[0]]", "x in (y, 3, 'text', x)", "x != 3",
+    "[y, x, y].index(x) == 1", "[y, x].count(y) == 1", "{x: 1, y: 2}[y] == 2", "len({x, y, x}) == 2",
     "(np.shape(x), np.ndim(x), np.size(x)) == ((8, 8), 2, 64)", "np.shape(x[:, 0]) == (8,)", "f'{x}' == str(x)",
     *[f"not hasattr({thing}, '{name}') and '{name}' not in dir({thing})" for thing in ("x", "x[:, 0]")
-      for name in ("__float__", "__int__", "__index__", "__add__", "__bool__", "__complex__")],
+      for name in ("__float__", "__int__", "__index__", "__add__", "__complex__")],
     "queue == queue and queue != queue.device.null_queue", "event in [queue.record(), event]",
 ]  # fmt: skip
 
@@ -61,58 +42,7 @@ TRUE = [
 @pytest.mark.parametrize("written", TRUE)
 def test_what_looks_at_no_element_is_as_for_any_object(x, y, queue, written):
     names = {"x": x, "y": y, "np": np, "queue": queue, "event": queue.record()}
-    assert eval(written, names | {"collections": collections, "operator": operator})
-
-
-def test_a_comparison_in_a_thread_and_in_a_long_function(x, y):
-    """The instruction is found where it is, whatever comes before it."""
-    lines = "\n".join(f"  a{i} = {i}" for i in range(2000))
-    names = {}
-    exec(f"def long(x, y):\n{lines}\n  assert x in [y, x]\n  return x == y", names)
-
-    def run():
-        for _ in range(20):  # CPython specializes what runs often
-            with pytest.raises(fb.ArgumentTypeError):
-                names["long"](x, y)
-
-    together(run)
-
-
-@pytest.mark.parametrize("written", ["x == y", "x != y", "y[0] == x", "x == [1]", "x == 1.5", "(x, 1) == (y, 1)",
-                                     "any(each == x for each in [y])", "x == x[:, 0]", "x[:, 0] == x",
-                                     "x == np.int32(3)", "[each for each in [y] if each == x]"])  # fmt: skip
-def test_a_comparison_that_is_written_is_refused(x, y, written):
-    with refused(fb.ArgumentTypeError, TypeError, "is not defined: write"):
-        eval(written, {"x": x, "y": y, "np": np})
-
-
-class Answers:
-    """An object of another package that knows what to do with a Buffer."""
-
-    def __radd__(self, other):
-        return "added"
-
-    def __add__(self, other):
-        return "added"
-
-    def __gt__(self, other):
-        return "compared"
-
-    def __lt__(self, other):
-        return "compared"
-
-    def __eq__(self, other):
-        return "equal"
-
-    __hash__ = None
-
-
-def test_objects_of_other_packages_may_answer(x):
-    assert x + Answers() == Answers() + x == "added"
-    assert (x < Answers()) == (Answers() > x) == "compared"
-    assert (x == Answers()) == "equal"
-    with pytest.raises(TypeError, match="unsupported operand"):
-        x - Answers()
+    assert eval(written, names)
 
 
 def test_a_class_of_the_programs_own_is_refused_alike(device):

@@ -101,7 +101,13 @@ print(json.dumps([told, [str(race) for race in play(silent)]]))
 @pytest.fixture(scope="module")
 def told():
     variables = {"FOREBAY_CHECK": "races", "FOREBAY_DEVICE": os.environ.get("FOREBAY_DEVICE")}
-    ran = python("-c", PLAY, json.dumps([PLANTED, SILENT]), PYTHONPATH=ROOT, **variables)
+    ran = python(
+        "-c",
+        PLAY,
+        json.dumps([PLANTED, SILENT]),
+        PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        **variables,
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout.splitlines()[-1])
 

@@ -33,10 +33,12 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("faults.txt")
+STAGES = 0, 20, 100, 500, 2000, 100_000  # tests: all mutants go through one stage before the next, since most die early
 MOST_MEMORY = 8 << 30  # bytes of data that the tests of a mutant may have
 CHOSEN = """
 #ifndef FOREBAY_MUTANT
@@ -291,15 +293,14 @@ class Judge:
         self.tree, self.path, self.results, self.tests = tree, path, results, tests
         self.lock = threading.Lock()
 
-    def judge(self, mutant):
-        """Run the tests that come by the mutant until one fails."""
+    def judge(self, stage, mutant):
+        """Run a stage of the tests that come by the mutant until one fails. A survivor of the last one is alive."""
         reaching = [each for each in self.tests.values() if mutant.number in each["reached"]]
         own = PACKAGES[mutant.package][2] + "/"
         reaching.sort(key=lambda each: (not each["test"].startswith(own), each["seconds"]))
-        killer = None
-        for first, last in itertools.pairwise((0, 20, 100, 500, 2000, 100_000)):  # most die early
-            if killer is None and reaching[first:last]:
-                killer = self.killer(mutant, reaching[first:last])
+        killer = self.killer(mutant, some) if (some := reaching[STAGES[stage] : STAGES[stage + 1]]) else None
+        if killer is None and len(reaching) > STAGES[stage + 1]:
+            return
         entry = {"package": mutant.package, "operator": mutant.operator, "origin": mutant.origin}
         with self.lock:
             print(f"{mutant.number}  {mutant.text}: {killer or 'ALIVE'} ({len(reaching)} tests)", flush=True)
@@ -311,7 +312,7 @@ class Judge:
         """The first of these tests that fails with the mutant; a crash or a hang has no test's name."""
         listed = self.tree / f"build/reached/{mutant.number}.txt"
         listed.write_text("\n".join(each["test"] for each in tests), encoding="utf-8")
-        limit = 60 + 3 * sum(each["seconds"] for each in tests)
+        limit = 60 + 6 * sum(each["seconds"] for each in tests)
         chosen = {"FOREBAY_MUTANT": str(mutant.number)}
         status, output = run_tests(self.tree, ["-x", f"@{listed}"], limit, **chosen)
         if status is None:
@@ -397,11 +398,15 @@ def main():
     if options.build_only:
         return None
     results = json.loads(options.results.read_text()) if options.resume and options.results.exists() else {}
-    judge = Judge(tree, options.results, results, reach(tree, options.marked, options.n))
+    known = tree / "build/reached.json"
+    if not (options.resume and known.exists()):
+        known.write_text(json.dumps(reach(tree, options.marked, options.n)), encoding="utf-8")
+    judge = Judge(tree, options.results, results, json.loads(known.read_text(encoding="utf-8")))
     numbers = {int(number) for number in options.only.split(",")} if options.only else {each.number for each in every}
     left = [each for each in every if each.number in numbers and options.package in (None, each.package)]
-    with ThreadPoolExecutor(options.n) as threads:
-        list(threads.map(judge.judge, [each for each in left if each.text not in results]))
+    for stage in range(len(STAGES) - 1):
+        with ThreadPoolExecutor(options.n) as threads:
+            list(threads.map(partial(judge.judge, stage), [each for each in left if each.text not in results]))
     alive = sum(each["killed_by"] is None for each in results.values())
     print(f"{len(results) - alive} killed, {alive} alive: {options.results.with_suffix('.md')}")
     return None

@@ -41,7 +41,7 @@ def pytest_runtest_protocol(item):
     reached[:] = bytes(MARKS)
     began = time.monotonic()
     result = yield
-    seen = [number for number, mark in enumerate(reached) if mark]
+    seen = [number for number, mark in enumerate(reached[:]) if mark]
     line = {
         "test": item.nodeid,
         "seconds": time.monotonic() - began,

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.kernels.signatures import KernelInfo, VariableSignature, kernels_from, variables_from
+from forebay.queues.kernels.parameters import KernelInfo, VariableSignature, kernels_from, variables_from
 
 __all__ = ["parameters_in", "with_facts", "without_facts"]
 

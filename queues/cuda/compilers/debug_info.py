@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from forebay.queues.kernels.signatures import DebugTypes, KernelSignature, Signatures, VariableSignature
+from forebay.queues.kernels.parameters import DebugTypes, KernelSignature, Signatures, VariableSignature
 
 __all__ = ["Entry", "read_entries", "read_signatures"]
 

@@ -24,7 +24,7 @@ from forebay.queues.cuda.compilers.cubin import with_facts
 from forebay.queues.cuda.compilers.debug_info import read_signatures
 from forebay.queues.cuda.compilers.ptx import PtxModule, read_ptx
 from forebay.queues.cuda.compilers.ptx_access import accesses_of
-from forebay.queues.kernels.signatures import (
+from forebay.queues.kernels.parameters import (
     CppProgram,
     KernelSignature,
     ParameterSignature,

@@ -17,8 +17,7 @@ from forebay.queues.cuda.compilers.opencl_ptx import for_cuda
 from forebay.queues.cuda.compilers.ptx import PtxEntry, PtxModule, PtxParameter, read_ptx
 from forebay.queues.cuda.compilers.ptx_access import accesses_of
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.kernels.parameters import UNTYPED, read_parameter
-from forebay.queues.kernels.signatures import KernelInfo
+from forebay.queues.kernels.parameters import UNTYPED, KernelInfo, read_parameter
 from forebay.spirv.declarations import Declared
 
 __all__ = ["LANGUAGES", "Image", "KernelFacts", "NativeDevice", "build_image", "cpp_compiler"]

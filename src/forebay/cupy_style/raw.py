@@ -16,8 +16,8 @@ from forebay.hiprtc.front_end import prepare
 from forebay.hiprtc.options import split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.kernels.parameters import KernelInfo
 from forebay.queues.kernels.program import Program
-from forebay.queues.kernels.signatures import KernelInfo
 from forebay.queues.launch.arguments import local, null
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int

@@ -33,8 +33,8 @@ from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import Device
 from forebay.queues.graphs.memory import figures_of
+from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.pinned import host_empty
 from forebay.queues.queue import Queue
 
 __all__ = [

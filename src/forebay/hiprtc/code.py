@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.kernels.signatures import KernelInfo, VariableSignature, kernels_from, variables_from
+from forebay.queues.kernels.parameters import KernelInfo, VariableSignature, kernels_from, variables_from
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -32,10 +32,9 @@ from forebay.hiprtc.llvm.recursion import circles, with_levels
 from forebay.hiprtc.llvm.signatures import SYMBOL, read_signatures, unquoted
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.source_text import as_clang_takes_it
-from forebay.queues.kernels import signatures
+from forebay.queues.kernels import parameters
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.kernels.program import digest_of, read_file, text_of
-from forebay.queues.kernels.signatures import (
+from forebay.queues.kernels.parameters import (
     CppProgram,
     Signatures,
     kernel_info,
@@ -43,6 +42,7 @@ from forebay.queues.kernels.signatures import (
     plain_names,
     variables_from,
 )
+from forebay.queues.kernels.program import digest_of, read_file, text_of
 
 __all__ = [
     "EXPRESSION",
@@ -209,7 +209,7 @@ def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
     folders = Path(__file__).parent, Path(str(spirv.__file__)).parent
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    return key_of(*(path.read_bytes() for path in (*paths, Path(signatures.__file__))))
+    return key_of(*(path.read_bytes() for path in (*paths, Path(parameters.__file__))))
 
 
 class _Compilation:

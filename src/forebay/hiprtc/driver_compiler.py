@@ -22,8 +22,8 @@ from forebay.hiprtc.host_code.mending import Mending
 from forebay.hiprtc.included import read_included, with_whole_names
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.cache import BinaryCache, key_of
+from forebay.queues.kernels.parameters import CppCompiler, CppProgram
 from forebay.queues.kernels.program import digest_of, text_of
-from forebay.queues.kernels.signatures import CppCompiler, CppProgram
 
 __all__ = ["compile_cpp"]
 

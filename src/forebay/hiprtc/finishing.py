@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from forebay.queues.kernels.signatures import KernelSignature
+from forebay.queues.kernels.parameters import KernelSignature
 from forebay.spirv import opcodes as op
 from forebay.spirv.clang_module import ClangModule
 from forebay.spirv.intel_cpu.bounds import keep_bounds

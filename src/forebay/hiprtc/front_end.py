@@ -22,8 +22,8 @@ from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.build import shown_while_building
+from forebay.queues.kernels.parameters import KernelInfo, VariableSignature
 from forebay.queues.kernels.program import Compiled, check_text, language_of
-from forebay.queues.kernels.signatures import KernelInfo, VariableSignature
 
 __all__ = ["Prepared", "compile_for_device", "prepare", "prepare_for_linking"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.queues.kernels.signatures import KernelInfo, ParameterSignature
+from forebay.queues.kernels.parameters import KernelInfo, ParameterSignature
 
 from .host import Launch
 

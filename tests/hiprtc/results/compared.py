@@ -13,7 +13,7 @@ import forebay as fb
 from forebay.hiprtc.clang import Clang, find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
-from forebay.queues.kernels.signatures import CppProgram, KernelInfo
+from forebay.queues.kernels.parameters import CppProgram, KernelInfo
 
 from ...helpers.hip_sources import items
 from .arguments import SCALARS, disturbed, launches

@@ -17,7 +17,7 @@ import pytest
 
 import forebay as fb
 from forebay.hiprtc.clang import find_clang
-from forebay.queues.kernels.signatures import KernelInfo
+from forebay.queues.kernels.parameters import KernelInfo
 
 from ..running import Built
 from .arguments import SCALARS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from forebay.queues.kernels.signatures import DebugTypes, KernelSignature, Signatures, VariableSignature
+from forebay.queues.kernels.parameters import DebugTypes, KernelSignature, Signatures, VariableSignature
 
 __all__ = [
     "SYMBOL",
