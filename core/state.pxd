@@ -93,14 +93,19 @@ cdef struct RetiredList:
     Retired* last
 
 
+cdef cppclass NativeQueue:
+    """What the driver made of a queue, and what it was asked for: a later Queue that asks for the same may get it."""
+    PyObject* native  # the driver's own object of the queue; owned
+    int priority
+    bint timing
+
+
 cdef cppclass IdleQueue:
     """A driver's queue that is done and that nobody has. It is handed out again: ending one takes long on some drivers,
     and others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
     """
     void* handle
-    PyObject* native  # owned
-    int priority
-    bint timing
+    NativeQueue made
     vector[Plan*] plans  # for its next owner, who need not make the kernels anew; owned
 
 
@@ -152,23 +157,10 @@ cdef cppclass OpenStep:
     ) except -1
 
 
-cdef cppclass QueueState:
-    Lock lock  # guards all but the atomics; the first member, which saves a launch an instruction
-    atomic[int32_t] references
-    const Driver* driver
-    void* handle
-    DeviceState* device  # retained
-    uint64_t owner  # the number of the Device that it is closed with; 0 for the null queue
-    Epochs* epochs  # retained
-    PyObject* native  # the driver's own object of the queue; owned
-    int priority
-    bint is_null
-    bint blocking
-    bint timing
-    bint found_busy  # what the last poll of the driver said
-    bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
-    uint32_t barred  # why commands may not be submitted, or not on the short path: 0, or some of Barred
-    OpenStep* step  # NULL: no step collects its launches
+cdef cppclass QueueOrder:
+    """What a queue comes after, and who comes after it. It is changed by `sync`; the queue's lock guards all but the
+    atomic.
+    """
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
     Marker* copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
@@ -178,25 +170,63 @@ cdef cppclass QueueState:
     Clock* clock_before  # the clock at that epoch; owned
     deque[Marker*] marks  # of points before which nothing can be held up, by ascending epoch; owned
     deque[uint64_t] holds  # epochs of its gates and host functions, the oldest first, until they are known to be done
-    uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
-    uint64_t lent  # how many of these are lent; it is changed, as `room` is, under the registry's lock
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint listed
     bint settled  # in the list, where every later command of the null queue will find it
     QueueState* next_listed
-    QueueState* next_orphaned
-    unordered_map[uint64_t, Plan*] plans  # by kernel id
-    Plan* last_plan
-    Statistics counts
-    # The epoch of the last launch that may have used all memory of the device; 0 for none. FOLLOWING while one is being
-    # submitted, because then nobody knows it yet. Written under the lock, read by anyone.
+
+
+cdef cppclass QueueInFlight:
+    """How many commands the driver's queue may have. Changed by `sync`."""
+    uint64_t room  # a launch may keep the GIL while fewer commands than this can be in flight
+    uint64_t lent  # how many of these are lent; it is changed, as `room` is, under the registry's lock
+    bint found_busy  # what the last poll of the driver said
+
+
+cdef cppclass QueueResident:
+    """Which launches of a queue may have used all memory of the device. Changed here, under the queue's lock."""
+    # The epoch of the last such launch; 0 for none. FOLLOWING while one is being submitted, because then nobody knows
+    # it yet. Read by anyone.
     atomic[uint64_t] all_used
     uint64_t all_used_before  # what it was before FOLLOWING
     bint is_all_user  # whether the device's list of that name has it
-    size_t staged  # pieces of staging memory of its plans
-    multimap[uint64_t, Retired*] retired  # by the epoch to wait for; guarded by the registry's lock, as the next is
+
+
+cdef cppclass QueueDeferred:
+    """What waits for points of a queue to be given back. Changed by `lifetimes`; the registry's lock guards it."""
+    multimap[uint64_t, Retired*] retired  # by the epoch to wait for
     bint draining  # whether the device's list of that name has it, or a thread that looks at it
     Marker* asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
+    QueueState* next_orphaned
+
+
+cdef cppclass QueuePlans:
+    """The kernel objects of a queue. The queue's lock guards them."""
+    unordered_map[uint64_t, Plan*] by_kernel  # by kernel id
+    Plan* last
+    size_t staged  # pieces of staging memory of all plans
+
+
+cdef cppclass QueueState:
+    Lock lock  # guards all but the atomics; the first member, which saves a launch an instruction
+    atomic[int32_t] references
+    const Driver* driver
+    void* handle
+    DeviceState* device  # retained
+    uint64_t owner  # the number of the Device that it is closed with; 0 for the null queue
+    Epochs* epochs  # retained
+    bint is_null
+    bint blocking
+    bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
+    uint32_t barred  # why commands may not be submitted, or not on the short path: 0, or some of Barred
+    OpenStep* step  # NULL: no step collects its launches
+    QueueOrder order
+    QueueInFlight in_flight
+    QueuePlans plans
+    Statistics counts
+    QueueResident resident
+    QueueDeferred deferred
+    NativeQueue made
 
 
 cdef cppclass Room:
@@ -218,42 +248,72 @@ cdef struct Registered:
     bint adopted
 
 
-cdef cppclass DeviceState:
-    atomic[int32_t] references
-    const Driver* driver
-    void* context
+cdef cppclass DeviceInFlight:
+    """How many commands queues of a device may have in the driver. Changed by `sync`."""
     uint64_t keeps_gil_below  # each queue's room, as long as nothing is lent to it; guarded by the registry's lock
     Room* room  # NULL where the driver's queues share none
     uint32_t calls  # of the driver, at most, that each command is
-    uint32_t asks_of_copy  # see core/driver.py
-    bint lost  # the device: whatever is asked of it is an error
+    atomic[uint64_t] limit  # of each queue, by back-pressure of sync/host_waits; UNLIMITED when there is none
     bint waits_starve  # see core/driver.py
-    atomic[uint64_t] in_flight_limit  # of each queue, by back-pressure of sync/host_waits; UNLIMITED when there is none
-    QueueState* null_queue  # not retained: the Context that owns this state owns it too
+
+
+cdef cppclass NullOrder:
+    """What the null queue is ordered against. Changed by `sync`."""
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
-    Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL
+    size_t listed_ended  # queues that have ended and are still in this list; guarded by the registry's lock
+    int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
+
+
+cdef cppclass Registry:
+    """The queues of a device. The lock is never held across a driver call, so it may be taken with the GIL."""
+    Lock lock
     vector[Registered] queues  # by ascending id
+    vector[IdleQueue] idle_queues
+    map[uint64_t, Statistics] counts_of_ended  # the counts of queues that are gone, for each Device that is not
+    unordered_map[uint64_t, unordered_set[uint64_t]] planned  # by kernel id: the queues with a plan for it, see below
+    vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
+
+
+cdef cppclass DeviceDeferred:
+    """What is given back later. Changed by `lifetimes`; the registry's lock guards it."""
     QueueState* orphaned  # the first of the queues whose Queue is gone; with that one's reference
     RetiredList fresh  # retired, and not looked at yet
     deque[QueueState*] draining  # queues that something retired waits for; retained
     RetiredList kept  # done, but nothing may be released while a gate is closed (OpenCL)
     multimap[size_t, PyObject*] spare  # device memory among these, by size, which may be handed out again; owned
-    vector[IdleQueue] idle_queues
-    vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues
-    unordered_map[uint64_t, unordered_set[uint64_t]] planned  # by kernel id: the queues with a plan for it, see below
-    size_t listed_ended  # queues that have ended and are still in the null queue's list
-    map[uint64_t, Statistics] retired  # the counts of queues that are gone, for each Device that is not
-    uint64_t host_syncs  # waits of the host for an event or for the whole device
-    vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
+
+
+cdef cppclass ResidentSet:
+    """The memory that kernels may reach by pointers, and who used all of it. Changed here."""
+    vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues; registry's lock
     Followed followed
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
-    int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
     atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
-    atomic[int32_t] open_holds  # gates not opened yet, and host functions that have not returned
+
+
+cdef cppclass Holds:
+    """Gates and host functions that may hold up queues of a device."""
+    atomic[int32_t] open  # gates not opened yet, and host functions that have not returned
     atomic[int32_t] host_functions  # how many of these are host functions
-    vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates, and opens
+    vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates; registry's lock
     atomic[int32_t] open_bridges  # how many of these may not be open yet
+
+
+cdef cppclass DeviceState:
+    atomic[int32_t] references
+    const Driver* driver
+    void* context
+    QueueState* null_queue  # not retained: the Context that owns this state owns it too
+    uint32_t asks_of_copy  # see core/driver.py
+    bint lost  # the device: whatever is asked of it is an error
     bint checked  # a Device asked for it: each queue that is made has BY_CHECK
+    uint64_t host_syncs  # waits of the host for an event or for the whole device; guarded by the registry's lock
+    Registry registry
+    DeviceInFlight in_flight
+    NullOrder null_order
+    DeviceDeferred deferred
+    ResidentSet resident
+    Holds holds
 
 
 cdef Lock states_lock  # taken before a registry's lock
@@ -306,9 +366,9 @@ cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
     """Return how many gates, host functions and bridges may hold up the device's queues. OpenCL forbids releasing
     anything but events meanwhile. The registry is not locked.
     """
-    if device.open_bridges.load() != 0:
+    if device.holds.open_bridges.load() != 0:
         forget_open_bridges(device)
-    return device.open_holds.load() + device.open_bridges.load()
+    return device.holds.open.load() + device.holds.open_bridges.load()
 
 
 cdef inline void submit_collected(QueueState* queue) noexcept nogil:
@@ -319,14 +379,19 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
 
 cdef inline uint64_t capacity_with(DeviceState* device, uint64_t lent) noexcept nogil:
     """Return how many commands the driver takes from a queue to which `lent` are lent."""
-    if device.calls > 1:  # what is lent is not used: it was counted as single calls
-        return max(device.keeps_gil_below // device.calls, <uint64_t> 1)
-    return device.keeps_gil_below + lent
+    if device.in_flight.calls > 1:  # what is lent is not used: it was counted as single calls
+        return max(device.in_flight.keeps_gil_below // device.in_flight.calls, <uint64_t> 1)
+    return device.in_flight.keeps_gil_below + lent
 
 
 cdef inline uint64_t room_with(DeviceState* device, uint64_t lent) noexcept nogil:
     """Return how many commands such a queue takes on the short path."""
-    return min(capacity_with(device, lent), device.in_flight_limit.load())
+    return min(capacity_with(device, lent), device.in_flight.limit.load())
+
+
+cdef inline void renew_room(QueueState* queue) noexcept nogil:
+    """Set it, because one of these has changed. The registry is locked."""
+    queue.in_flight.room = room_with(queue.device, queue.in_flight.lent)
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)

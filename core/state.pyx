@@ -106,26 +106,26 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.references.store(1, memory_order_relaxed)
     device.driver = driver
     device.context = context
-    device.keeps_gil_below = keeps_gil_below
-    device.room = NULL
-    device.calls = 1
+    device.in_flight.keeps_gil_below = keeps_gil_below
+    device.in_flight.room = NULL
+    device.in_flight.calls = 1
     device.asks_of_copy = 0
-    device.lost = device.waits_starve = False
-    device.in_flight_limit.store(UNLIMITED)
+    device.lost = device.in_flight.waits_starve = False
+    device.in_flight.limit.store(UNLIMITED)
     device.null_queue = NULL
-    device.orphaned = NULL
-    device.fresh.first = device.kept.first = NULL
-    device.listed.store(NULL)
+    device.deferred.orphaned = NULL
+    device.deferred.fresh.first = device.deferred.kept.first = NULL
+    device.null_order.listed.store(NULL)
     device.host_syncs = 0
-    device.blocking_captures = 0
+    device.null_order.blocking_captures = 0
     device.checked = False
-    device.unseen_writes.store(0)
-    device.open_holds.store(0)
-    device.host_functions.store(0)
-    device.open_bridges.store(0)
-    device.listed_ended = 0
-    device.closings.store(0)
-    device.followed.version.store(1)
+    device.resident.unseen_writes.store(0)
+    device.holds.open.store(0)
+    device.holds.host_functions.store(0)
+    device.holds.open_bridges.store(0)
+    device.null_order.listed_ended = 0
+    device.resident.closings.store(0)
+    device.resident.followed.version.store(1)
     states_lock.lock()
     states.push_back(device)
     states_lock.unlock()
@@ -136,8 +136,8 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
     # At the last reference no queue is registered, because each holds one, and nothing retired is left.
     cdef size_t i
     if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        for i in range(device.bridges.size()):
-            release_marker(device.bridges[i])
+        for i in range(device.holds.bridges.size()):
+            release_marker(device.holds.bridges[i])
         forget_state(device)
         del device
 
@@ -147,16 +147,16 @@ cdef bint all_are_idle(DeviceState* device) noexcept nogil:
     cdef QueueState* queue
     cdef size_t i
     cdef bint idle = True
-    device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        queue = device.queues[i].queue
+    device.registry.lock.lock()
+    for i in range(device.registry.queues.size()):
+        queue = device.registry.queues[i].queue
         idle = (
             idle and is_empty(queue.epochs) and not (queue.adopted and not is_closed(queue)) and queue.lock.try_lock()
         )
         if idle:
-            idle = is_empty(queue.epochs) and queue.pending.empty()
+            idle = is_empty(queue.epochs) and queue.order.pending.empty()
             queue.lock.unlock()
-    device.registry_lock.unlock()
+    device.registry.lock.unlock()
     return idle
 
 
@@ -175,10 +175,10 @@ cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
     """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
     if not device.driver.gates_forbid_releases:
         return
-    device.registry_lock.lock()
-    device.bridges.push_back(retain_marker(marker))
-    device.open_bridges.fetch_add(1)
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    device.holds.bridges.push_back(retain_marker(marker))
+    device.holds.open_bridges.fetch_add(1)
+    device.registry.lock.unlock()
 
 
 cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
@@ -186,9 +186,9 @@ cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
     cdef vector[Marker*] asked
     cdef Answer answer
     cdef size_t i, kept = 0
-    device.registry_lock.lock()
-    asked.swap(device.bridges)
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    asked.swap(device.holds.bridges)
+    device.registry.lock.unlock()
     for i in range(asked.size()):
         answer = device.driver.event_status(asked[i].event)
         if answer == DONE or answer < 0:
@@ -196,11 +196,11 @@ cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
         else:
             asked[kept] = asked[i]
             kept += 1
-    device.open_bridges.fetch_sub(<int32_t> (asked.size() - kept))
-    device.registry_lock.lock()
+    device.holds.open_bridges.fetch_sub(<int32_t> (asked.size() - kept))
+    device.registry.lock.lock()
     for i in range(kept):
-        device.bridges.push_back(asked[i])
-    device.registry_lock.unlock()
+        device.holds.bridges.push_back(asked[i])
+    device.registry.lock.unlock()
 
 
 cdef QueueState* new_queue_state(
@@ -218,35 +218,35 @@ cdef QueueState* new_queue_state(
     queue.epochs = new_epochs(queue_id)
     queue.is_null = is_null
     queue.blocking = blocking
-    queue.timing = timing
+    queue.made.timing = timing
     queue.adopted = adopted
-    queue.native = NULL
-    queue.priority = 0
-    queue.draining = queue.found_busy = False
-    queue.is_all_user = adopted
-    queue.asked = NULL
-    queue.before_pending = queue.all_used_before = 0
-    queue.all_used.store(0)
-    queue.clock_before = NULL
-    queue.staged = 0
-    queue.crowded = 8
+    queue.made.native = NULL
+    queue.made.priority = 0
+    queue.deferred.draining = queue.in_flight.found_busy = False
+    queue.resident.is_all_user = adopted
+    queue.deferred.asked = NULL
+    queue.order.before_pending = queue.resident.all_used_before = 0
+    queue.resident.all_used.store(0)
+    queue.order.clock_before = NULL
+    queue.plans.staged = 0
+    queue.order.crowded = 8
     queue.barred = BY_CHECK if device.checked else 0
     queue.step = NULL
-    queue.clock = NULL
-    queue.marker = NULL
-    queue.copied = NULL
-    queue.null_seen.store(0)
-    queue.listed = queue.settled = False
-    queue.next_listed = queue.next_orphaned = NULL
-    queue.last_plan = NULL
-    queue.lent = 0
-    device.registry_lock.lock()
-    queue.room = room_with(device, 0)
-    device.queues.insert(
-        device.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
+    queue.order.clock = NULL
+    queue.order.marker = NULL
+    queue.order.copied = NULL
+    queue.order.null_seen.store(0)
+    queue.order.listed = queue.order.settled = False
+    queue.order.next_listed = queue.deferred.next_orphaned = NULL
+    queue.plans.last = NULL
+    queue.in_flight.lent = 0
+    device.registry.lock.lock()
+    queue.in_flight.room = room_with(device, 0)
+    device.registry.queues.insert(
+        device.registry.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
     if adopted:
-        device.all_users.push_back(queue_id)
-    device.registry_lock.unlock()
+        device.resident.all_users.push_back(queue_id)
+    device.registry.lock.unlock()
     return queue
 
 
@@ -264,20 +264,20 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
     cdef unordered_map[uint64_t, Plan*].iterator plan
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
-    plan = queue.plans.begin()
-    while plan != queue.plans.end():
+    plan = queue.plans.by_kernel.begin()
+    while plan != queue.plans.by_kernel.end():
         delete_plan(dereference(plan).second)
         preincrement(plan)
-    for i in range(queue.pending.size()):
-        release_marker(queue.pending[i])
-    for i in range(queue.marks.size()):
-        release_marker(queue.marks[i])
-    if queue.marker != NULL:
-        release_marker(queue.marker)
-    if queue.copied != NULL:
-        release_marker(queue.copied)
-    release_clock(queue.clock)
-    release_clock(queue.clock_before)
+    for i in range(queue.order.pending.size()):
+        release_marker(queue.order.pending[i])
+    for i in range(queue.order.marks.size()):
+        release_marker(queue.order.marks[i])
+    if queue.order.marker != NULL:
+        release_marker(queue.order.marker)
+    if queue.order.copied != NULL:
+        release_marker(queue.order.copied)
+    release_clock(queue.order.clock)
+    release_clock(queue.order.clock_before)
     release_epochs(queue.epochs)
     release_device_state(queue.device)
     del queue
@@ -285,10 +285,10 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
 
 cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Return where the queue with this id is or would be. The registry is locked."""
-    cdef size_t first = 0, end = device.queues.size(), middle
+    cdef size_t first = 0, end = device.registry.queues.size(), middle
     while first < end:
         middle = (first + end) // 2
-        if device.queues[middle].queue_id < queue_id:
+        if device.registry.queues[middle].queue_id < queue_id:
             first = middle + 1
         else:
             end = middle
@@ -297,17 +297,17 @@ cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:
 
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Take a queue off, with the registry's reference left to the caller. The registry is locked."""
-    device.queues.erase(device.queues.begin() + place_of(device, queue_id))
+    device.registry.queues.erase(device.registry.queues.begin() + place_of(device, queue_id))
 
 
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
     """Append all queues that may have work outstanding, each retained for the caller, by ascending id."""
     cdef size_t i
-    device.registry_lock.lock()
-    into.reserve(device.queues.size())
-    for i in range(device.queues.size()):
-        into.push_back(retain_queue_state(device.queues[i].queue))
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    into.reserve(device.registry.queues.size())
+    for i in range(device.registry.queues.size()):
+        into.push_back(retain_queue_state(device.registry.queues[i].queue))
+    device.registry.lock.unlock()
 
 
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil:
@@ -317,25 +317,25 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
     """
     cdef Registered* each
     cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        each = &device.queues[i]
+    device.registry.lock.lock()
+    for i in range(device.registry.queues.size()):
+        each = &device.registry.queues[i]
         if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
             continue
         if owner == 0 or each.queue.owner == owner or each.queue.is_null:
             into.push_back(retain_queue_state(each.queue))
-    device.registry_lock.unlock()
+    device.registry.lock.unlock()
 
 
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Return the queue with this id, retained for the caller. NULL when it has ended: then all its work is done."""
     cdef QueueState* queue = NULL
     cdef size_t place
-    device.registry_lock.lock()
+    device.registry.lock.lock()
     place = place_of(device, queue_id)
-    if place < device.queues.size() and device.queues[place].queue_id == queue_id:
-        queue = retain_queue_state(device.queues[place].queue)
-    device.registry_lock.unlock()
+    if place < device.registry.queues.size() and device.registry.queues[place].queue_id == queue_id:
+        queue = retain_queue_state(device.registry.queues[place].queue)
+    device.registry.lock.unlock()
     return queue
 
 
@@ -345,9 +345,9 @@ cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept
     """
     cdef QueueState* queue
     cdef vector[uint64_t] ids
-    device.registry_lock.lock()
-    ids = device.all_users
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    ids = device.resident.all_users
+    device.registry.lock.unlock()
     for queue_id in ids:
         queue = find_queue(device, queue_id)
         if queue != NULL:
@@ -360,13 +360,13 @@ cdef void begin_following(QueueState* queue) noexcept nogil:
     Memory is taken off the list first, and then its users are looked for; a launch says first that it is one, and then
     looks at the list. So one of the two always sees the other.
     """
-    queue.all_used_before = queue.all_used.load()
-    if not queue.is_all_user:
-        queue.is_all_user = True
-        queue.device.registry_lock.lock()
-        queue.device.all_users.push_back(queue.epochs.queue_id)
-        queue.device.registry_lock.unlock()
-    queue.all_used.store(FOLLOWING)
+    queue.resident.all_used_before = queue.resident.all_used.load()
+    if not queue.resident.is_all_user:
+        queue.resident.is_all_user = True
+        queue.device.registry.lock.lock()
+        queue.device.resident.all_users.push_back(queue.epochs.queue_id)
+        queue.device.registry.lock.unlock()
+    queue.resident.all_used.store(FOLLOWING)
 
 
 cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil:
@@ -374,9 +374,9 @@ cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil:
     cdef vector[uint64_t] addresses
     cdef uint64_t version
     cdef Status status
-    if device.driver.follow == NULL or plan.followed == device.followed.version.load():
+    if device.driver.follow == NULL or plan.followed == device.resident.followed.version.load():
         return 0
-    version = copy_list(&device.followed, addresses)
+    version = copy_list(&device.resident.followed, addresses)
     plan.followed = 0
     status = device.driver.follow(plan.kernel, addresses.data(), addresses.size())
     if status == 0:
@@ -386,30 +386,30 @@ cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil:
 
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
     """Note the epoch of the launch that may have used all memory that is open; 0 if none was submitted."""
-    queue.all_used.store(epoch if epoch != 0 else queue.all_used_before)
+    queue.resident.all_used.store(epoch if epoch != 0 else queue.resident.all_used_before)
     if epoch != 0:
-        queue.device.unseen_writes.fetch_add(1)
+        queue.device.resident.unseen_writes.fetch_add(1)
 
 
 cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
     if is_memory_low():  # at worst the plan outlives its kernel
         return
-    device.registry_lock.lock()
-    device.planned[kernel_id].insert(queue_id)
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    device.registry.planned[kernel_id].insert(queue_id)
+    device.registry.lock.unlock()
 
 
 cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
     cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator found
     cdef unordered_set[uint64_t]* queues
-    device.registry_lock.lock()
-    found = device.planned.find(kernel_id)
-    if found != device.planned.end():
+    device.registry.lock.lock()
+    found = device.registry.planned.find(kernel_id)
+    if found != device.registry.planned.end():
         queues = &dereference(found).second
         queues.erase(queue_id)
         if queues.empty():
-            device.planned.erase(found)
-    device.registry_lock.unlock()
+            device.registry.planned.erase(found)
+    device.registry.lock.unlock()
 
 
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:
@@ -417,16 +417,16 @@ cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     cdef QueueState* queue
     cdef size_t i
     states_lock.reset()
-    if device.room != NULL:
-        device.room.lock.reset()
-    device.registry_lock.reset()
+    if device.in_flight.room != NULL:
+        device.in_flight.room.lock.reset()
+    device.registry.lock.reset()
     if device.null_queue == NULL:
         return
-    for i in range(device.queues.size()):
-        queue = device.queues[i].queue
+    for i in range(device.registry.queues.size()):
+        queue = device.registry.queues[i].queue
         queue.lock.reset()
         queue.barred |= BY_CLOSING
-        queue.null_seen.store(submitted_epoch(device.null_queue.epochs))
+        queue.order.null_seen.store(submitted_epoch(device.null_queue.epochs))
 
 
 cdef void append(RetiredList* items, Retired* what) noexcept nogil:
@@ -461,9 +461,9 @@ cdef Retired* new_retired() noexcept nogil:
 
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
     """Have it given back after its points. Takes it over."""
-    device.registry_lock.lock()
-    append(&device.fresh, what)
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    append(&device.deferred.fresh, what)
+    device.registry.lock.unlock()
 
 
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
@@ -536,8 +536,8 @@ cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
     if not queue.blocking or null_queue == NULL:
         return
     null_queue.lock.lock()
-    queue.device.blocking_captures += by
-    if queue.device.blocking_captures:
+    queue.device.null_order.blocking_captures += by
+    if queue.device.null_order.blocking_captures:
         null_queue.barred |= BY_CAPTURE_OF_OTHERS
     else:
         null_queue.barred &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
@@ -581,16 +581,16 @@ cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept 
     cdef QueueState* queue
     cdef size_t i
     memset(&counts, 0, sizeof(Statistics))
-    device.registry_lock.lock()
-    gone = device.retired.find(owner)
-    if gone != device.retired.end():
+    device.registry.lock.lock()
+    gone = device.registry.counts_of_ended.find(owner)
+    if gone != device.registry.counts_of_ended.end():
         counts = dereference(gone).second
     counts.host_syncs += device.host_syncs
-    for i in range(device.queues.size()):
-        queue = device.queues[i].queue
+    for i in range(device.registry.queues.size()):
+        queue = device.registry.queues[i].queue
         if queue.owner == owner or queue.is_null:
             add_statistics(counts, queue.counts)
-    device.registry_lock.unlock()
+    device.registry.lock.unlock()
     return counts
 
 

@@ -345,7 +345,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
             set_captured(event, point)
             return event
     timing = timing or event.timing
-    if timing and not state.timing:
+    if timing and not state.made.timing:
         raise InvalidArgumentError(
             f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
     status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, &marker)

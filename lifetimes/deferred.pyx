@@ -54,9 +54,9 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
     cdef Retired* what
     cdef bint unused
     if points.empty() and may_release(device):
-        device.registry_lock.lock()
-        unused = device.all_users.empty()
-        device.registry_lock.unlock()
+        device.registry.lock.lock()
+        unused = device.resident.all_users.empty()
+        device.registry.lock.unlock()
         if unused:
             return
     Py_INCREF(memory)
@@ -96,8 +96,8 @@ cdef void take_idle_plans(DeviceState* device, uint64_t kernel_id, vector[Plan*]
     """Take plans of a kernel off the idle queues. The registry is locked."""
     cdef vector[Plan*]* idle
     cdef size_t i, j, kept
-    for i in range(device.idle_queues.size()):
-        idle = &device.idle_queues[i].plans
+    for i in range(device.registry.idle_queues.size()):
+        idle = &device.registry.idle_queues[i].plans
         kept = 0
         for j in range(idle.size()):
             if dereference(idle)[j].kernel_id == kernel_id:
@@ -119,11 +119,11 @@ cdef bint take_plan(DeviceState* device, uint64_t queue_id, uint64_t kernel_id, 
         return True
     locked = queue.lock.try_lock()
     if locked:
-        found = queue.plans.find(kernel_id)
-        if found != queue.plans.end():
+        found = queue.plans.by_kernel.find(kernel_id)
+        if found != queue.plans.by_kernel.end():
             plans.push_back(dereference(found).second)
-            queue.plans.erase(found)
-            queue.last_plan = NULL
+            queue.plans.by_kernel.erase(found)
+            queue.plans.last = NULL
         queue.lock.unlock()
     release_queue_state(queue)
     return locked
@@ -138,21 +138,21 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     cdef vector[Plan*] plans
     cdef bint left
     cdef size_t i
-    if device.dead_kernels.empty():  # this check may race: at worst the next call sees it
+    if device.registry.dead_kernels.empty():  # this check may race: at worst the next call sees it
         return
-    device.registry_lock.lock()
-    dead.swap(device.dead_kernels)
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    dead.swap(device.registry.dead_kernels)
+    device.registry.lock.unlock()
     for i in range(dead.size()):
         queues.clear()
-        device.registry_lock.lock()
-        planned = device.planned.find(dead[i])
-        if planned != device.planned.end():
+        device.registry.lock.lock()
+        planned = device.registry.planned.find(dead[i])
+        if planned != device.registry.planned.end():
             queues.swap(dereference(planned).second)
-            device.planned.erase(planned)
+            device.registry.planned.erase(planned)
         if queues.erase(0):
             take_idle_plans(device, dead[i], plans)
-        device.registry_lock.unlock()
+        device.registry.lock.unlock()
         left = False
         each = queues.begin()
         while each != queues.end():
@@ -161,9 +161,9 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
                 left = True
             preincrement(each)
         if left:  # a later collection tries again
-            device.registry_lock.lock()
-            device.dead_kernels.push_back(dead[i])
-            device.registry_lock.unlock()
+            device.registry.lock.lock()
+            device.registry.dead_kernels.push_back(dead[i])
+            device.registry.lock.unlock()
     for i in range(plans.size()):
         retire_plan(device, plans[i])
 
@@ -179,7 +179,7 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
     cdef bint known = True
     users_of_all(device, users)
     for queue in users:
-        epoch = queue.all_used.load()
+        epoch = queue.resident.all_used.load()
         if epoch == FOLLOWING:
             known = False
         elif queue.adopted and not is_closed(queue):
@@ -209,15 +209,15 @@ cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcep
             release_queue_state(queue)
             retire(device, what)  # for a later collection
             return
-        device.registry_lock.lock()
-        queue.retired.insert(Waiting(point.epoch, what))
-        if queue.draining:
-            device.registry_lock.unlock()
+        device.registry.lock.lock()
+        queue.deferred.retired.insert(Waiting(point.epoch, what))
+        if queue.deferred.draining:
+            device.registry.lock.unlock()
             release_queue_state(queue)
         else:
-            queue.draining = True
-            device.draining.push_back(queue)
-            device.registry_lock.unlock()
+            queue.deferred.draining = True
+            device.deferred.draining.push_back(queue)
+            device.registry.lock.unlock()
         return
     append(done, what)
 
@@ -228,25 +228,25 @@ cdef void take_done(QueueState* queue, RetiredList* done) noexcept nogil:
     cdef multimap[uint64_t, Retired*].iterator first
     cdef Retired* what
     reached.first = NULL
-    queue.device.registry_lock.lock()
-    while not queue.retired.empty():
-        first = queue.retired.begin()
+    queue.device.registry.lock.lock()
+    while not queue.deferred.retired.empty():
+        first = queue.deferred.retired.begin()
         if dereference(first).first > completed_epoch(queue.epochs):
             break
         append(&reached, dereference(first).second)
-        queue.retired.erase(first)
-    queue.device.registry_lock.unlock()
+        queue.deferred.retired.erase(first)
+    queue.device.registry.lock.unlock()
     while reached.first != NULL:
         what = take_first(&reached)
         sort_in(queue.device, what, done)
 
 
 cdef bint first_epoch(QueueState* queue, uint64_t* epoch) noexcept nogil:
-    queue.device.registry_lock.lock()
-    cdef bint waiting = not queue.retired.empty()
+    queue.device.registry.lock.lock()
+    cdef bint waiting = not queue.deferred.retired.empty()
     if waiting:
-        epoch[0] = dereference(queue.retired.begin()).first
-    queue.device.registry_lock.unlock()
+        epoch[0] = dereference(queue.deferred.retired.begin()).first
+    queue.device.registry.lock.unlock()
     return waiting
 
 
@@ -255,28 +255,28 @@ cdef void look_at(QueueState* queue, RetiredList* done) noexcept nogil:
     cdef uint64_t epoch = 0
     cdef Answer answer
     take_done(queue, done)
-    if queue.asked == NULL and first_epoch(queue, &epoch) and queue.lock.try_lock():
+    if queue.deferred.asked == NULL and first_epoch(queue, &epoch) and queue.lock.try_lock():
         # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
-        take_point(queue, epoch, FOR_HOST, &queue.asked)
+        take_point(queue, epoch, FOR_HOST, &queue.deferred.asked)
         queue.lock.unlock()
-    if queue.asked != NULL:
-        answer = poll_marker(queue.asked)
+    if queue.deferred.asked != NULL:
+        answer = poll_marker(queue.deferred.asked)
         if answer == DONE or answer < 0:
-            release_marker(queue.asked)
-            queue.asked = NULL
+            release_marker(queue.deferred.asked)
+            queue.deferred.asked = NULL
         if answer < 0 and queue.lock.try_lock():  # perhaps only because something that it waited for has failed
-            mark_alone(queue, &queue.asked)
+            mark_alone(queue, &queue.deferred.asked)
             queue.lock.unlock()
         take_done(queue, done)
 
 
 cdef QueueState* next_draining(DeviceState* device) noexcept nogil:
     cdef QueueState* queue = NULL
-    device.registry_lock.lock()
-    if not device.draining.empty():
-        queue = device.draining.front()
-        device.draining.pop_front()
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    if not device.deferred.draining.empty():
+        queue = device.deferred.draining.front()
+        device.deferred.draining.pop_front()
+    device.registry.lock.unlock()
     return queue
 
 
@@ -284,15 +284,15 @@ cdef bint put_back(QueueState* queue) noexcept nogil:
     """Return a queue to the list if something still waits there. Returns whether it does."""
     cdef Marker* asked = NULL
     cdef bint waiting
-    queue.device.registry_lock.lock()
-    waiting = not queue.retired.empty()
-    queue.draining = waiting
+    queue.device.registry.lock.lock()
+    waiting = not queue.deferred.retired.empty()
+    queue.deferred.draining = waiting
     if waiting:
-        queue.device.draining.push_back(queue)
+        queue.device.deferred.draining.push_back(queue)
     else:  # another thread may have taken off what the marker was for
-        asked = queue.asked
-        queue.asked = NULL
-    queue.device.registry_lock.unlock()
+        asked = queue.deferred.asked
+        queue.deferred.asked = NULL
+    queue.device.registry.lock.unlock()
     if asked != NULL:
         release_marker(asked)
     if not waiting:
@@ -304,10 +304,10 @@ cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil:
     """Let what is retired since the last look wait at its queues. Asks no driver."""
     cdef RetiredList fresh
     cdef Retired* what
-    device.registry_lock.lock()
-    fresh = device.fresh
-    device.fresh.first = NULL
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    fresh = device.deferred.fresh
+    device.deferred.fresh.first = NULL
+    device.registry.lock.unlock()
     while fresh.first != NULL:
         what = take_first(&fresh)
         if what.open and (is_memory_short() or not add_users_of_all(device, what)):
@@ -323,9 +323,9 @@ cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) 
     drain_orphans(device)
     drop_dead_plans(device)
     sort_in_fresh(device, done)
-    device.registry_lock.lock()
-    at_most = device.draining.size()  # each queue once: one that is not done is put back behind the others
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    at_most = device.deferred.draining.size()  # each queue once: one that is not done is put back behind the others
+    device.registry.lock.unlock()
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
         queue = next_draining(device)
         if queue == NULL:
@@ -339,16 +339,17 @@ cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) 
 cdef bint has_retired(DeviceState* device) noexcept nogil:
     """This check may race: at worst the next call sees it."""
     return not (
-        device.fresh.first == NULL and device.draining.empty() and device.orphaned == NULL and device.kept.first == NULL
-        and device.dead_kernels.empty() and device.spare.empty()
+        device.deferred.fresh.first == NULL and device.deferred.draining.empty()
+        and device.deferred.orphaned == NULL and device.deferred.kept.first == NULL
+        and device.registry.dead_kernels.empty() and device.deferred.spare.empty()
     )
 
 
 # retired, or queues
 cdef bint has_something(DeviceState* device) noexcept nogil:
-    device.registry_lock.lock()
-    cdef bint found = has_retired(device) or not device.queues.empty()
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    cdef bint found = has_retired(device) or not device.registry.queues.empty()
+    device.registry.lock.unlock()
     return found
 
 
@@ -386,21 +387,21 @@ cdef void drop(DeviceState* device, RetiredList done):
     cdef Retired* what
     cdef bint allowed = may_release(device)
     ended.first = NULL
-    device.registry_lock.lock()
+    device.registry.lock.lock()
     if allowed:
-        ended = device.kept
-        device.kept.first = NULL
-        spare.swap(device.spare)
+        ended = device.deferred.kept
+        device.deferred.kept.first = NULL
+        spare.swap(device.deferred.spare)
     while done.first != NULL:
         what = take_first(&done)
-        if allowed or what.host or what.queue != NULL and what.queue.native != NULL:
+        if allowed or what.host or what.queue != NULL and what.queue.made.native != NULL:
             append(&ended, what)  # which releases nothing where nothing may be
         elif what.nbytes and not is_memory_short():
-            device.spare.insert(SparePair(what.nbytes, what.thing))
+            device.deferred.spare.insert(SparePair(what.nbytes, what.thing))
             del what
         else:
-            append(&device.kept, what)
-    device.registry_lock.unlock()
+            append(&device.deferred.kept, what)
+    device.registry.lock.unlock()
     while ended.first != NULL:
         what = take_first(&ended)
         give_back(device, what)
@@ -415,14 +416,14 @@ cdef void drop(DeviceState* device, RetiredList done):
 cdef object take_spare(DeviceState* device, size_t nbytes):
     cdef multimap[size_t, PyObject*].iterator found
     cdef PyObject* memory = NULL
-    if device.spare.empty():
+    if device.deferred.spare.empty():
         return None
-    device.registry_lock.lock()
-    found = device.spare.lower_bound(nbytes)
-    if found != device.spare.end() and dereference(found).first <= nbytes + nbytes // 8:
+    device.registry.lock.lock()
+    found = device.deferred.spare.lower_bound(nbytes)
+    if found != device.deferred.spare.end() and dereference(found).first <= nbytes + nbytes // 8:
         memory = dereference(found).second
-        device.spare.erase(found)
-    device.registry_lock.unlock()
+        device.deferred.spare.erase(found)
+    device.registry.lock.unlock()
     if memory == NULL:
         return None
     taken = <object> memory
@@ -442,22 +443,22 @@ cdef void collect_device(DeviceState* device):
 
 cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
     """This check may race, as that of `has_retired`."""
-    return not (queue.retired.empty() and queue.marks.empty() and queue.staged == 0)
+    return not (queue.deferred.retired.empty() and queue.order.marks.empty() and queue.plans.staged == 0)
 
 
 cdef inline bint has_fresh(const DeviceState* device) noexcept nogil:
     """The same."""
-    return device.fresh.first != NULL
+    return device.deferred.fresh.first != NULL
 
 
 cdef void queues_that_hold(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
     """Append the queues with something to give back, each retained for the caller. Others are only looked at."""
     cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        if holds_something(device.queues[i].queue):
-            into.push_back(retain_queue_state(device.queues[i].queue))
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    for i in range(device.registry.queues.size()):
+        if holds_something(device.registry.queues[i].queue):
+            into.push_back(retain_queue_state(device.registry.queues[i].queue))
+    device.registry.lock.unlock()
 
 
 cdef void collect_all(DeviceState* device):
@@ -469,7 +470,7 @@ cdef void collect_all(DeviceState* device):
     for i in range(queues.size()):
         collect_queue(queues[i])
         release_queue_state(queues[i])
-    if not has_retired(device) and device.idle_queues.size() <= SPARE_QUEUES:
+    if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:
         return
     while True:  # a queue that ends leaves plans behind
         done.first = NULL
@@ -483,18 +484,18 @@ cdef void collect_all(DeviceState* device):
 
 cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept nogil:
     """Take out staging memory beyond what steady launches need, if its upload is done. The queue is locked."""
-    cdef unordered_map[uint64_t, Plan*].iterator each = queue.plans.begin()
+    cdef unordered_map[uint64_t, Plan*].iterator each = queue.plans.by_kernel.begin()
     cdef Plan* plan
     cdef Staging* oldest
     cdef size_t i
-    queue.staged = 0
-    while each != queue.plans.end():
+    queue.plans.staged = 0
+    while each != queue.plans.by_kernel.end():
         plan = dereference(each).second
         for i in range(plan.spills.size()):
             while plan.spills[i].staging.size() > SPARE_STAGING:
                 oldest = &plan.spills[i].staging.front()
                 if oldest.epoch > completed_epoch(queue.epochs):
-                    queue.staged += plan.spills[i].staging.size() - SPARE_STAGING
+                    queue.plans.staged += plan.spills[i].staging.size() - SPARE_STAGING
                     break
                 if oldest.event != NULL:
                     queue.driver.release_event(oldest.event)
@@ -516,11 +517,11 @@ cdef void collect_queue(QueueState* queue):
     if not (holds_something(queue) or has_fresh(queue.device)) or not queue.lock.try_lock():
         return
     with nogil:
-        if queue.staged:
+        if queue.plans.staged:
             trim_staging(queue, dropped)
-        while not queue.marks.empty() and queue.marks.front().epoch <= completed_epoch(queue.epochs):
-            markers.push_back(queue.marks.front())
-            queue.marks.pop_front()
+        while not queue.order.marks.empty() and queue.order.marks.front().epoch <= completed_epoch(queue.epochs):
+            markers.push_back(queue.order.marks.front())
+            queue.order.marks.pop_front()
         queue.lock.unlock()
         for i in range(markers.size()):
             release_marker(markers[i])
@@ -601,7 +602,7 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     queue.lock.lock()
     held = first_hold(queue)
     epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
-    clock = retain_clock(queue.clock)
+    clock = retain_clock(queue.order.clock)
     queue.lock.unlock()
     list_entries(clock, entries)
     for entry in entries:
@@ -627,10 +628,10 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     cdef uint64_t epoch
     cdef Status status = 0
     cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.draining.size()):
-        queues.push_back(retain_queue_state(device.draining[i]))
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    for i in range(device.deferred.draining.size()):
+        queues.push_back(retain_queue_state(device.deferred.draining[i]))
+    device.registry.lock.unlock()
     for i in range(queues.size()):
         epoch = submitted_epoch(queues[i].epochs) if closed_gates(device) == 0 else free_until(queues[i])
         if status == 0 and epoch > completed_epoch(queues[i].epochs):

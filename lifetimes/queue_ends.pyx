@@ -9,8 +9,8 @@ from cython.operator cimport dereference, preincrement
 
 from forebay.core.vector_clock cimport retain_epochs, submitted_epoch
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, Marker, QueueState, Retired, Statistics, add_statistics, all_are_idle, forget_planned,
-    new_retired, note_planned, release_marker, release_queue_state, retire, retire_plan, unregister
+    DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, Statistics, add_statistics, all_are_idle,
+    forget_planned, new_retired, note_planned, release_marker, release_queue_state, retire, retire_plan, unregister
 )
 from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
 from forebay.core.process cimport is_memory_short
@@ -21,10 +21,10 @@ from forebay.sync.ordering cimport dissolve_list, give_back_room, unlist_idle
 
 cdef void retire_queue(QueueState* queue) noexcept nogil:
     cdef DeviceState* device = queue.device
-    device.registry_lock.lock()
-    queue.next_orphaned = device.orphaned
-    device.orphaned = queue
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    queue.deferred.next_orphaned = device.deferred.orphaned
+    device.deferred.orphaned = queue
+    device.registry.lock.unlock()
 
 
 cdef void drain_orphans(DeviceState* device) noexcept nogil:
@@ -35,13 +35,13 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil:
     cdef QueueState* orphaned
     cdef QueueState* queue
     cdef Retired* what
-    device.registry_lock.lock()
-    orphaned = device.orphaned
-    device.orphaned = NULL
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    orphaned = device.deferred.orphaned
+    device.deferred.orphaned = NULL
+    device.registry.lock.unlock()
     while orphaned != NULL:
         queue = orphaned
-        orphaned = queue.next_orphaned
+        orphaned = queue.deferred.next_orphaned
         what = new_retired()
         if what == NULL or is_memory_short() or not queue.lock.try_lock():
             del what
@@ -65,34 +65,34 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
     cdef size_t i
     queue.lock.lock()
     give_back_room(queue, 0)
-    if queue.native != NULL and queue.driver.renew_queue != NULL:
+    if queue.made.native != NULL and queue.driver.renew_queue != NULL:
         queue.driver.renew_queue(queue.handle)
-    device.registry_lock.lock()
+    device.registry.lock.lock()
     unregister(device, queue.epochs.queue_id)
-    counts = device.retired.find(queue.owner)
-    if counts != device.retired.end():
+    counts = device.registry.counts_of_ended.find(queue.owner)
+    if counts != device.registry.counts_of_ended.end():
         add_statistics(dereference(counts).second, queue.counts)
     if queue == device.null_queue:
         device.null_queue = NULL  # its Device is gone, so no more commands come
-    for i in range(device.all_users.size()):
-        if device.all_users[i] == queue.epochs.queue_id:
-            device.all_users.erase(device.all_users.begin() + i)
+    for i in range(device.resident.all_users.size()):
+        if device.resident.all_users[i] == queue.epochs.queue_id:
+            device.resident.all_users.erase(device.resident.all_users.begin() + i)
             break
-    if queue.native != NULL:
+    if queue.made.native != NULL:
         idle.handle = queue.handle
-        idle.native = queue.native
-        idle.priority = queue.priority
-        idle.timing = queue.timing
+        idle.made.native = queue.made.native
+        idle.made.priority = queue.made.priority
+        idle.made.timing = queue.made.timing
         idle.plans = plans
-        device.idle_queues.push_back(idle)
-    if queue.listed:
-        device.listed_ended += 1
-        crowded = device.listed_ended > 64 + device.queues.size() // 4
+        device.registry.idle_queues.push_back(idle)
+    if queue.order.listed:
+        device.null_order.listed_ended += 1
+        crowded = device.null_order.listed_ended > 64 + device.registry.queues.size() // 4
         if crowded:
-            device.listed_ended = 0
-    device.registry_lock.unlock()
+            device.null_order.listed_ended = 0
+    device.registry.lock.unlock()
     queue.lock.unlock()
-    if queue.native == NULL:
+    if queue.made.native == NULL:
         queue.driver.release_queue(queue.handle)
     if queue.is_null:
         dissolve_list(device)
@@ -103,15 +103,15 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
 cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
     """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
     cdef size_t i
-    for i in range(queue.marks.size()):
-        markers.push_back(queue.marks[i])
-    queue.marks.clear()
-    if queue.marker != NULL:
-        markers.push_back(queue.marker)
-        queue.marker = NULL
-    if queue.copied != NULL:
-        markers.push_back(queue.copied)
-        queue.copied = NULL
+    for i in range(queue.order.marks.size()):
+        markers.push_back(queue.order.marks[i])
+    queue.order.marks.clear()
+    if queue.order.marker != NULL:
+        markers.push_back(queue.order.marker)
+        queue.order.marker = NULL
+    if queue.order.copied != NULL:
+        markers.push_back(queue.order.copied)
+        queue.order.copied = NULL
 
 
 cdef bint end_queue(QueueState* queue):
@@ -124,15 +124,15 @@ cdef bint end_queue(QueueState* queue):
         return False
     with nogil:
         queue.lock.lock()
-        each = queue.plans.begin()
-        while each != queue.plans.end():
-            if queue.native != NULL and can_be_handed_on(dereference(each).second):
+        each = queue.plans.by_kernel.begin()
+        while each != queue.plans.by_kernel.end():
+            if queue.made.native != NULL and can_be_handed_on(dereference(each).second):
                 handed_on.push_back(dereference(each).second)
             else:
                 plans.push_back(dereference(each).second)
             preincrement(each)
-        queue.plans.clear()
-        queue.last_plan = NULL
+        queue.plans.by_kernel.clear()
+        queue.plans.last = NULL
         take_markers(queue, markers)
         queue.lock.unlock()
         for i in range(plans.size()):
@@ -152,16 +152,18 @@ cdef bint end_queue(QueueState* queue):
 
 cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil:
     cdef Py_ssize_t i
+    cdef NativeQueue* made
     cdef bint found = False
-    device.registry_lock.lock()
-    for i in range(<Py_ssize_t> device.idle_queues.size() - 1, -1, -1):  # the last is likely in the processor's cache
-        if device.idle_queues[i].priority == priority and device.idle_queues[i].timing == timing:
-            idle = device.idle_queues[i]
-            device.idle_queues[i] = device.idle_queues.back()
-            device.idle_queues.pop_back()
+    device.registry.lock.lock()
+    for i in range(<Py_ssize_t> device.registry.idle_queues.size() - 1, -1, -1):  # the last is likely in the cache
+        made = &device.registry.idle_queues[i].made
+        if made.priority == priority and made.timing == timing:
+            idle = device.registry.idle_queues[i]
+            device.registry.idle_queues[i] = device.registry.idle_queues.back()
+            device.registry.idle_queues.pop_back()
             found = True
             break
-    device.registry_lock.unlock()
+    device.registry.lock.unlock()
     return found
 
 
@@ -169,16 +171,16 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
     """Release all idle queues but so many. Where others may still wait for them, a later call does."""
     cdef vector[IdleQueue] idle
     cdef size_t i, j
-    if device.driver.waits_read_queues and device.idle_queues.size() > kept and not all_are_idle(device):
+    if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):
         return
-    device.registry_lock.lock()
-    while device.idle_queues.size() > kept:
-        idle.push_back(device.idle_queues.back())
-        device.idle_queues.pop_back()
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    while device.registry.idle_queues.size() > kept:
+        idle.push_back(device.registry.idle_queues.back())
+        device.registry.idle_queues.pop_back()
+    device.registry.lock.unlock()
     for i in range(idle.size()):
         with nogil:
             for j in range(idle[i].plans.size()):
                 delete_plan(idle[i].plans[j])
             device.driver.release_queue(idle[i].handle)
-        Py_DECREF(<object> idle[i].native)
+        Py_DECREF(<object> idle[i].made.native)

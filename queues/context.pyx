@@ -56,9 +56,9 @@ cdef class Context:
         cdef Statistics nothing
         memset(&nothing, 0, sizeof(nothing))
         _owners += 1
-        self.state.registry_lock.lock()
-        self.state.retired[_owners] = nothing
-        self.state.registry_lock.unlock()
+        self.state.registry.lock.lock()
+        self.state.registry.counts_of_ended[_owners] = nothing
+        self.state.registry.lock.unlock()
         return _owners
 
     cdef leave(self):
@@ -92,7 +92,7 @@ cdef Context new_context(object driver):
     context.state = new_device_state(
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
     context.state.asks_of_copy = driver.asks_of_copy
-    context.state.waits_starve = driver.waits_starve
+    context.state.in_flight.waits_starve = driver.waits_starve
     join_room(context.state, driver.shared_room)
     # Whoever shares it may want to time records.
     native, handle = driver.create_queue(0, True)

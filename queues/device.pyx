@@ -296,9 +296,9 @@ cdef class Device:
 
     def __dealloc__(self):
         if self.state != NULL and not is_forked():  # else another thread may have had the lock
-            self.state.registry_lock.lock()
-            self.state.retired.erase(self.number)
-            self.state.registry_lock.unlock()
+            self.state.registry.lock.lock()
+            self.state.registry.counts_of_ended.erase(self.number)
+            self.state.registry.lock.unlock()
 
     # -- properties
 
@@ -409,7 +409,7 @@ cdef class Device:
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
         check_memory()
         if take_idle_queue(self.state, priority, timing, idle):
-            native = <object> idle.native
+            native = <object> idle.made.native
             Py_DECREF(native)
             handle = <uintptr_t> idle.handle
         else:
@@ -420,7 +420,7 @@ cdef class Device:
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):
             be_plan_of(idle.plans[i], queue.state.epochs)
-            queue.state.plans[idle.plans[i].kernel_id] = idle.plans[i]
+            queue.state.plans.by_kernel[idle.plans[i].kernel_id] = idle.plans[i]
             note_planned(self.state, idle.plans[i].kernel_id, queue.state.epochs.queue_id)
         return self._unless_closed(queue)
 

@@ -333,7 +333,7 @@ cdef class Gate:
             lock.unlock()
             self.driver.open_gate(self.handle, failed)
             self.driver.release_event(self.handle)
-            self.device.open_holds.fetch_sub(1)
+            self.device.holds.open.fetch_sub(1)
             end_opening(NULL)
 
     def __enter__(self) -> Self:
@@ -347,7 +347,7 @@ cdef class Gate:
             if not self.is_open:
                 self.driver.open_gate(self.handle, False)
                 self.driver.release_event(self.handle)
-                self.device.open_holds.fetch_sub(1)
+                self.device.holds.open.fetch_sub(1)
             release_device_state(self.device)
             collect_abandoned()
 
@@ -364,13 +364,13 @@ cdef Gate submit_gate(object queue, QueueState* state):
             if status != 0:
                 abort_command(state, &order)
             else:
-                state.device.open_holds.fetch_add(1)
+                state.device.holds.open.fetch_add(1)
                 status = state.driver.hold(
                     state.handle, state.device.context, waits_of(state, &order), NULL, NULL, &handle)
                 if status == 0:
                     state.counts.events_made += 1
                 else:
-                    state.device.open_holds.fetch_sub(1)
+                    state.device.holds.open.fetch_sub(1)
                 end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")

@@ -84,8 +84,8 @@ cdef QueueState* new_queue_of(
         device, <void*> <uintptr_t> handle, next(_ids), owner, is_null, blocking, timing, adopted)
     if not adopted:  # the driver's queue is handed on
         Py_INCREF(native)
-        state.native = <PyObject*> native
-        state.priority = priority
+        state.made.native = <PyObject*> native
+        state.made.priority = priority
     return state
 
 
@@ -185,7 +185,7 @@ cdef class Queue:
     @property
     def timing(self) -> bool:
         """Whether events recorded here can be timed."""
-        return self.state.timing
+        return self.state.made.timing
 
     @property
     def adopted(self) -> bool:
@@ -264,7 +264,7 @@ cdef class Queue:
         shown: dict[int, int] = {}
         with nogil:
             self.state.lock.lock()
-            clock = retain_clock(self.state.clock)
+            clock = retain_clock(self.state.order.clock)
             self.state.lock.unlock()
         try:
             list_entries(clock, entries)

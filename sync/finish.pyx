@@ -193,7 +193,7 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
         return 0
     queue.counts.host_syncs += 1
     # Where the last poll found work outstanding, another is likely to be one call too many: a marker says the same.
-    if asks == 0 and queue.driver.poll != NULL and not queue.found_busy:
+    if asks == 0 and queue.driver.poll != NULL and not queue.in_flight.found_busy:
         asks = 1
     for _ in range(asks):
         status = ask_queue(queue, &done)
@@ -202,9 +202,9 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
             return status
         if queue.lock.is_wanted():  # who submits more must come after the marker
             break
-    if queue.copied != NULL and queue.copied.epoch == epoch:
-        marker = queue.copied  # which is given back right after the wait
-        queue.copied = NULL
+    if queue.order.copied != NULL and queue.order.copied.epoch == epoch:
+        marker = queue.order.copied  # which is given back right after the wait
+        queue.order.copied = NULL
         queue.lock.unlock()
         status = await_copy(queue.device, marker)
         release_marker(marker)
@@ -218,9 +218,9 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
 
 
 cdef void count_synchronize(DeviceState* device) noexcept nogil:
-    device.registry_lock.lock()
+    device.registry.lock.lock()
     device.host_syncs += 1
-    device.registry_lock.unlock()
+    device.registry.lock.unlock()
 
 
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:

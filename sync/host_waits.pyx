@@ -19,7 +19,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
 from forebay.core.vector_clock cimport Epochs, Lock, completed_epoch, submitted_epoch
-from forebay.core.state cimport UNLIMITED, DeviceState, room_with, states, states_lock
+from forebay.core.state cimport UNLIMITED, DeviceState, renew_room, states, states_lock
 
 cdef extern from *:
     """
@@ -190,7 +190,7 @@ cdef Status wait_watched(const Driver* driver, void* context, Waits events, Inte
 cdef Status wait_on_host(
     DeviceState* device, const Driver* driver, Waits events, Interrupted interrupted
 ) noexcept nogil:
-    if device.waits_starve:
+    if device.in_flight.waits_starve:
         return wait_watched(driver, device.context, events, interrupted)
     return driver.wait_events(device.context, events, interrupted)
 
@@ -208,14 +208,14 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
     cdef size_t i
     states_lock.lock()
     for device in states:
-        if device.waits_starve:
-            device.registry_lock.lock()
-            for i in range(device.queues.size()):
-                epochs = device.queues[i].epochs
+        if device.in_flight.waits_starve:
+            device.registry.lock.lock()
+            for i in range(device.registry.queues.size()):
+                epochs = device.registry.queues[i].epochs
                 completed += completed_epoch(epochs)
                 submitted += submitted_epoch(epochs)
                 most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
-            device.registry_lock.unlock()
+            device.registry.lock.unlock()
     states_lock.unlock()
     if disturbed and submitted > last_submitted:
         contended = True
@@ -256,12 +256,12 @@ cdef void limit_in_flight(uint64_t limit) noexcept nogil:
     cdef size_t i
     states_lock.lock()
     for device in states:
-        if device.waits_starve and device.in_flight_limit.load() != limit:
-            device.registry_lock.lock()
-            device.in_flight_limit.store(limit)
-            for i in range(device.queues.size()):
-                device.queues[i].queue.room = room_with(device, device.queues[i].queue.lent)
-            device.registry_lock.unlock()
+        if device.in_flight.waits_starve and device.in_flight.limit.load() != limit:
+            device.registry.lock.lock()
+            device.in_flight.limit.store(limit)
+            for i in range(device.registry.queues.size()):
+                renew_room(device.registry.queues[i].queue)
+            device.registry.lock.unlock()
     states_lock.unlock()
 
 

@@ -46,7 +46,7 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil
 
 cdef inline void give_way(QueueState* queue) noexcept nogil:
     """Let waits of the host that starve go before the queue's next command. No lock is held."""
-    if queue.device.in_flight_limit.load() != UNLIMITED:
+    if queue.device.in_flight.limit.load() != UNLIMITED:
         sleep_while_limited(queue)
 
 
@@ -65,12 +65,12 @@ cdef cppclass Order:
 cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
     """Compare two integers. May say yes without need, but never no by mistake: gathering drops needless waits."""
     if queue.is_null:
-        return queue.device.listed.load(memory_order_acquire) != NULL
+        return queue.device.null_order.listed.load(memory_order_acquire) != NULL
     if not queue.blocking:
         return False
-    if not queue.settled:
+    if not queue.order.settled:
         return True
-    if queue.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
+    if queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
         return False
     return True
 
@@ -82,27 +82,27 @@ cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
     return (
         queue.barred == 0
         and not owes_null_wait(queue)
-        and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.room
+        and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.in_flight.room
     )
 
 
 cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
     """Return whether a launch carries no wait, and the driver cannot block. The queue is locked."""
-    return queue.pending.empty() and gathers_nothing(queue)
+    return queue.order.pending.empty() and gathers_nothing(queue)
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
     """Push the queue on the list, which takes over a reference to it. The queue is locked."""
-    cdef QueueState* head = queue.device.listed.load(memory_order_relaxed)
-    queue.listed = True
-    queue.next_listed = head
-    while not queue.device.listed.compare_exchange_weak(head, queue, memory_order_acq_rel):
-        queue.next_listed = head
+    cdef QueueState* head = queue.device.null_order.listed.load(memory_order_relaxed)
+    queue.order.listed = True
+    queue.order.next_listed = head
+    while not queue.device.null_order.listed.compare_exchange_weak(head, queue, memory_order_acq_rel):
+        queue.order.next_listed = head
 
 
 cdef inline void enter_list(QueueState* queue) noexcept nogil:
     """Enter a blocking queue that has new work in its device's list. The list holds a reference to it."""
-    if not queue.listed and queue.blocking and not queue.is_null:
+    if not queue.order.listed and queue.blocking and not queue.is_null:
         push_on_list(retain_queue_state(queue))
 
 

@@ -15,12 +15,12 @@ from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Room, capacity_with, clock_after, closed_gates, find_queue,
     has_one_owner, is_closed, new_marker, note_bridge, note_done, poll_marker, refusal, release_marker,
-    release_queue_state, renew_marker, retain_marker, retain_queue_state, retire_marker, room_with, states, states_lock,
-    submit_collected
+    release_queue_state, renew_marker, renew_room, retain_marker, retain_queue_state, retire_marker, room_with,
+    states, states_lock, submit_collected
 )
 from forebay.core.vector_clock cimport (
-    Clock, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged, note_reached, raised_clock,
-    release_clock, retain_clock, submitted_epoch
+    Clock, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged, note_reached,
+    raised_clock, release_clock, retain_clock, submitted_epoch
 )
 from forebay.sync.host_waits cimport wait_on_host
 
@@ -31,8 +31,8 @@ cdef enum:
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:
     cdef Waits waits
     cdef size_t i
-    for i in range(queue.pending.size()):
-        events.push_back(queue.pending[i].event)
+    for i in range(queue.order.pending.size()):
+        events.push_back(queue.order.pending[i].event)
     waits.count = <unsigned int> events.size()
     waits.events = events.data()
     return waits
@@ -40,11 +40,11 @@ cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept n
 
 cdef void drop_pending(QueueState* queue) noexcept nogil:
     cdef size_t i
-    for i in range(queue.pending.size()):
-        release_marker(queue.pending[i])
-    queue.pending.clear()
-    release_clock(queue.clock_before)
-    queue.clock_before = NULL
+    for i in range(queue.order.pending.size()):
+        release_marker(queue.order.pending[i])
+    queue.order.pending.clear()
+    release_clock(queue.order.clock_before)
+    queue.order.clock_before = NULL
 
 
 cdef void thin_pending(QueueState* queue) noexcept nogil:
@@ -55,27 +55,27 @@ cdef void thin_pending(QueueState* queue) noexcept nogil:
     cdef unordered_map[uint64_t, size_t] newest
     cdef Marker* marker
     cdef size_t i, kept = 0
-    for i in range(queue.pending.size()):
-        newest[queue.pending[i].queue.queue_id] = i
-    for i in range(queue.pending.size()):
-        marker = queue.pending[i]
+    for i in range(queue.order.pending.size()):
+        newest[queue.order.pending[i].queue.queue_id] = i
+    for i in range(queue.order.pending.size()):
+        marker = queue.order.pending[i]
         if marker.epoch <= completed_epoch(marker.queue) or newest[marker.queue.queue_id] != i:
             release_marker(marker)
         else:
-            queue.pending[kept] = marker
+            queue.order.pending[kept] = marker
             kept += 1
-    queue.pending.resize(kept)
-    queue.crowded = max(<size_t> 8, 2 * kept)
+    queue.order.pending.resize(kept)
+    queue.order.crowded = max(<size_t> 8, 2 * kept)
 
 
 cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
     """Add a wait for the queue's next command. Takes over the caller's reference. The queue is locked."""
-    if queue.pending.empty():
-        queue.before_pending = submitted_epoch(queue.epochs)
-        queue.clock_before = retain_clock(queue.clock)
-    elif queue.pending.size() >= queue.crowded:
+    if queue.order.pending.empty():
+        queue.order.before_pending = submitted_epoch(queue.epochs)
+        queue.order.clock_before = retain_clock(queue.order.clock)
+    elif queue.order.pending.size() >= queue.order.crowded:
         thin_pending(queue)
-    queue.pending.push_back(marker)
+    queue.order.pending.push_back(marker)
 
 
 cdef Status carry_pending(QueueState* queue) noexcept nogil:
@@ -83,7 +83,7 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
     cdef vector[void*] events
     cdef Status status
     submit_collected(queue)
-    if queue.pending.empty():
+    if queue.order.pending.empty():
         return 0
     status = queue.driver.barrier(queue.handle, waits_of_pending(queue, events))
     if status == 0:
@@ -95,11 +95,11 @@ cdef inline void replace_marker(QueueState* queue, Marker** marker, void* event,
     """Let the event be the marker of the queue's newest epoch. The queue is locked."""
     if marker[0] != NULL:
         if has_one_owner(marker[0]):
-            renew_marker(marker[0], submitted_epoch(queue.epochs), queue.clock, event, use)
+            renew_marker(marker[0], submitted_epoch(queue.epochs), queue.order.clock, event, use)
             return
         release_marker(marker[0])
     marker[0] = new_marker(
-        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use)
+        queue.epochs, submitted_epoch(queue.epochs), queue.order.clock, event, queue.driver, queue.device.context, use)
     marker[0].adopted = queue.adopted
 
 
@@ -108,7 +108,7 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
     if event != NULL:
         queue.counts.markers_made += 1
         queue.counts.events_made += 1
-    replace_marker(queue, &queue.marker, event, use)
+    replace_marker(queue, &queue.order.marker, event, use)
 
 
 # A finish right after a copy waits for the copy's own event: NVIDIA's OpenCL takes up to 8 us for a marker after one.
@@ -119,7 +119,7 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil:
     """Keep the event of the copy that was counted last. The queue is locked."""
     queue.counts.events_made += 1
-    replace_marker(queue, &queue.copied, event, FOR_HOST)
+    replace_marker(queue, &queue.order.copied, event, FOR_HOST)
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
@@ -141,10 +141,10 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
     cdef void* event = NULL
     cdef vector[void*] events
     cdef Status status
-    if queue.marker != NULL and queue.marker.epoch == epoch and (
-        queue.marker.event == NULL or use & ~queue.marker.use == 0
+    if queue.order.marker != NULL and queue.order.marker.epoch == epoch and (
+        queue.order.marker.event == NULL or use & ~queue.order.marker.use == 0
     ):
-        if queue.marker.event != NULL:
+        if queue.order.marker.event != NULL:
             queue.counts.markers_shared += 1
     else:
         if not is_empty(queue.epochs):
@@ -153,16 +153,16 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
                 return status
             drop_pending(queue)
         keep_marker(queue, event, use)
-    marker[0] = retain_marker(queue.marker)
+    marker[0] = retain_marker(queue.order.marker)
     return 0
 
 
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
     """Ask the driver whether everything submitted is done. The queue is locked and its driver has `poll`."""
     cdef Status status = queue.driver.poll(queue.handle, done)
-    queue.found_busy = not done[0]
+    queue.in_flight.found_busy = not done[0]
     if done[0]:
-        note_reached(queue.epochs, submitted_epoch(queue.epochs), queue.clock)
+        note_reached(queue.epochs, submitted_epoch(queue.epochs), queue.order.clock)
     return status
 
 
@@ -170,9 +170,9 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
 
 
 cdef void forget_done_marks(QueueState* queue) noexcept nogil:
-    while not queue.marks.empty() and queue.marks.front().epoch <= completed_epoch(queue.epochs):
-        release_marker(queue.marks.front())
-        queue.marks.pop_front()
+    while not queue.order.marks.empty() and queue.order.marks.front().epoch <= completed_epoch(queue.epochs):
+        release_marker(queue.order.marks.front())
+        queue.order.marks.pop_front()
 
 
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
@@ -181,8 +181,8 @@ cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker*
     """
     cdef void* event = NULL
     cdef Status status
-    if queue.marker != NULL and queue.marker.epoch == epoch and queue.marker.use & FOR_HOST:
-        marker[0] = retain_marker(queue.marker)
+    if queue.order.marker != NULL and queue.order.marker.epoch == epoch and queue.order.marker.use & FOR_HOST:
+        marker[0] = retain_marker(queue.order.marker)
         return 0
     status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
     if status != 0:
@@ -204,7 +204,7 @@ cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
     cdef uint64_t epoch
     cdef Status status
     submit_collected(queue)
-    epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
+    epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
     status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
     if status != 0:
         return status
@@ -216,9 +216,9 @@ cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
 
 cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
     """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
-    if queue.pending.empty():
+    if queue.order.pending.empty():
         return take_marker(queue, FOR_HOST, marker)
-    return mark_before(queue, queue.before_pending, queue.clock_before, marker)
+    return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
 
 
 cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
@@ -226,16 +226,18 @@ cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
     a queue that is held. Whoever waits for an earlier point then does not wait for that. The queue is locked.
     """
     cdef Marker* marker = NULL
-    cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
+    cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
     cdef Status status
     forget_done_marks(queue)
-    if queue.marks.size() >= 8 and poll_marker(queue.marks.front()) == DONE:  # nobody else may ever ask how far it is
-        forget_done_marks(queue)
-    if epoch <= completed_epoch(queue.epochs) or not queue.marks.empty() and queue.marks.back().epoch >= epoch:
+    if queue.order.marks.size() >= 8 and poll_marker(queue.order.marks.front()) == DONE:
+        forget_done_marks(queue)  # no other code may ever ask how far it is
+    if epoch <= completed_epoch(queue.epochs):
+        return 0
+    if not queue.order.marks.empty() and queue.order.marks.back().epoch >= epoch:
         return 0
     status = mark_early(queue, &marker)
     if status == 0:
-        queue.marks.push_back(marker)
+        queue.order.marks.push_back(marker)
     return status
 
 
@@ -250,15 +252,15 @@ cdef Status mark_the_way(QueueState* queue) noexcept nogil:
     cdef Status status = 0
     forget_done_marks(queue)
     # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
-    if not queue.marks.empty() and submitted % max(queue.room // WAYS, <uint64_t> 8) == 0:
-        if poll_marker(queue.marks.front()) == DONE:
+    if not queue.order.marks.empty() and submitted % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0:
+        if poll_marker(queue.order.marks.front()) == DONE:
             forget_done_marks(queue)
-    marked = completed_epoch(queue.epochs) if queue.marks.empty() else queue.marks.back().epoch
-    if submitted - marked >= queue.room // 2:
+    marked = completed_epoch(queue.epochs) if queue.order.marks.empty() else queue.order.marks.back().epoch
+    if submitted - marked >= queue.in_flight.room // 2:
         status = mark_early(queue, &marker)
         if status == 0:
-            if queue.marks.empty() or marker.epoch > queue.marks.back().epoch:
-                queue.marks.push_back(marker)
+            if queue.order.marks.empty() or marker.epoch > queue.order.marks.back().epoch:
+                queue.order.marks.push_back(marker)
             else:
                 release_marker(marker)
     return status
@@ -266,9 +268,9 @@ cdef Status mark_the_way(QueueState* queue) noexcept nogil:
 
 cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
     """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
-    while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
-        queue.holds.pop_front()
-    return 0 if queue.holds.empty() else queue.holds.front()
+    while not queue.order.holds.empty() and queue.order.holds.front() <= completed_epoch(queue.epochs):
+        queue.order.holds.pop_front()
+    return 0 if queue.order.holds.empty() else queue.order.holds.front()
 
 
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
@@ -277,9 +279,9 @@ cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
     """
     cdef uint64_t marked = completed_epoch(queue.epochs)
     cdef size_t i
-    for i in range(queue.marks.size()):
-        if queue.marks[i].epoch < held:
-            marked = max(marked, queue.marks[i].epoch)
+    for i in range(queue.order.marks.size()):
+        if queue.order.marks[i].epoch < held:
+            marked = max(marked, queue.order.marks[i].epoch)
     return marked
 
 
@@ -288,14 +290,14 @@ cdef Status note_hold(QueueState* queue) noexcept nogil:
     cdef Status status = mark_before_hold(queue)
     if status == 0:
         first_hold(queue)  # forgets those that are over
-        queue.holds.push_back(submitted_epoch(queue.epochs) + 1)
+        queue.order.holds.push_back(submitted_epoch(queue.epochs) + 1)
     return status
 
 
 cdef void forget_hold(QueueState* queue) noexcept nogil:
     """Take back what `note_hold` has noted of a command that was refused. The queue is locked."""
-    while not queue.holds.empty() and queue.holds.back() > submitted_epoch(queue.epochs):
-        queue.holds.pop_back()
+    while not queue.order.holds.empty() and queue.order.holds.back() > submitted_epoch(queue.epochs):
+        queue.order.holds.pop_back()
 
 
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil:
@@ -309,17 +311,17 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** mark
     if queue.adopted and not is_closed(queue):
         return take_marker(queue, use, marker)
     forget_done_marks(queue)
-    for i in range(queue.marks.size()):
-        if queue.marks[i].epoch >= epoch:
-            marker[0] = retain_marker(queue.marks[i])
+    for i in range(queue.order.marks.size()):
+        if queue.order.marks[i].epoch >= epoch:
+            marker[0] = retain_marker(queue.order.marks[i])
             return 0
-    if queue.marker != NULL and queue.marker.epoch >= epoch and queue.marker.event != NULL and (
-        use & ~queue.marker.use == 0
+    if queue.order.marker != NULL and queue.order.marker.epoch >= epoch and queue.order.marker.event != NULL and (
+        use & ~queue.order.marker.use == 0
     ):
         queue.counts.markers_shared += 1
-        marker[0] = retain_marker(queue.marker)
+        marker[0] = retain_marker(queue.order.marker)
         return 0
-    if not queue.pending.empty() and epoch <= queue.before_pending:
+    if not queue.order.pending.empty() and epoch <= queue.order.before_pending:
         return mark_early(queue, marker)
     return take_marker(queue, use, marker)
 
@@ -363,13 +365,13 @@ cdef void be_host_thread() noexcept nogil:
 
 cdef void begin_host_function(DeviceState* device) noexcept nogil:
     host_functions.fetch_add(1)
-    device.host_functions.fetch_add(1)  # before `open_holds`, or it could be taken for a gate
-    device.open_holds.fetch_add(1)
+    device.holds.host_functions.fetch_add(1)  # before `open_holds`, or it could be taken for a gate
+    device.holds.open.fetch_add(1)
 
 
 cdef void end_host_function(DeviceState* device) noexcept nogil:
-    device.open_holds.fetch_sub(1)
-    device.host_functions.fetch_sub(1)
+    device.holds.open.fetch_sub(1)
+    device.holds.host_functions.fetch_sub(1)
     host_functions.fetch_sub(1)
 
 
@@ -381,17 +383,17 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
 cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
     """Set how many commands each queue takes, besides what is lent to it."""
     cdef size_t i
-    device.registry_lock.lock()
-    device.keeps_gil_below = most
-    for i in range(device.queues.size()):
-        device.queues[i].queue.room = room_with(device, device.queues[i].queue.lent)
-    device.registry_lock.unlock()
+    device.registry.lock.lock()
+    device.in_flight.keeps_gil_below = most
+    for i in range(device.registry.queues.size()):
+        renew_room(device.registry.queues[i].queue)
+    device.registry.lock.unlock()
 
 
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
     """Note how many of the driver's calls each command is at most: more than one while it is traced."""
-    device.calls = calls
-    keep_gil_below(device, device.keeps_gil_below)
+    device.in_flight.calls = calls
+    keep_gil_below(device, device.in_flight.keeps_gil_below)
 
 
 cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil:
@@ -401,9 +403,9 @@ cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil:
     What a queue has in flight beyond that is lent to it. As long as more is in flight than that leaves for others, no
     queue surely takes more than it has.
     """
-    cdef Room* room = device.room
+    cdef Room* room = device.in_flight.room
     if room == NULL:
-        if device.keeps_gil_below != most:
+        if device.in_flight.keeps_gil_below != most:
             keep_gil_below(device, most)
         return
     room.lock.lock()
@@ -413,10 +415,10 @@ cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil:
     room.each = most
     states_lock.lock()
     for each in states:
-        if each.room == room:
+        if each.in_flight.room == room:
             lend_what_is_used(each, most)
     for each in states:
-        if each.room == room:
+        if each.in_flight.room == room:
             keep_gil_below(each, most if room.left >= 0 else 1)
     states_lock.unlock()
     room.lock.unlock()
@@ -428,35 +430,37 @@ cdef void allot_again(Room* room) noexcept nogil:
     if room.left >= 0:
         states_lock.lock()
         for each in states:
-            if each.room == room and each.keeps_gil_below != room.each:
+            if each.in_flight.room == room and each.in_flight.keeps_gil_below != room.each:
                 keep_gil_below(each, room.each)
         states_lock.unlock()
     room.lock.unlock()
 
 
 cdef void lend_what_is_used(DeviceState* device, uint64_t most) noexcept nogil:
-    cdef Room* room = device.room
+    cdef Room* room = device.in_flight.room
+    cdef Epochs* epochs
     cdef QueueState* queue
     cdef uint64_t in_flight
     cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        in_flight = submitted_epoch(device.queues[i].epochs) - completed_epoch(device.queues[i].epochs)
+    device.registry.lock.lock()
+    for i in range(device.registry.queues.size()):
+        epochs = device.registry.queues[i].epochs
+        in_flight = submitted_epoch(epochs) - completed_epoch(epochs)
         if in_flight > most:
-            queue = device.queues[i].queue
-            if in_flight - most > queue.lent:
-                if queue.lent == 0:
+            queue = device.registry.queues[i].queue
+            if in_flight - most > queue.in_flight.lent:
+                if queue.in_flight.lent == 0:
                     room.borrowers.push_back(queue)
-                room.left -= <int64_t> (in_flight - most - queue.lent)
-                queue.lent = in_flight - most
-    device.registry_lock.unlock()
+                room.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
+                queue.in_flight.lent = in_flight - most
+    device.registry.lock.unlock()
 
 
 cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil:
-    queue.device.registry_lock.lock()
-    queue.lent = lent
-    queue.room = room_with(queue.device, lent)
-    queue.device.registry_lock.unlock()
+    queue.device.registry.lock.lock()
+    queue.in_flight.lent = lent
+    queue.in_flight.room = room_with(queue.device, lent)
+    queue.device.registry.lock.unlock()
 
 
 cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil:
@@ -467,48 +471,48 @@ cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil:
     rooms_lock.lock()
     for room in rooms:
         if room.context == device.context:
-            device.room = room
-    if device.room == NULL:
-        device.room = new Room()
-        device.room.context = device.context
-        device.room.left = <int64_t> shared
-        device.room.most_lent = shared * 3 // 4
-        device.room.each = device.keeps_gil_below
-        rooms.push_back(device.room)
+            device.in_flight.room = room
+    if device.in_flight.room == NULL:
+        device.in_flight.room = new Room()
+        device.in_flight.room.context = device.context
+        device.in_flight.room.left = <int64_t> shared
+        device.in_flight.room.most_lent = shared * 3 // 4
+        device.in_flight.room.each = device.in_flight.keeps_gil_below
+        rooms.push_back(device.in_flight.room)
     rooms_lock.unlock()
-    device.room.lock.lock()
-    device.keeps_gil_below = device.room.each if device.room.left >= 0 else 1
-    device.room.lock.unlock()
+    device.in_flight.room.lock.lock()
+    device.in_flight.keeps_gil_below = device.in_flight.room.each if device.in_flight.room.left >= 0 else 1
+    device.in_flight.room.lock.unlock()
 
 
 cdef bint borrow_room(QueueState* queue, uint64_t more) noexcept nogil:
-    cdef Room* room = queue.device.room
+    cdef Room* room = queue.device.in_flight.room
     cdef bint borrowed
-    if room == NULL or queue.device.calls > 1:
+    if room == NULL or queue.device.in_flight.calls > 1:
         return False
     room.lock.lock()
-    borrowed = <int64_t> more <= room.left and queue.lent + more <= room.most_lent
+    borrowed = <int64_t> more <= room.left and queue.in_flight.lent + more <= room.most_lent
     if borrowed:
-        more = min(max(more, <uint64_t> room.left // 2), room.most_lent - queue.lent)
+        more = min(max(more, <uint64_t> room.left // 2), room.most_lent - queue.in_flight.lent)
         room.left -= <int64_t> more
-        if queue.lent == 0:
+        if queue.in_flight.lent == 0:
             room.borrowers.push_back(queue)
-        lend_room(queue, queue.lent + more)
+        lend_room(queue, queue.in_flight.lent + more)
     room.lock.unlock()
     return borrowed
 
 
 cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil:
     """Give back what is lent to the queue, but for what so many commands need. The queue is locked."""
-    cdef Room* room = queue.device.room
+    cdef Room* room = queue.device.in_flight.room
     cdef uint64_t used = 0
     cdef size_t i
-    if queue.lent == 0:
+    if queue.in_flight.lent == 0:
         return
     room.lock.lock()
     if in_flight > room.each:
-        used = min(in_flight - room.each, queue.lent)
-    room.left += <int64_t> (queue.lent - used)
+        used = min(in_flight - room.each, queue.in_flight.lent)
+    room.left += <int64_t> (queue.in_flight.lent - used)
     lend_room(queue, used)
     for i in range(room.borrowers.size() if used == 0 else 0):
         if room.borrowers[i] == queue:
@@ -520,7 +524,7 @@ cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil:
 
 cdef bint has_all(QueueState* queue) noexcept nogil:
     """Return whether the driver has all that counts as submitted. The queue is locked."""
-    return queue.pending.empty() and (queue.step == NULL or queue.step.waiting == 0)
+    return queue.order.pending.empty() and (queue.step == NULL or queue.step.waiting == 0)
 
 
 cdef void collect_room(Room* room) noexcept nogil:
@@ -551,7 +555,7 @@ cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
 cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil:
     """Return whether the driver surely takes one command more, and beside it as much as `more`. The queue is locked."""
     cdef uint64_t in_flight = in_flight_of(queue)
-    cdef uint64_t capacity = capacity_with(queue.device, queue.lent)
+    cdef uint64_t capacity = capacity_with(queue.device, queue.in_flight.lent)
     if in_flight == 0 or in_flight + more < capacity:
         return True
     return borrow_room(queue, in_flight + more + 1 - capacity)
@@ -559,12 +563,12 @@ cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil:
 
 cdef Status look_for_room(QueueState* queue) noexcept nogil:
     """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
-    cdef uint64_t limit = queue.device.in_flight_limit.load()
+    cdef uint64_t limit = queue.device.in_flight.limit.load()
     if has_room(queue, 0) and in_flight_of(queue) < limit:
         return 0
-    if queue.device.room != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
-        collect_room(queue.device.room)
-    return mark_the_way(queue) if queue.room >= WORTH_MARKING or limit != UNLIMITED else 0
+    if queue.device.in_flight.room != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
+        collect_room(queue.device.in_flight.room)
+    return mark_the_way(queue) if queue.in_flight.room >= WORTH_MARKING or limit != UNLIMITED else 0
 
 
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
@@ -577,7 +581,7 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     if has_room(queue, more):
         return False
     return (
-        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
+        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.holds.host_functions.load()
         and not is_host_thread
     )
 
@@ -589,11 +593,11 @@ cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
     cdef bint marked = True
     if queue.lock.try_lock():
         forget_done_marks(queue)
-        if queue.marks.empty() and refusal(queue) == 0:
+        if queue.order.marks.empty() and refusal(queue) == 0:
             mark_the_way(queue)
-        marked = not queue.marks.empty()
+        marked = not queue.order.marks.empty()
         if marked:
-            poll_marker(queue.marks.front())
+            poll_marker(queue.order.marks.front())
         queue.lock.unlock()
     return marked
 
@@ -609,7 +613,7 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
     cdef uint64_t limit, completed, before = UNLIMITED
     cdef int pauses = 0, most
     while True:
-        limit = queue.device.in_flight_limit.load()
+        limit = queue.device.in_flight.limit.load()
         completed = completed_epoch(queue.epochs)
         if (
             limit == UNLIMITED or is_host_thread or in_flight_of(queue) < limit
@@ -645,7 +649,7 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
     cdef Marker* marker = NULL
     cdef Status status
-    cdef bint full, collected = queue.device.room == NULL
+    cdef bint full, collected = queue.device.in_flight.room == NULL
     give_way(queue)
     while True:
         queue.lock.lock()
@@ -658,7 +662,7 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
             return status
         if not collected:
             # To wait without need is to wait for ever where a host function waits for what this thread does next.
-            collect_room(queue.device.room)
+            collect_room(queue.device.in_flight.room)
             collected = True
             continue
         status = await_event(queue.device, marker)
@@ -729,7 +733,7 @@ cdef void put_back(Order* order) noexcept nogil:
     for i in range(order.taken.size()):
         queue = order.taken[i]
         queue.lock.lock()
-        if queue.listed:  # another command has entered it again meanwhile
+        if queue.order.listed:  # another command has entered it again meanwhile
             queue.lock.unlock()
             release_queue_state(queue)
         else:
@@ -740,11 +744,11 @@ cdef void put_back(Order* order) noexcept nogil:
 
 cdef void take_list(DeviceState* device, vector[QueueState*]& queues) noexcept nogil:
     """Take the whole list of the null queue, with the list's references. The null queue is locked."""
-    cdef QueueState* queue = device.listed.exchange(NULL, memory_order_acq_rel)
+    cdef QueueState* queue = device.null_order.listed.exchange(NULL, memory_order_acq_rel)
     # Read the whole chain first: the next command of an unlisted queue may enter it again and rewrite its link.
     while queue != NULL:
         queues.push_back(queue)
-        queue = queue.next_listed
+        queue = queue.order.next_listed
 
 
 cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
@@ -761,7 +765,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         queue = order.taken[i]
         marker = NULL
         queue.lock.lock()
-        queue.listed = queue.settled = False
+        queue.order.listed = queue.order.settled = False
         if status != 0:
             pass  # an earlier queue failed: only unlist this one, as `put_back` returns them all
         elif is_idle(queue):
@@ -799,7 +803,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
             push_on_list(listed[i])
             continue
         if is_idle(listed[i]):
-            listed[i].listed = listed[i].settled = False
+            listed[i].order.listed = listed[i].order.settled = False
             idle.push_back(listed[i])
         else:
             push_on_list(listed[i])
@@ -816,7 +820,7 @@ cdef void dissolve_list(DeviceState* device) noexcept nogil:
     take_list(device, listed)
     for i in range(listed.size()):
         listed[i].lock.lock()
-        listed[i].listed = listed[i].settled = False
+        listed[i].order.listed = listed[i].order.settled = False
         listed[i].lock.unlock()
         release_queue_state(listed[i])
 
@@ -828,13 +832,13 @@ cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) n
     cdef bint ordered
     cdef Status status
     order.null_epoch = epoch
-    if queue.null_seen.load(memory_order_relaxed) == epoch:
+    if queue.order.null_seen.load(memory_order_relaxed) == epoch:
         return 0
     if completed_epoch(null_queue.epochs) >= epoch:
         order.elided_completed += 1
         return 0
     queue.lock.lock()
-    ordered = clock_epoch(queue.clock, null_queue.epochs) >= epoch
+    ordered = clock_epoch(queue.order.clock, null_queue.epochs) >= epoch
     queue.lock.unlock()
     if ordered:
         order.elided_ordered += 1
@@ -858,7 +862,7 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
             return status
     queue.lock.lock()
     submit_collected(queue)
-    order.clock = retain_clock(queue.clock)
+    order.clock = retain_clock(queue.order.clock)
     status = refusal(queue)
     if status == 0 and queue.is_null:
         status = gather_blocking(queue, order)
@@ -881,14 +885,14 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
     of the two always sees the other.
     """
     cdef QueueState* null_queue = queue.device.null_queue
-    if queue.settled or not queue.blocking or queue.is_null:
+    if queue.order.settled or not queue.blocking or queue.is_null:
         return True
     enter_list(queue)
     if not null_queue.lock.try_lock():
         return False
     null_queue.lock.unlock()
-    queue.settled = submitted_epoch(null_queue.epochs) == order.null_epoch
-    return queue.settled
+    queue.order.settled = submitted_epoch(null_queue.epochs) == order.null_epoch
+    return queue.order.settled
 
 
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
@@ -935,8 +939,8 @@ cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:
     cdef Waits waits
     cdef size_t i
     order.events.clear()
-    for i in range(queue.pending.size()):
-        order.events.push_back(queue.pending[i].event)
+    for i in range(queue.order.pending.size()):
+        order.events.push_back(queue.order.pending[i].event)
     for i in range(order.markers.size()):
         order.events.push_back(order.markers[i].event)
     waits.count = <unsigned int> order.events.size()
@@ -948,15 +952,15 @@ cdef void settle(QueueState* queue, Order* order) noexcept nogil:
     """Count the dropped waits, and remember how far the null queue needs no more waits. The queue is locked."""
     queue.counts.waits_elided_completed += order.elided_completed
     queue.counts.waits_elided_ordered += order.elided_ordered
-    if order.null_epoch > queue.null_seen.load(memory_order_relaxed):
-        queue.null_seen.store(order.null_epoch, memory_order_relaxed)
+    if order.null_epoch > queue.order.null_seen.load(memory_order_relaxed):
+        queue.order.null_seen.store(order.null_epoch, memory_order_relaxed)
 
 
 cdef void join_gathered(QueueState* queue, Order* order) noexcept nogil:
     """Order the queue after all gathered markers, from the epoch that is counted next. The queue is locked."""
-    cdef Clock* clock = queue.clock
+    cdef Clock* clock = queue.order.clock
     queue.counts.waits_made += order.markers.size()
-    queue.clock = order.clock
+    queue.order.clock = order.clock
     order.clock = clock  # released with the order, after unlocking
 
 
@@ -1057,7 +1061,7 @@ cdef Status gather_ahead(QueueState* queue) noexcept nogil:
 cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:
     cdef Order order
     init_order(&order)
-    if not needs_no_wait(queue, queue.clock, marker, &order):
+    if not needs_no_wait(queue, queue.order.clock, marker, &order):
         return False
     settle(queue, &order)
     return True
@@ -1137,7 +1141,7 @@ cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
         return False
     if not drops_wait(queue, marker):
         add_pending(queue, retain_marker(marker))
-        queue.clock = joined_clock(queue.clock, marker, covers(queue.clock, marker.clock))
+        queue.order.clock = joined_clock(queue.order.clock, marker, covers(queue.order.clock, marker.clock))
         queue.counts.waits_made += 1
         count_command(queue)
     queue.lock.unlock()
@@ -1169,7 +1173,7 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
     if state == NULL:
         return 0
     queue.lock.lock()
-    ordered = clock_epoch(queue.clock, state.epochs) >= epoch
+    ordered = clock_epoch(queue.order.clock, state.epochs) >= epoch
     queue.lock.unlock()
     if not ordered:
         state.lock.lock()
@@ -1205,7 +1209,7 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
         return end_parted_command(queue, &order, status)
     apply_command(queue, &order)
     keep_marker(queue, event, use)
-    marker[0] = retain_marker(queue.marker)
+    marker[0] = retain_marker(queue.order.marker)
     queue.lock.unlock()
     end_order(&order)
     return 0

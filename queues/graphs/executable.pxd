@@ -13,7 +13,7 @@ from forebay.queues.memory.allocation cimport OwnedMemory
 
 cdef inline bint is_still(const Basis* moment, const DeviceState* device) noexcept nogil:
     """Return whether nothing may have been written since to what the sizes were read from."""
-    return moment.seen.empty() or still_holds(moment, device.unseen_writes.load())
+    return moment.seen.empty() or still_holds(moment, device.resident.unseen_writes.load())
 
 
 cdef class Sizes:

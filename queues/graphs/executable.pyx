@@ -111,7 +111,7 @@ cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_sc
     sizes.works = works
     sizes.by_work = {}
     sizes.lasting = True
-    sizes.moment.unseen_writes = state.device.unseen_writes.load()
+    sizes.moment.unseen_writes = state.device.resident.unseen_writes.load()
     launches = works_with_scratch(works) if have_scratch else []
     buffers = [buffer for work in launches for buffer in work.measured.values()]
     for buffer in buffers:  # first, so that a write from now on is noticed
@@ -431,7 +431,7 @@ cdef Status submit_replay(
     if status != 0:
         return status
     if (
-        not is_still(moment, queue.device) or queue.device.closings.load() != closings
+        not is_still(moment, queue.device) or queue.device.resident.closings.load() != closings
         # the caller makes room again: here it holds the graph's lock
         or may_stay_full(queue, room_of_launch(queue, submission, calls.size()))
     ):
@@ -1483,7 +1483,7 @@ cdef class ExecutableGraph:
         """Make a replay with scratch of these sizes."""
         cdef Queue null_queue = self.device.null_queue
         cdef Replay replay
-        cdef uint64_t closings = null_queue.state.device.closings.load()
+        cdef uint64_t closings = null_queue.state.device.resident.closings.load()
         ordered = self.ordered
         self._check_open()  # or there are no nodes any more
         _held = hold_buffers(sizes.works)
@@ -1548,7 +1548,7 @@ cdef class ExecutableGraph:
         return 0
 
     cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
-        cdef uint64_t closings = replay.prepared.state.closings.load(memory_order_relaxed)
+        cdef uint64_t closings = replay.prepared.state.resident.closings.load(memory_order_relaxed)
         if closings != replay.closings:
             hold_buffers(works)
             if replay.works is works:
@@ -1675,9 +1675,9 @@ cdef class ExecutableGraph:
             if (
                 is_ready_to_launch(state) and closed_gates(state.device) == 0
                 and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
-                < state.room // 4
+                < state.in_flight.room // 4
                 and is_still(&replay.sizes.moment, state.device)
-                and state.device.closings.load() == replay.closings
+                and state.device.resident.closings.load() == replay.closings
             ):
                 status = replay_one(state, submission)
                 if status == 0:
@@ -1708,7 +1708,7 @@ cdef class ExecutableGraph:
         cdef Status status = 1  # a failure, until the launch is tried
         cdef Sizes sizes = replay.sizes
         cdef uint64_t closings = replay.closings
-        if queue.state.device.closings.load() != closings:
+        if queue.state.device.resident.closings.load() != closings:
             return False
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]

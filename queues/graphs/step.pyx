@@ -170,19 +170,19 @@ cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
     """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
     cdef bint done = False
     if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
-        if queue.pending.empty():
-            note_reached(queue.epochs, lane.before, queue.clock)
+        if queue.order.pending.empty():
+            note_reached(queue.epochs, lane.before, queue.order.clock)
         else:
-            note_reached(queue.epochs, queue.before_pending, queue.clock_before)
+            note_reached(queue.epochs, queue.order.before_pending, queue.order.clock_before)
     return done
 
 
 cdef void mark_end(QueueState* queue, Lane* lane, Copy* copy) noexcept nogil:
     """Mark how far the driver has come, before another copy takes its turn. Without a mark it is not used again."""
-    if queue.pending.empty():
-        mark_before(queue, lane.before, queue.clock, &copy.marker)
+    if queue.order.pending.empty():
+        mark_before(queue, lane.before, queue.order.clock, &copy.marker)
     else:
-        mark_before(queue, queue.before_pending, queue.clock_before, &copy.marker)
+        mark_before(queue, queue.order.before_pending, queue.order.clock_before, &copy.marker)
 
 
 cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noexcept nogil:

@@ -162,9 +162,9 @@ cdef class Kernel:
             release_device_state(self.state)
 
     cdef void _forget_plans(self) noexcept:
-        self.state.registry_lock.lock()
-        self.state.dead_kernels.push_back(self.id)
-        self.state.registry_lock.unlock()
+        self.state.registry.lock.lock()
+        self.state.registry.dead_kernels.push_back(self.id)
+        self.state.registry.lock.unlock()
 
     @property
     def signature(self) -> str:

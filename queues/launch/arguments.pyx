@@ -812,8 +812,8 @@ cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept 
     cdef unordered_map[uint64_t, Plan*].iterator found
     if bound != NULL:
         return bound
-    found = state.plans.find(kernel_id)
-    if found == state.plans.end():
+    found = state.plans.by_kernel.find(kernel_id)
+    if found == state.plans.by_kernel.end():
         return NULL
     return dereference(found).second
 
@@ -878,7 +878,7 @@ cdef void put_in_place(
         if room.staging.array != NULL:
             drop_smaller(state, spill, room.nbytes, dropped)
             spill.staging.push_front(room.staging)
-            state.staged += 1
+            state.plans.staged += 1
     state.lock.unlock()
 
 

@@ -68,13 +68,13 @@ cdef enum:
 
 cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogil:
     cdef unordered_map[uint64_t, Plan*].iterator found
-    if state.last_plan != NULL and state.last_plan.kernel_id == kernel_id:
-        return state.last_plan
-    found = state.plans.find(kernel_id)
-    if found == state.plans.end():
+    if state.plans.last != NULL and state.plans.last.kernel_id == kernel_id:
+        return state.plans.last
+    found = state.plans.by_kernel.find(kernel_id)
+    if found == state.plans.by_kernel.end():
         return NULL
-    state.last_plan = dereference(found).second
-    return state.last_plan
+    state.plans.last = dereference(found).second
+    return state.plans.last
 
 
 cdef inline Status submit_launch(
@@ -182,7 +182,7 @@ cdef inline int launch_packed(
     cdef Status status = NO_PLAN
     if not views.unusual:
         if state.lock.try_lock():
-            if basis != NULL and not still_holds(basis, state.device.unseen_writes.load()):
+            if basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
                 state.lock.unlock()
                 return 1
             status = launch_ready(state, kernel.id, geometry, packed, False, follows, &failed_at)

@@ -224,7 +224,7 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
         state.lock.lock()
         refused = refusal(state)
         if refused == 0 and find_plan(state, kernel.id) == NULL:
-            state.plans[kernel.id] = plan
+            state.plans.by_kernel[kernel.id] = plan
             plan = NULL
             note_planned(state.device, kernel.id, state.epochs.queue_id)
         state.lock.unlock()
@@ -266,7 +266,7 @@ cdef Status launch_gathered(
     plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
     if plan == NULL:
         status = NO_PLAN
-    elif basis != NULL and not still_holds(basis, state.device.unseen_writes.load()):
+    elif basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
         status = STALE
     elif spilled:
         status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
@@ -291,7 +291,7 @@ cdef Status launch_after_waits(
     cdef Plan* plan = find_plan(state, kernel_id)
     cdef vector[void*] events
     cdef Status status
-    if plan == NULL or state.pending.empty() or not gathers_nothing(state):
+    if plan == NULL or state.order.pending.empty() or not gathers_nothing(state):
         return NO_PLAN
     status = submit_launch(state, plan, geometry, packed, waits_of_pending(state, events), failed_at)
     if status == 0:
@@ -577,7 +577,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.scratch_sizes:
         raise NotSupportedError(
             f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
-    bound.closings = state.device.closings.load()
+    bound.closings = state.device.resident.closings.load()
     grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
@@ -711,7 +711,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
     cdef Status status = NO_PLAN
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    if state.device.closings.load(memory_order_relaxed) != bound.closings:
+    if state.device.resident.closings.load(memory_order_relaxed) != bound.closings:
         bound.check_arguments()
     if state.lock.try_lock():
         if is_ready_to_launch(state):
@@ -778,7 +778,7 @@ cdef class BoundLaunch:
         """
         cdef Py_ssize_t index
         cdef PyObject* argument
-        if self.state.device.closings.load(memory_order_relaxed) == self.closings:
+        if self.state.device.resident.closings.load(memory_order_relaxed) == self.closings:
             return 0
         for index in range(self.kernel.count):
             argument = (<PyTupleObject*> self.arguments).ob_item[index]
@@ -787,7 +787,7 @@ cdef class BoundLaunch:
                 raise ClosedError(
                     f"kernel {self.kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): "
                     "this Buffer is closed")
-        self.closings = self.state.device.closings.load()
+        self.closings = self.state.device.resident.closings.load()
         return 0
 
     def __repr__(self) -> str:

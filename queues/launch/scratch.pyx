@@ -150,7 +150,7 @@ cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, co
     cdef Parameter* parameter
     if snapshot.declared is not kernel.scratch_sizes:
         return False
-    if snapshot.basis.unseen_writes != kernel.state.unseen_writes.load():
+    if snapshot.basis.unseen_writes != kernel.state.resident.unseen_writes.load():
         return False
     for i in range(snapshot.buffers.size()):
         argument = <object> arguments[snapshot.buffers[i].index]
@@ -284,7 +284,7 @@ cdef Snapshot take_snapshot(
     state.device.references.fetch_add(1)
     snapshot.state = state.device
     snapshot.declared = kernel.scratch_sizes
-    snapshot.basis.unseen_writes = state.device.unseen_writes.load()
+    snapshot.basis.unseen_writes = state.device.resident.unseen_writes.load()
     snapshot.packed.assign(packed, packed + kernel.packed_size)
     snapshot.dtypes = []
     snapshot.memory = []
@@ -395,7 +395,7 @@ cdef tuple values_of(Allocation allocation):
     """Name the values that the allocation has now. None when they may change without forebay's knowledge."""
     if allocation.exposed:
         return None
-    return generation_of(allocation.uses), allocation.state.unseen_writes.load()
+    return generation_of(allocation.uses), allocation.state.resident.unseen_writes.load()
 
 
 cdef int keep_reduction(Allocation allocation, tuple values, tuple part, tuple result) except -1:

@@ -107,7 +107,7 @@ cdef class OwnedMemory:
             Py_INCREF(self.native)  # it is the parent's
             return
         if self.listed:
-            unlist_memory(&self.state.followed, self.native.address)
+            unlist_memory(&self.state.resident.followed, self.native.address)
         if not self.freed:
             points_of(self.uses, points)
             retire_memory(self.state, self.native, points, self.reusable)
@@ -124,7 +124,7 @@ cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint
     memory.listed = listed and state.driver.follow != NULL and native.address != 0
     if memory.listed:
         check_memory()
-        list_memory(&state.followed, native.address)
+        list_memory(&state.resident.followed, native.address)
     state.references.fetch_add(1, memory_order_relaxed)
     memory.state = state
     return memory
@@ -175,7 +175,7 @@ cdef class Allocation:
         if not self.closed:
             self.closed = True
             unlink(self)
-            self.state.closings.fetch_add(1)
+            self.state.resident.closings.fetch_add(1)
             self.memory = None
 
 

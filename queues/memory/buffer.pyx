@@ -27,8 +27,8 @@ from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
 from forebay.queues.memory.shapes import (
-    NotOnHost, StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape, shortened,
-    to_array
+    NotOnHost, StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape,
+    shortened, to_array
 )
 
 if TYPE_CHECKING:
@@ -400,7 +400,7 @@ cdef class Buffer:
     def __bool__(self) -> NoReturn:
         NotOnHost.__bool__(self)
 
-    def __contains__(self, item: object) -> NoReturn:
+    def __contains__(self, item: object, /) -> NoReturn:
         NotOnHost.__contains__(self, item)
 
     def __getitem__(  # setup.py tells type checkers which is which

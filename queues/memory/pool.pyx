@@ -1041,7 +1041,7 @@ cdef class MemoryPool:
             heap.lock.unlock()
             return block
         state.lock.lock()
-        clock = retain_clock(state.clock)
+        clock = retain_clock(state.order.clock)
         state.lock.unlock()
         heap.lock.lock()
         if self.reuse_allow_opportunistic:
@@ -1176,10 +1176,10 @@ cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
     if queue.barred & ~<uint32_t> ALLOWING != 0 or queue.adopted:
         return False
     if queue.is_null:
-        return queue.device.listed.load(memory_order_acquire) == NULL
+        return queue.device.null_order.listed.load(memory_order_acquire) == NULL
     if not queue.blocking or is_empty(queue.device.null_queue.epochs):
         return True
-    return queue.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs)
+    return queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs)
 
 
 cdef int submit_free(object queue, QueueState* state) except -1:

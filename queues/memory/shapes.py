@@ -503,7 +503,7 @@ class NotOnHost:
             f"a {name} is neither true nor false: x.{way}() has what is in it; `is not None` asks whether there is one"
         )
 
-    def __contains__(self, item: object) -> NoReturn:
+    def __contains__(self, item: object, /) -> NoReturn:
         name, what = type(self).__name__, shortened(item, 30)
         raise ArgumentTypeError(f"{what} in {name} is not defined: write np.isin({what}, x.get()).any() on the host")
 

@@ -480,7 +480,7 @@ cdef int submit_kept(
         return 0
     # A program that never waits would keep the host memory of all its copies. This check may race.
     collect_queue(state)
-    if nbytes >= LARGE or state.retired.size() >= MANY:
+    if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
         collect_device(state.device)
     epoch = submit_gathered(queue, state, &to, &source, nbytes, done)
     retire_after(state.device, kept, state.epochs, epoch, True)
@@ -510,7 +510,7 @@ cdef uint64_t submit_gathered(
                 if done != NULL:
                     state.counts.events_made += 1
                     done[0] = new_marker(
-                        state.epochs, epoch, state.clock, event, state.driver, state.device.context, FOR_HOST)
+                        state.epochs, epoch, state.order.clock, event, state.driver, state.device.context, FOR_HOST)
                 elif event != NULL:
                     keep_copied(state, event)
                 state.lock.unlock()

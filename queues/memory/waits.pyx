@@ -29,13 +29,13 @@ cdef void add_followers(DeviceState* device, vector[Point]& points) noexcept nog
     cdef vector[QueueState*] users
     cdef QueueState* queue
     cdef uint64_t epoch
-    if device.all_users.empty():  # may race: a launch that another thread is making is not submitted yet
+    if device.resident.all_users.empty():  # may race: a launch that another thread is making is not submitted yet
         return
     users_of_all(device, users)
     for queue in users:
-        epoch = queue.all_used.load()
+        epoch = queue.resident.all_used.load()
         if epoch == FOLLOWING:  # of another thread, at the same time as this call; those before it count
-            epoch = queue.all_used_before
+            epoch = queue.resident.all_used_before
         if epoch > completed_epoch(queue.epochs):
             points.push_back(Point(retain_epochs(queue.epochs), epoch))
         release_queue_state(queue)
@@ -55,7 +55,7 @@ cdef void users_to_wait_for(DeviceState* device, Uses* uses, vector[Point]& poin
 
 cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:
     """Return whether the next command of a queue will come after this epoch of another. The queue is locked."""
-    if queue == producer or clock_epoch(queue.clock, producer.epochs) >= epoch:
+    if queue == producer or clock_epoch(queue.order.clock, producer.epochs) >= epoch:
         return True
     return queue.is_null and producer.blocking or producer.is_null and queue.blocking
 

@@ -29,7 +29,7 @@ cdef class KeptClock:
         cdef size_t i
         with nogil:
             queue.state.lock.lock()
-            self.clock = retain_clock(queue.state.clock)
+            self.clock = retain_clock(queue.state.order.clock)
             queue.state.lock.unlock()
         self.chunks = {}
         for i in range(0 if self.clock == NULL or self.clock.chunks == NULL else self.clock.chunks.each.size()):
@@ -65,9 +65,9 @@ def devices_of(Queue queue not None):
     """How many Devices the queue's context keeps counters of."""
     cdef size_t found
     with nogil:
-        queue.state.device.registry_lock.lock()
-        found = queue.state.device.retired.size()
-        queue.state.device.registry_lock.unlock()
+        queue.state.device.registry.lock.lock()
+        found = queue.state.device.registry.counts_of_ended.size()
+        queue.state.device.registry.lock.unlock()
     return found
 
 
@@ -98,14 +98,14 @@ def is_listed(Queue queue not None):
     cdef bint listed
     with nogil:
         queue.state.lock.lock()
-        listed = queue.state.listed
+        listed = queue.state.order.listed
         queue.state.lock.unlock()
     return listed
 
 
 def nothing_is_listed(Queue queue not None):
     """Whether the null queue's list is empty; takes no lock."""
-    return queue.state.device.listed.load(memory_order_acquire) == NULL
+    return queue.state.device.null_order.listed.load(memory_order_acquire) == NULL
 
 
 def is_wanted(Queue queue not None):
@@ -115,7 +115,7 @@ def is_wanted(Queue queue not None):
 
 def room_of(Queue queue not None):
     """How many commands in flight the queue surely takes: beside many others on CUDA few, and some that are lent."""
-    return queue.state.room
+    return queue.state.in_flight.room
 
 
 @contextmanager
@@ -163,6 +163,6 @@ def in_flight_is_limited():
     cdef bint limited = False
     states_lock.lock()
     for device in states:
-        limited = limited or device.in_flight_limit.load() != UNLIMITED
+        limited = limited or device.in_flight.limit.load() != UNLIMITED
     states_lock.unlock()
     return limited

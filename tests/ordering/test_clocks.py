@@ -1,7 +1,6 @@
 """Clocks against dictionaries: a clock names what it was told, and may forget only what is done."""
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.observers.clocks import Clocks
@@ -70,8 +69,11 @@ def agree(model, real):
             assert real.covers(clock, other) == covered
 
 
-@pytest.mark.long
-@settings(max_examples=300)
+FEW = [("put many", 0, 0, 20, 5), ("share", 1, 0)]  # of the first chunk; then what each example is about
+
+
+@example([*FEW, ("put many", 2, 64, 20, 5), ("merge", 1, 2), ("merge", 2, 0)])  # no chunk is in both
+@example([*FEW, ("put many", 2, 10, 10, 5), ("put", 0, 3, 9)])  # recent entries are covered, a chunk is not
 @given(st.lists(steps, max_size=40))
 def test_clocks_name_what_they_were_told(program):
     model, real = Model(), Clocks(QUEUES, CLOCKS)

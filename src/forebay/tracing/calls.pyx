@@ -264,7 +264,7 @@ cdef int note_timed(QueueState* state, object device) except -1:
     cdef int slot = _tables.index(device.driver.table)
     cdef TimedQueue* entry
     count_calls(state.device, 4)
-    if state.timing:
+    if state.made.timing:
         with nogil:
             known.lock.lock()
             entry = &known.queues[handle]

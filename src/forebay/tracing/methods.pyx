@@ -72,7 +72,7 @@ def version_of(Buffer buffer) -> tuple[int, int] | None:
     """A value that differs when something may have written to the buffer; None when that is not known."""
     if buffer.allocation.exposed:
         return None
-    return generation_of(buffer.allocation.uses), buffer.allocation.state.unseen_writes.load()
+    return generation_of(buffer.allocation.uses), buffer.allocation.state.resident.unseen_writes.load()
 
 
 def producer_of(Event event) -> Queue | None:
