@@ -45,6 +45,27 @@ cdef cppclass Run:
     size_t current
 
 
+cdef cppclass GivenUp:
+    """To be given back when the queue is done with it."""
+    vector[Copy*] copies
+    vector[Plan*] plans
+
+
+cdef cppclass LaneEpochs:
+    """Epochs of a lane's queue."""
+    uint64_t began  # when the step was opened
+    uint64_t last_seen  # of the last launch that was recorded or collected
+    uint64_t before  # before what is collected
+    uint64_t last_used  # of the last launch that used anything of this
+
+
+cdef cppclass Refused:
+    """The first collected launch that the driver did not take."""
+    Status status
+    uint64_t kernel_id
+    uint32_t argument
+
+
 cdef cppclass Lane(OpenStep):
     # Guarded by the queue's lock. What only the step's thread changes it may also read without.
     vector[Entry*] entries
@@ -54,23 +75,17 @@ cdef cppclass Lane(OpenStep):
     vector[size_t] new_ends  # the same, while it is open
     vector[Plan*] plans  # one for each kernel; owned
     PyObject* names  # the owner's
-    vector[Copy*] dropped  # to be given back when the queue is done with them, as the next are
-    vector[Plan*] dropped_plans
+    GivenUp given_up
     vector[Change] changes
     size_t first  # of what is collected
     size_t at  # the entry that the next launch is compared with
     size_t run_first  # of the run that was submitted last, or is being recorded
-    uint64_t began  # the queue's epoch when the step was opened
-    uint64_t last_seen  # the epoch of the last launch that was recorded or collected
-    uint64_t before  # the epoch before what is collected
-    uint64_t last_epoch  # of the last launch that used anything of this
+    LaneEpochs epochs
     bint recording  # what comes is recorded, because it is new or different
     bint plain  # the launches cannot be recorded, or are never the same, so they are submitted as they come
     bint told  # that it is plain
     int recorded  # how many times in a row
-    Status failed  # why collected launches were not submitted
-    uint64_t failed_kernel  # the id, of the first such launch
-    uint32_t failed_at  # the argument
+    Refused refused
 
 
 cdef enum:

@@ -52,7 +52,7 @@ cdef void submit(QueueState* queue) noexcept nogil:
     lane.waiting = 0
     lane.first = end
     lane.run_first = first
-    lane.last_epoch = lane.last_seen = submitted_epoch(queue.epochs)
+    lane.epochs.last_used = lane.epochs.last_seen = submitted_epoch(queue.epochs)
     lane.new_ends[first] = end
     if end - first > 1 and lane.ends[first] == end and not lane.plain:
         run = run_of(lane, first, end)
@@ -77,8 +77,9 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
         if status == 0:
             status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.geometry, waits)
         if status != 0:
-            if lane.failed == 0:
-                lane.failed, lane.failed_kernel, lane.failed_at = status, entry.plan.kernel_id, failed_at
+            if lane.refused.status == 0:
+                lane.refused.status, lane.refused.argument = status, failed_at
+                lane.refused.kernel_id = entry.plan.kernel_id
             return
         if waits.count:
             waits.count = 0
@@ -99,7 +100,7 @@ cdef Run* run_of(Lane* lane, size_t first, size_t end) noexcept nogil:
         run.current = 0
     elif run.end != end:
         for i in range(run.copies.size()):
-            lane.dropped.push_back(run.copies[i])
+            lane.given_up.copies.push_back(run.copies[i])
         run.copies.clear()
         run.end = end
         run.current = 0
@@ -171,7 +172,7 @@ cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
     cdef bint done = False
     if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
         if queue.order.pending.empty():
-            note_reached(queue.epochs, lane.before, queue.order.clock)
+            note_reached(queue.epochs, lane.epochs.before, queue.order.clock)
         else:
             note_reached(queue.epochs, queue.order.before_pending, queue.order.clock_before)
     return done
@@ -180,7 +181,7 @@ cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
 cdef void mark_end(QueueState* queue, Lane* lane, Copy* copy) noexcept nogil:
     """Mark how far the driver has come, before another copy takes its turn. Without a mark it is not used again."""
     if queue.order.pending.empty():
-        mark_before(queue, lane.before, queue.order.clock, &copy.marker)
+        mark_before(queue, lane.epochs.before, queue.order.clock, &copy.marker)
     else:
         mark_before(queue, queue.order.before_pending, queue.order.clock_before, &copy.marker)
 
@@ -502,7 +503,7 @@ cdef inline Collecting collect_next(
         entry.changed |= <uint64_t> 1 << GROUPS
         lane.versions[lane.at] += 1
     if lane.waiting == 0:
-        lane.before = submitted_epoch(queue.epochs)
+        lane.epochs.before = submitted_epoch(queue.epochs)
     lane.waiting += 1
     lane.at += 1
     count_command(queue)
@@ -524,7 +525,7 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     for i in range(lane.runs.size()):
         if lane.runs[i] != NULL and lane.runs[i].end > kept:
             for j in range(lane.runs[i].copies.size()):
-                lane.dropped.push_back(lane.runs[i].copies[j])
+                lane.given_up.copies.push_back(lane.runs[i].copies[j])
             del lane.runs[i]
             lane.runs[i] = NULL
     for i in range(kept, lane.entries.size()):
@@ -583,7 +584,7 @@ cdef int submitted(
             add_entry(queue, lane, entry)
         lane.at += 1
         lane.first = lane.at
-        lane.last_seen = submitted_epoch(queue.epochs)
+        lane.epochs.last_seen = submitted_epoch(queue.epochs)
         queue.lock.unlock()
     return 0
 
@@ -597,7 +598,7 @@ cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
         if entry.plan.parameters[i].kind == POINTER:
             change_use(queue, entry, i, uses_of(<const PackedPointer*> (
                 entry.values.data() + entry.plan.parameters[i].offset)))
-    if submitted_epoch(queue.epochs) != lane.last_seen + 1 and lane.at != 0:  # another command came in between
+    if submitted_epoch(queue.epochs) != lane.epochs.last_seen + 1 and lane.at != 0:  # another command came in between
         lane.new_ends[lane.run_first] = lane.at
         lane.run_first = lane.at
     lane.entries.push_back(entry)
@@ -627,10 +628,10 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.submitted = submitted
     lane.names = <PyObject*> owner.names
     lane.waiting = lane.first = lane.at = lane.run_first = 0
-    lane.before = lane.last_epoch = lane.began = lane.last_seen = 0
+    lane.epochs.before = lane.epochs.last_used = lane.epochs.began = lane.epochs.last_seen = 0
     lane.recording = lane.plain = lane.told = False
     lane.recorded = 0
-    lane.failed = 0
+    lane.refused.status = 0
     return owner
 
 
@@ -649,7 +650,7 @@ cdef Status open_lane(LaneOwner owner):
     if status == 0 and not lane.plain:
         lane.first = lane.at = lane.run_first = 0
         lane.recording = False
-        lane.began = lane.last_seen = submitted_epoch(queue.epochs)
+        lane.epochs.began = lane.epochs.last_seen = submitted_epoch(queue.epochs)
         lane.new_ends.assign(lane.entries.size(), 0)
         queue.step = lane
         queue.barred |= BY_STEP
@@ -669,7 +670,7 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
             lane.plans[kept] = lane.plans[i]
             kept += 1
         else:
-            lane.dropped_plans.push_back(lane.plans[i])
+            lane.given_up.plans.push_back(lane.plans[i])
     lane.plans.resize(kept)
 
 
@@ -709,7 +710,7 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
             submit_collected(queue)
             queue.step = NULL
             queue.barred &= ~<uint32_t> BY_STEP
-            if not failed and lane.failed == 0:
+            if not failed and lane.refused.status == 0:
                 end_record(queue, lane)
             elif lane.recording:
                 forget_entries(lane, 0)
@@ -719,7 +720,7 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
                 forget_entries(lane, 0)
                 drop_plans(lane)
         queue.lock.unlock()
-    if not lane.dropped.empty() or not lane.dropped_plans.empty():
+    if not lane.given_up.copies.empty() or not lane.given_up.plans.empty():
         retire_dropped(owner)
 
 
@@ -749,19 +750,19 @@ cdef class Dropped:
 cdef void retire_dropped(LaneOwner owner) noexcept:
     cdef Dropped dropped = Dropped.__new__(Dropped)
     cdef size_t i
-    for i in range(owner.lane.dropped_plans.size()):
-        if owner.lane.failed == 0 or owner.lane.dropped_plans[i].kernel_id != owner.lane.failed_kernel:
-            owner.names.pop(owner.lane.dropped_plans[i].kernel_id, None)  # else an error is about to name it
+    for i in range(owner.lane.given_up.plans.size()):
+        if owner.lane.refused.status == 0 or owner.lane.given_up.plans[i].kernel_id != owner.lane.refused.kernel_id:
+            owner.names.pop(owner.lane.given_up.plans[i].kernel_id, None)  # else an error is about to name it
     dropped.state = retain_queue_state(owner.state)
-    dropped.copies.swap(owner.lane.dropped)
-    dropped.plans.swap(owner.lane.dropped_plans)
-    retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.last_epoch)
+    dropped.copies.swap(owner.lane.given_up.copies)
+    dropped.plans.swap(owner.lane.given_up.plans)
+    retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.epochs.last_used)
 
 
 cdef void retire_lane(LaneOwner owner):
     leave_lane(owner, True)
     owner.queue = None
-    retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.last_epoch)
+    retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.epochs.last_used)
 
 
 @cython.no_gc_clear
@@ -773,12 +774,12 @@ cdef class LaneOwner:
         if self.lane == NULL or is_forked():
             return
         forget_entries(self.lane, 0)
-        for i in range(self.lane.dropped.size()):
-            delete_copy(self.state, self.lane.dropped[i])
+        for i in range(self.lane.given_up.copies.size()):
+            delete_copy(self.state, self.lane.given_up.copies[i])
         for i in range(self.lane.plans.size()):
             delete_plan(self.lane.plans[i])
-        for i in range(self.lane.dropped_plans.size()):
-            delete_plan(self.lane.dropped_plans[i])
+        for i in range(self.lane.given_up.plans.size()):
+            delete_plan(self.lane.given_up.plans[i])
         release_queue_state(self.state)
         del self.lane
 
@@ -914,12 +915,12 @@ cdef class Step:
         self.queue._step = None
         if self.own is not None:
             leave_lane(self.own, failed)
-            if self.own.lane.failed != 0:
+            if self.own.lane.refused.status != 0:
                 refused = self.own
         for owner in self.joined:
             (<Queue> owner.queue)._step = None
             leave_lane(owner, failed)
-            if owner.lane.failed != 0:
+            if owner.lane.refused.status != 0:
                 refused = owner
         if self.joined:
             self.joined = []
@@ -930,12 +931,12 @@ cdef class Step:
         return 0
 
     cdef int raise_refused(self, LaneOwner owner, bint failed) except -1:
-        cdef Status status = owner.lane.failed
-        cdef uint32_t failed_at = owner.lane.failed_at
-        owner.lane.failed = 0
+        cdef Status status = owner.lane.refused.status
+        cdef uint32_t failed_at = owner.lane.refused.argument
+        owner.lane.refused.status = 0
         if failed:
             return 0
-        name, parameters = owner.names[owner.lane.failed_kernel]
+        name, parameters = owner.names[owner.lane.refused.kernel_id]
         what = f"kernel {name!r}, collected by a step"
         if failed_at < len(parameters):
             parameter = parameters[failed_at]
@@ -952,7 +953,7 @@ cdef class Step:
         ):
             return
         owner = self.own if producer is self.queue else self.others[producer]
-        if epoch is not None and epoch <= owner.lane.began:
+        if epoch is not None and epoch <= owner.lane.epochs.began:
             return
         owner = self.others.get(queue)
         if owner is None:
