@@ -107,6 +107,40 @@ cdef inline int check_open(Queue queue) except -1:
     return 0
 
 
+cdef int check_may_wait(Queue queue, str what) except -1:
+    """Check that the capture rules let the host query the queue, or wait for it."""
+    if queue._capture is not None:
+        queue._capture.refuse(f"{what} {queue!r}", LATER)
+    # While a blocking queue is captured, the null queue's command raises its own error: CaptureImplicitError.
+    if captures_under_way() and not (queue.state.is_null and captures_that_bar_null(queue.device)):
+        refuse_unsafe(f"{what} {queue!r}")
+    return 0
+
+
+def set_capture(Queue queue, capture: Capture | None) -> None:
+    """Let a Capture record the queue's commands from now on, or let them run again."""
+    if capture is not None:
+        queue._capture = capture
+        with nogil:
+            bar_for_capture(queue.state)
+    else:
+        with nogil:
+            unbar_after_capture(queue.state)
+        queue._capture = None
+
+
+def stop_checking(Queue queue) -> None:
+    """Tell the checker of races nothing of the queue's commands from now on."""
+    with nogil:
+        uncheck_queue(queue.state)
+
+
+def note_unseen_wait(Queue queue) -> None:
+    """Tell the checker of races that the queue waits for something that it cannot see."""
+    if is_checked(queue.state):
+        come_after_unseen(queue, queue.state)
+
+
 cdef int join_step(Queue queue, object waited_for) except -1:
     """Let a queue that waited for another, or for its event, take part in the step that this one is in."""
     cdef Event event
@@ -197,21 +231,11 @@ cdef class Queue:
         """Whether its commands are checked for races: see `Device.races`."""
         return self.state.barred & BY_CHECK != 0
 
-    def _check_no_more(self) -> None:
-        """Tell the checker of races nothing of this queue's commands."""
-        with nogil:
-            uncheck_queue(self.state)
-
     def _watch(self, watched: bool) -> None:
         """Tell `watch_uses`'s watcher what memory this queue's commands use, or not any more."""
         cdef bint wanted = watched
         with nogil:
             watch_queue(self.state, wanted)
-
-    def _come_after_unseen(self) -> None:
-        """Tell the checker of races that the queue waits for something that it cannot see."""
-        if is_checked(self.state):
-            come_after_unseen(self, self.state)
 
     def _announced_move(self, kernel: Kernel, to: StridedView, source: StridedView) -> AnnouncedMove:
         """Say what memory the launch of this kernel in a `with` block copies, byte by byte."""
@@ -495,7 +519,7 @@ cdef class Queue:
         cdef Status status
         cdef int reached = 0
         check_open(self)
-        self._check_may_wait("query of")
+        check_may_wait(self, "query of")
         with nogil:
             status = query_queue(self.state, &reached)
         if status != 0:
@@ -532,7 +556,7 @@ cdef class Queue:
         if is_closed(self.state):
             check_open(self)
         if self._capture is not None or captures_under_way():
-            self._check_may_wait("finish of")
+            check_may_wait(self, "finish of")
         if on_host_thread():
             refuse_on_host_thread("Queue.finish()")
         if timeout is not None:
@@ -651,27 +675,9 @@ cdef class Queue:
         check_open(self)
         return self.device._new_step(self)
 
-    def _enter_capture(self, capture: Capture) -> None:
-        self._capture = capture
-        with nogil:
-            bar_for_capture(self.state)
-
-    def _leave_capture(self) -> None:
-        with nogil:
-            unbar_after_capture(self.state)
-        self._capture = None
-
     def _refuse_in_capture(self, what: str) -> None:
         if self._capture is not None:
             self._capture.refuse(f"{what} on {self!r}")
-
-    def _check_may_wait(self, what: str) -> None:
-        """Check that the capture rules let the host query the queue, or wait for it."""
-        if self._capture is not None:
-            self._capture.refuse(f"{what} {self!r}", LATER)
-        # While a blocking queue is captured, the null queue's command raises its own error: CaptureImplicitError.
-        if captures_under_way() and not (self.state.is_null and captures_that_bar_null(self.device)):
-            refuse_unsafe(f"{what} {self!r}")
 
     # -- life
 

@@ -11,6 +11,7 @@ from forebay import hip, host_empty
 from forebay.queues import context
 from forebay.queues.graphs import graph as graphs
 from forebay.queues.kernels import build
+from forebay.queues.queue import note_unseen_wait
 from forebay.selftest import work
 
 
@@ -89,7 +90,7 @@ def without_shared_contexts():
 
 def come_after_unseen(queue):
     """Let the race checker take what follows on the queue for ordered by a wait for a value in memory."""
-    queue._come_after_unseen()
+    note_unseen_wait(queue)
 
 
 class _Counted:

@@ -39,6 +39,7 @@ from forebay.queues.graphs.work import (
     make_kernel,
 )
 from forebay.queues.memory.shapes import StridedView, read_dtype, read_shape
+from forebay.queues.queue import set_capture
 
 if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
@@ -249,7 +250,7 @@ class Capture:
 
     def _join(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
         self._ends[queue] = nodes
-        queue._enter_capture(self)
+        set_capture(queue, self)
 
     # -- its end
 
@@ -290,7 +291,7 @@ class Capture:
             active.discard(self)
             for queue in self._ends:
                 if queue._capture is self:
-                    queue._leave_capture()
+                    set_capture(queue, None)
             self._ends = {}  # events recorded in the capture keep it alive, but must not keep queues
             self.origin = None
 
@@ -307,7 +308,7 @@ class Capture:
                 self.discard()
             elif self._ends.pop(queue, None) is not None:
                 self.invalidate(f"{queue!r} was closed")
-                queue._leave_capture()
+                set_capture(queue, None)
 
     def _unjoined(self) -> list[Queue]:
         """Return the queues with commands that the origin does not come after."""

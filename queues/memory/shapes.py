@@ -329,7 +329,6 @@ BYTES = np.dtype(np.uint8)
 BLOCK = 64
 MOST_ROWS = 4096  # groups; NVIDIA's hardware takes 65535 along y
 ON_THE_HOST = (1, 0)  # DLPack's kDLCPU
-UNCHECKED = nullcontext()  # of a launch that no checker of races sees
 
 # x varies fastest, and y, z and w are counted by rows; all in units. Rows go on where the launch has no more groups.
 SOURCE = """
@@ -446,7 +445,7 @@ class Moves:
         block = (width, BLOCK // width)
         grid = (-(-x[0] // width), min(-(-rows // block[1]), MOST_ROWS))
         kernel = self._kernels[unit]
-        with queue._announced_move(kernel, to, source) if queue.checked else UNCHECKED:
+        with queue._announced_move(kernel, to, source) if queue.checked else nullcontext():
             queue.launch(
                 kernel, grid, block, into, to.start // unit, out_of, source.start // unit, rows, *x, *y, *z, *w[1:]
             )

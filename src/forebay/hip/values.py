@@ -26,6 +26,7 @@ from forebay.hip.enums import (
 )
 from forebay.hip.errors import HipError, api
 from forebay.hip.streams import queue_of
+from forebay.queues.queue import note_unseen_wait, stop_checking
 
 __all__ = ["hipStreamWaitValue32", "hipStreamWaitValue64", "hipStreamWriteValue32", "hipStreamWriteValue64"]
 
@@ -50,7 +51,7 @@ class _Reader:
             self._value = place.bytes().view(element)
         elif place.buffer is not None:
             self._queue = place.buffer.device.queue(blocking=False)
-            self._queue._check_no_more()  # it reads while others write, which is what it is for
+            stop_checking(self._queue)  # it reads while others write, which is what it is for
 
     def read(self) -> int:
         if self._queue is not None and self._buffer is not None:
@@ -99,7 +100,7 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     arrived = threading.Event()
     queue.host(arrived.set)
     gate = queue.gate()
-    queue._come_after_unseen()
+    note_unseen_wait(queue)
     threading.Thread(
         target=_let_go,
         args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),
