@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,7 +169,7 @@ cdef class Device:
     cdef object _moving
     cdef object _built  # what was compiled here for something that belongs to no device, by a weak reference to that
     cdef object _allocations
-    cdef object _peers  # the drivers of other devices whose memory its commands may use
+    cdef readonly object _peers  # the drivers of other devices whose memory its commands may use
     cdef object __weakref__
 
     info: DeviceInfo
@@ -190,9 +191,9 @@ cdef class Device:
         note_drivers()
         collect_abandoned()
         with finished_before_exit("Device()"):
-            self._open(context_of(filter, private), timing)
+            open_context(self, context_of(filter, private), timing)
         if checks:
-            self._check_races(raises)
+            check_races(self, raises)
         if debug and not self.check:
             log.warning(
                 "Device(debug=True) waits for each launch, so faults of order cannot show with it: they are found by "
@@ -253,7 +254,7 @@ cdef class Device:
         with _adopting:
             adopted = adopt_queue(queue, _drivers_open())
             device = _device_over(adopted.device)
-        return device._adopt(queue, adopted.handle, bool(blocking), adopted.timed)
+        return adopt_native_queue(device, queue, adopted.handle, bool(blocking), adopted.timed)
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
@@ -261,33 +262,11 @@ cdef class Device:
         cdef Device device = Device.__new__(Device)
         note_drivers()
         collect_abandoned()
-        device._open(new_context(driver), None)
+        open_context(device, new_context(driver), None)
         checks, raises = read_check(None)
         if checks:
-            device._check_races(raises)
+            check_races(device, raises)
         return device
-
-    cdef _open(self, Context context, object timing):
-        self.driver = context.driver
-        self.info = context.driver.info
-        self.timing = context.driver.timing_is_free if timing is None else timing
-        self._context = context
-        self.state = context.state
-        self.check = ""
-        self.number = context.number_device()
-        self.earlier = device_statistics(self.state, self.number)
-        self._open_allocations = OpenAllocations()
-        self._thread_queues = ThreadQueues()
-        self._host_errors = HostErrors()
-        self._built = weakref.WeakKeyDictionary()
-        self._peers = weakref.WeakSet()
-        self._allocations = 0
-        self.pool = new_pool(self.state, self.driver, self.info.memory // 2)
-        self._launch_memory = new_pool(self.state, self.driver, self.info.memory // 2)
-        self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
-        self._null_queue = new_queue(self, context.null_queue, context.native_null_queue, 0)
-        _live.add(self)
-        remember(self)
 
     def __del__(self) -> None:
         # Nobody can use the Device any more. Nothing here may block, and outstanding work goes on.
@@ -319,20 +298,10 @@ cdef class Device:
             subtract_statistics(counts, self.earlier)
         return stats_of(counts, self._allocations)
 
-    def _check_races(self, raises: bool) -> None:
-        """Check the queues of its context for races from now on."""
-        begin_check(self, self.state, raises)
-        self.check = "races,error" if raises else "races"
-        begin_summary()
-
     @property
     def _checked(self) -> bool:
         """Whether some Device of its context checks for races."""
         return self.state.checked
-
-    def _forget_races(self) -> None:
-        """Forget which races were told; for tests."""
-        forget_races(<uintptr_t> self.state)
 
     @property
     def races(self) -> tuple[Race, ...]:
@@ -340,17 +309,12 @@ cdef class Device:
 
         Each is told once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
         """
-        return tuple(race for race in self._races_found() if race.certain)
+        return tuple(race for race in races_of(self) if race.certain)
 
     @property
     def possible_races(self) -> tuple[Race, ...]:
         """What may be races: `Race.basis` says what is not known. ``logging`` has them as infos of "forebay.races"."""
-        return tuple(race for race in self._races_found() if not race.certain)
-
-    def _races_found(self) -> tuple[Race, ...]:
-        if self._told is not None:
-            return self._told
-        return found_races(<uintptr_t> self.state) if self.state.checked else ()
+        return tuple(race for race in races_of(self) if not race.certain)
 
     # -- queues
 
@@ -422,29 +386,7 @@ cdef class Device:
             be_plan_of(idle.plans[i], queue.state.epochs)
             queue.state.plans.by_kernel[idle.plans[i].kernel_id] = idle.plans[i]
             note_planned(self.state, idle.plans[i].kernel_id, queue.state.epochs.queue_id)
-        return self._unless_closed(queue)
-
-    def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
-        """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
-        cdef Queue queue = new_queue(self, new_queue_of(
-            self.state, native, handle, self.number, False, blocking, timing, True, 0), native, 0)
-        with nogil:
-            queue.state.lock.lock()
-            enter_list(queue.state)
-            queue.state.lock.unlock()
-        return self._unless_closed(queue)
-
-    def _unless_closed(self, queue: Queue) -> Queue:
-        """Return a queue that was just made, if no other thread has closed the Device meanwhile, or found it lost."""
-        if self.closed or self._context.lost is not None:
-            queue.close()
-            raise self._unusable(self)
-        return queue
-
-    def _check_queue(self, queue: Queue) -> Queue:
-        if not isinstance(queue, Queue):
-            raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
-        return queue
+        return unless_closed(self, queue)
 
     def _capturing(self, queue: Queue, mode: str) -> Capturing:
         """`Queue.capture`."""
@@ -609,15 +551,10 @@ cdef class Device:
                 f"close_ipc_memory: this Buffer belongs to {buffer.device.name}, not {self.name}")
         if captures_under_way():
             refuse_unsafe(f"close_ipc_memory on {self.info.name}")
-        self._finish()
+        finish_all(self)
         buffer.close()
-        while not self._give_back_shared():
+        while not give_back_shared(self):
             time.sleep(0.001)  # nothing tells when the last gate opens, and a signal handler must get its turn
-
-    def _give_back_shared(self) -> bool:
-        """Give memory back that processes shared, and that is closed. False while a gate is closed: not now."""
-        collect_device(self.state)
-        return bool(self.driver.give_back_shared())
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
         """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use that."""
@@ -626,15 +563,6 @@ cdef class Device:
         if memory is None:
             return None
         return new_buffer(new_allocation(self, own_memory(self.state, memory, False)), 0, (nbytes,), read_dtype("u1"))
-
-    def _leave_host_memory(self, Buffer buffer) -> None:
-        """Close a buffer of `_over_host_memory`. Blocks until nothing that was submitted here uses its memory."""
-        cdef OwnedMemory memory = buffer.allocation.memory
-        if self.closed or memory is None:
-            return
-        self._finish()
-        buffer.close()
-        self.driver.unregister_host(memory.native)
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
@@ -668,16 +596,13 @@ cdef class Device:
             memory = take_spare(self.state, nbytes)
         if memory is None:
             try:
-                memory = self._ask_driver(nbytes, usm_type)
+                memory = ask_for_memory(self, nbytes, usm_type)
             except OutOfMemoryError:
-                memory = self._allocate_after_wait(nbytes, usm_type)
+                memory = allocate_after_wait(self, nbytes, usm_type)
                 if memory is None:
                     raise
             self._allocations += 1
         return own_memory(self.state, memory, True, usm_type == "device")
-
-    def _ask_driver(self, nbytes: int, usm_type: str) -> DriverMemory:
-        return self.driver.allocate_shared(nbytes) if usm_type == "ipc" else self.driver.allocate(nbytes, usm_type)
 
     def _pin(self, nbytes: int) -> tuple[int, OwnedMemory]:
         """Return the address of pinned memory of the host, and what gives it back, as `_allocate` does."""
@@ -691,25 +616,6 @@ cdef class Device:
         """
         if self.state.driver.follow != NULL and self._context.listed is None:
             self._context.listed = self._allocate(1, "device")
-
-    def _allocate_after_wait(self, nbytes: int, usm_type: str) -> DriverMemory | None:
-        """Give back what nobody needs, wait for what will come free, and try again. None when that does not help."""
-        log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, self.name)
-        cdef Status status = 0
-        cdef bint given_up = self.pool._give_up_idle() | self._launch_memory._give_up_idle()
-        if not given_up and not has_retired(self.state):
-            return None
-        collect_all(self.state)
-        if not on_host_thread() and not captures_under_way():
-            with nogil:
-                status = wait_for_retired(self.state)
-            if status != 0:
-                self._raise(status, "wait for memory")
-            collect_all(self.state)
-        try:
-            return self._ask_driver(nbytes, usm_type)
-        except OutOfMemoryError:
-            return None
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """Make a buffer of zeros, filled on the thread's current queue.
@@ -779,14 +685,14 @@ cdef class Device:
         own = getattr(type(thing), "__forebay_buffer__", None)
         buffer = own(thing) if own is not None else thing
         if isinstance(buffer, Buffer) and buffer.device._context is not self._context:
-            if self._reaches(buffer.device):
+            if buffer.device.driver in self._peers:
                 return self._over_peer(buffer)
             raise InvalidArgumentError(f"as_buffer: its memory belongs to {buffer.device.name}, not {self.name}")
         if own is not None:
             return buffer
         adopted = self.driver.adopt_memory(thing)
         if adopted is None:
-            adopted = self._adopt_host(thing)
+            adopted = adopt_host_memory(self, thing)
         elif queue._capture is None:
             self.driver.hand_over(thing, queue.native)
         return self._over(*adopted)
@@ -826,9 +732,6 @@ cdef class Device:
         """Refuse buffers of another device, `peer`, again. What was submitted before still runs. Does not block."""
         self._peers.discard(peer.driver)
 
-    def _reaches(self, peer: Device) -> bool:
-        return peer.driver in self._peers
-
     def _over_peer(self, Buffer buffer) -> Buffer:
         """The same memory as a buffer of this device, which keeps it until the work with it is done."""
         memory = hold_memory(buffer.allocation)
@@ -849,29 +752,6 @@ cdef class Device:
         peer.null_queue.record()  # the command that carries the wait, which blocking queues come after
         return True
 
-    def _order_stream(self, stream: int, Buffer buffer) -> None:
-        """Let a stream of another package come after all uses of a buffer that are submitted."""
-        cdef Queue queue = self.queue(blocking=False, timing=False)
-        try:
-            queue._come_after_uses(buffer)
-            queue.record()  # the command that carries the waits
-            self.driver.order_stream(stream, queue.native)
-        finally:
-            queue.close()
-
-    def _adopt_host(self, thing: Any) -> Adopted:
-        if not self.driver.takes_over:
-            raise NotSupportedError(
-                f"as_buffer: {self.info.name} takes over no memory of other packages; Device.array copies what NumPy "
-                "can read")
-        array = host_array(thing) if self.driver.takes_host else None
-        if array is None:
-            raise ArgumentTypeError(
-                f"as_buffer: {self.info.name} takes over {self.driver.takes_over}, not {name_of_type(thing)}; "
-                "Device.array copies what NumPy can read")
-        memory = self.driver.adopt_host(array, array.ctypes.data, array.nbytes)
-        return Adopted(memory, array.shape, array.dtype)
-
     def _over(
         self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0, listed: bool = False
     ) -> Buffer:
@@ -882,21 +762,6 @@ cdef class Device:
         if offset == 0:
             return new_buffer(allocation, 0, shape, dtype)
         return new_buffer(allocation, 0, (memory.nbytes,), np.dtype(np.uint8))._part(offset, shape, dtype)
-
-    def _array_over(self, Buffer buffer, queue: object) -> object:
-        """Implement `Buffer.to_pyopencl`."""
-        if isinstance(queue, Queue):
-            if not queue.adopted:
-                raise InvalidArgumentError(
-                    f"to_pyopencl: forebay would not see what pyopencl submits to {queue!r}; make a queue with "
-                    "pyopencl.CommandQueue(queue.native.context), and adopt it with Device.adopt_queue")
-            queue = queue.native
-        return self.driver.array_over(buffer._lend, buffer.shape, buffer.dtype, queue)
-
-    def _adapt_view(self, Buffer view, native: Any) -> None:
-        part = self.driver.part(native, view.start, view.nbytes)
-        if part is not None:
-            view._use_part(*part)
 
     def _keep_until_done(self, thing: object) -> None:
         """Drop `thing`, which no outstanding command uses, when the driver lets it be released."""
@@ -1019,9 +884,6 @@ cdef class Device:
             refuse_synchronize(self, "Device.finish()")
         finish_all(self, 0, True)
 
-    def _finish(self, uint64_t owner=0, raising: bool = True) -> None:
-        finish_all(self, owner, raising)
-
     def close(self) -> None:
         """Finish the work of its queues and of the null queue, then close. Using the device, or queues and buffers made
         for it, is an error from then on.
@@ -1038,52 +900,13 @@ cdef class Device:
             Whatever a host function raised since the last synchronize. `sys.unraisablehook` gets what else they raised.
         """
         if not self.closed:
-            self._close(True)
-
-    def _close_at_exit(self) -> None:
-        self._close(raising=False)
-
-    def _close(self, raising: bool) -> None:
-        refuse_on_host_thread("Device.close()")
-        if captures_under_way():
-            abandon_captures(self)
-        was_lost = self._context.lost is not None  # whoever closes it knows already
-        try:
-            if not self.closed:
-                self._finish(self.number, raising=False)  # what host functions submit meanwhile is taken
-                self._refuse_commands()
-            self._finish(self.number, raising)  # what other threads have submitted before that
-        except DeviceLostError:
-            count_as_done(self.state)
-            if not was_lost:
-                raise
-        finally:
-            self._refuse_commands()
-            self._wait_for_openings()
-            collect_all(self.state)  # what a gate delayed, because it still counted
-            self._disband()
-            collect_all(self.state)
-            if self._context.open_devices == 0:
-                release_idle_queues(self.state, 0)
-            self.pool.trim()
-            self._launch_memory.trim()
-            collect_all(self.state)  # what these have given back
-            log.debug("closed %s", self.name)
-
-    def _refuse_commands(self) -> None:
-        """Close the queues, and with the last Device of the context the null queue. Twice is fine."""
-        if self.closed:
-            return
-        self.closed = True  # first: a queue that another thread registers from now on is closed by that thread
-        with nogil:
-            close_queues(self.state, self.number)
-        self._context.leave()
+            close_device(self, True)
 
     def _disband(self) -> None:
         """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
-        self._refuse_commands()
+        refuse_commands(self)
         if self.check:
-            self._told = self._races_found()
+            self._told = races_of(self)
             end_check(self.state, self.check == "races,error")
         self._host_errors.close()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
@@ -1092,13 +915,6 @@ cdef class Device:
         self._moving = None
         self._built.clear()
         self._thread_queues.close()
-
-    cdef void leave_all_to_parent(self):
-        """In a forked child: nothing of this device is released, and its queues refuse commands."""
-        Py_INCREF(self)
-        self.closed = True
-        if self.state != NULL:
-            leave_to_parent(self.state)
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -1130,20 +946,12 @@ cdef class Device:
         message = f"{call} failed: {name} ({what})"
         if self.driver.is_out_of_memory(code):
             raise OutOfMemoryError(message)
-        raise self._failed(message, call, code, name)
+        raise driver_error(self, message, call, code, name)
 
     def _raise_execution_error(self, code: int, what: str) -> None:
         """Raise the exception for a command that the driver took and that failed on the device."""
         name = self.driver.error_name(code)
-        raise self._failed(f"a command failed on the device: {name} ({what})", "", code, name)
-
-    def _failed(self, message: str, call: str, code: int, name: str) -> DriverError:
-        if not self.driver.is_lost(code):
-            return DriverError(message, call=call, code=code, name=name)
-        self._context.lose(message)
-        if message != self._context.lost:
-            message = f"{message}; the device is lost: {self._context.lost}"
-        return DeviceLostError(message, call=call, code=code, name=name)
+        raise driver_error(self, f"a command failed on the device: {name} ({what})", "", code, name)
 
     def _wait_for_openings(self) -> None:
         """Block until no gate counts as closed that somebody has opened."""
@@ -1151,12 +959,177 @@ cdef class Device:
             wait_for_openings()
 
     def _give_back_memory(self) -> None:
-        self.give_back_memory()
-
-    cdef int give_back_memory(self) except -1:
         self.pool.trim_after_wait()
         self._launch_memory.trim_after_wait()
-        return 0
+
+
+def check_races(Device device, raises: bool) -> None:
+    """Check the queues of its context for races from now on."""
+    begin_check(device, device.state, raises)
+    device.check = "races,error" if raises else "races"
+    begin_summary()
+
+
+def forget_races_of(Device device) -> None:
+    """Forget which races were told; for tests."""
+    forget_races(<uintptr_t> device.state)
+
+
+def races_of(Device device) -> tuple[Race, ...]:
+    if device._told is not None:
+        return device._told
+    return found_races(<uintptr_t> device.state) if device.state.checked else ()
+
+
+def adopt_native_queue(Device device, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
+    """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
+    cdef Queue queue = new_queue(device, new_queue_of(
+        device.state, native, handle, device.number, False, blocking, timing, True, 0), native, 0)
+    with nogil:
+        queue.state.lock.lock()
+        enter_list(queue.state)
+        queue.state.lock.unlock()
+    return unless_closed(device, queue)
+
+
+def unless_closed(Device device, queue: Queue) -> Queue:
+    """Return a queue that was just made, if no other thread has closed the Device meanwhile, or found it lost."""
+    if device.closed or device._context.lost is not None:
+        queue.close()
+        raise device._unusable(device)
+    return queue
+
+
+def give_back_shared(Device device) -> bool:
+    """Give memory back that processes shared, and that is closed. False while a gate is closed: not now."""
+    collect_device(device.state)
+    return bool(device.driver.give_back_shared())
+
+
+def leave_host_memory(Device device, Buffer buffer) -> None:
+    """Close a buffer of `_over_host_memory`. Blocks until nothing that was submitted here uses its memory."""
+    cdef OwnedMemory memory = buffer.allocation.memory
+    if device.closed or memory is None:
+        return
+    finish_all(device)
+    buffer.close()
+    device.driver.unregister_host(memory.native)
+
+
+def ask_for_memory(Device device, nbytes: int, usm_type: str) -> DriverMemory:
+    return device.driver.allocate_shared(nbytes) if usm_type == "ipc" else device.driver.allocate(nbytes, usm_type)
+
+
+def allocate_after_wait(Device device, nbytes: int, usm_type: str) -> DriverMemory | None:
+    """Give back what nobody needs, wait for what will come free, and try again. None when that does not help."""
+    log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, device.name)
+    cdef Status status = 0
+    cdef bint given_up = device.pool._give_up_idle() | device._launch_memory._give_up_idle()
+    if not given_up and not has_retired(device.state):
+        return None
+    collect_all(device.state)
+    if not on_host_thread() and not captures_under_way():
+        with nogil:
+            status = wait_for_retired(device.state)
+        if status != 0:
+            device._raise(status, "wait for memory")
+        collect_all(device.state)
+    try:
+        return ask_for_memory(device, nbytes, usm_type)
+    except OutOfMemoryError:
+        return None
+
+
+def adopt_host_memory(Device device, thing: Any) -> Adopted:
+    if not device.driver.takes_over:
+        raise NotSupportedError(
+            f"as_buffer: {device.info.name} takes over no memory of other packages; Device.array copies what NumPy "
+            "can read")
+    array = host_array(thing) if device.driver.takes_host else None
+    if array is None:
+        raise ArgumentTypeError(
+            f"as_buffer: {device.info.name} takes over {device.driver.takes_over}, not {name_of_type(thing)}; "
+            "Device.array copies what NumPy can read")
+    memory = device.driver.adopt_host(array, array.ctypes.data, array.nbytes)
+    return Adopted(memory, array.shape, array.dtype)
+
+
+def close_device(Device device, raising: bool) -> None:
+    refuse_on_host_thread("Device.close()")
+    if captures_under_way():
+        abandon_captures(device)
+    was_lost = device._context.lost is not None  # whoever closes it knows already
+    try:
+        if not device.closed:
+            finish_all(device, device.number, raising=False)  # what host functions submit meanwhile is taken
+            refuse_commands(device)
+        finish_all(device, device.number, raising)  # what other threads have submitted before that
+    except DeviceLostError:
+        count_as_done(device.state)
+        if not was_lost:
+            raise
+    finally:
+        refuse_commands(device)
+        device._wait_for_openings()
+        collect_all(device.state)  # what a gate delayed, because it still counted
+        device._disband()
+        collect_all(device.state)
+        if device._context.open_devices == 0:
+            release_idle_queues(device.state, 0)
+        device.pool.trim()
+        device._launch_memory.trim()
+        collect_all(device.state)  # what these have given back
+        log.debug("closed %s", device.name)
+
+
+def refuse_commands(Device device) -> None:
+    """Close the queues, and with the last Device of the context the null queue. Twice is fine."""
+    if device.closed:
+        return
+    device.closed = True  # first: a queue that another thread registers from now on is closed by that thread
+    with nogil:
+        close_queues(device.state, device.number)
+    device._context.leave()
+
+
+def driver_error(Device device, message: str, call: str, code: int, name: str) -> DriverError:
+    if not device.driver.is_lost(code):
+        return DriverError(message, call=call, code=code, name=name)
+    device._context.lose(message)
+    if message != device._context.lost:
+        message = f"{message}; the device is lost: {device._context.lost}"
+    return DeviceLostError(message, call=call, code=code, name=name)
+
+
+cdef void leave_all_to_parent(Device device):
+    """In a forked child: nothing of this device is released, and its queues refuse commands."""
+    Py_INCREF(device)
+    device.closed = True
+    if device.state != NULL:
+        leave_to_parent(device.state)
+
+
+cdef object open_context(Device device, Context context, object timing):
+    device.driver = context.driver
+    device.info = context.driver.info
+    device.timing = context.driver.timing_is_free if timing is None else timing
+    device._context = context
+    device.state = context.state
+    device.check = ""
+    device.number = context.number_device()
+    device.earlier = device_statistics(device.state, device.number)
+    device._open_allocations = OpenAllocations()
+    device._thread_queues = ThreadQueues()
+    device._host_errors = HostErrors()
+    device._built = weakref.WeakKeyDictionary()
+    device._peers = weakref.WeakSet()
+    device._allocations = 0
+    device.pool = new_pool(device.state, device.driver, device.info.memory // 2)
+    device._launch_memory = new_pool(device.state, device.driver, device.info.memory // 2)
+    device._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
+    device._null_queue = new_queue(device, context.null_queue, context.native_null_queue, 0)
+    _live.add(device)
+    remember(device)
 
 
 cdef inline int check_open(Device device) except -1:
@@ -1168,7 +1141,7 @@ cdef inline int check_open(Device device) except -1:
 cdef int synchronized(object of, object queue) except -1:
     """Do what follows after the host has waited for this queue of the Device."""
     cdef Device device = of
-    device.give_back_memory()
+    device._give_back_memory()
     if device._host_errors.kept:
         device._host_errors.raise_first(queue)
     return 0
@@ -1177,7 +1150,7 @@ cdef int synchronized(object of, object queue) except -1:
 connect_device(synchronized)
 
 
-cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:
+cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except -1:
     """Finish all queues; with an owner, its queues and the null queue."""
     cdef Status status
     if on_host_thread():
@@ -1189,7 +1162,7 @@ cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:
     if device.state.checked:
         finished_device(device.state)
     collect_all(device.state)
-    device.give_back_memory()
+    device._give_back_memory()
     if raising and device._host_errors.kept:
         device._host_errors.raise_first(None)
     return 0
@@ -1256,7 +1229,7 @@ def open_devices() -> list[Device]:
 def _leave_all_to_parent() -> None:
     if is_forked():
         for device in list(_live):
-            (<Device> device).leave_all_to_parent()
+            leave_all_to_parent(device)
 
 
 be(AnyDevice, Device)
@@ -1277,7 +1250,9 @@ def _finish_all() -> None:
     stop_host_functions()
     end_calls()
     still_open = open_devices()
-    for end in [device._refuse_commands for device in still_open] + [device._close_at_exit for device in still_open]:
+    ends = [partial(refuse_commands, each) for each in still_open]
+    ends += [partial(close_device, each, raising=False) for each in still_open]
+    for end in ends:
         try:
             end()
         except BaseException:  # noqa: BLE001 - at exit no caller is left to catch it

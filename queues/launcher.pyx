@@ -17,6 +17,7 @@ from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorc
 from forebay.queues.queue cimport Queue
 
 from forebay.core.errors import ArgumentTypeError
+from forebay.queues.kernels.kernel import check_queue
 from forebay.queues.launch.results import launch_for_result
 from forebay.queues.memory.foreign import is_foreign
 
@@ -201,7 +202,7 @@ cdef object configure(Kernel kernel, tuple given):
     cdef Launcher launcher
     queue = given[2] if len(given) == 3 else kernel.device.current_queue
     if type(queue) is not Queue:
-        kernel.device._check_queue(queue)
+        check_queue(queue)
     launcher = Launcher.__new__(Launcher)
     launcher.vectorcall = <vectorcallfunc> call_launcher
     launcher.kernel = kernel

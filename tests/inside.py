@@ -9,6 +9,7 @@ import forebay
 import forebay as fb
 from forebay import hip, host_empty
 from forebay.queues import context
+from forebay.queues.device import forget_races_of
 from forebay.queues.graphs import graph as graphs
 from forebay.queues.kernels import build
 from forebay.queues.queue import note_unseen_wait
@@ -63,7 +64,7 @@ def bounds_of(queue, buffer):
 
 def forget_races(device):
     """Forget the races that the checker has reported on the device."""
-    device._forget_races()
+    forget_races_of(device)
 
 
 class ClosingDevice(forebay.Device):
@@ -71,8 +72,8 @@ class ClosingDevice(forebay.Device):
 
     meanwhile = None
 
-    def _finish(self, *arguments, **named):
-        super()._finish(*arguments, **named)
+    def _give_back_memory(self):  # the last step of the wait
+        super()._give_back_memory()
         if self.meanwhile is not None and not self.closed:
             self.meanwhile()
 

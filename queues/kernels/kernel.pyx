@@ -17,6 +17,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.lifetimes.deferred cimport retire_after
 
+from forebay.core.driver import AnyQueue
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit
 from forebay.queues.kernels.scratch_size import Argument, read_size
@@ -124,6 +125,12 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
         kernel.max_block_axis[i] = native.max_block_axis[i]
         kernel.required_block[i] = native.required_block[i]
     return kernel
+
+
+def check_queue(queue: object) -> None:
+    """Raise for what is no Queue."""
+    if not isinstance(queue, AnyQueue):
+        raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
 
 
 @cython.no_gc_clear
@@ -411,7 +418,8 @@ cdef class Kernel:
         Error
             The same errors as `Queue.launch`.
         """
-        return self.device._check_queue(queue)._bind(self, grid, block, args)
+        check_queue(queue)
+        return queue._bind(self, grid, block, args)
 
     def __getitem__(self, configuration: tuple[Grid, Grid] | tuple[Grid, Grid, Queue]) -> ConfiguredLaunch:
         """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.

@@ -372,7 +372,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
             f"{name_of(value)}{instead}", ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
-    if kernel.device._reaches(value.device):
+    if value.device.driver in kernel.device._peers:
         views.unusual |= HAS_ARRAYS
         memset(slot, 0, sizeof(PackedPointer))
         return 0
@@ -998,7 +998,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
 def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: object, value: Any) -> Any:
     """Return a Buffer over what another package or another device owns, and everything else as it is."""
     if isinstance(value, Buffer):
-        return queue.device._over_peer(value) if queue.device._reaches(value.device) else value
+        return queue.device._over_peer(value) if value.device.driver in queue.device._peers else value
     if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
         return value
     try:

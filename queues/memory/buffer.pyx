@@ -311,7 +311,13 @@ cdef class Buffer:
             On devices of other drivers, and on OpenCL devices where memory is addresses alone (NVIDIA's).
         """
         self._check_open()
-        return self.device._array_over(self, queue)
+        if isinstance(queue, AnyQueue):
+            if not queue.adopted:
+                raise InvalidArgumentError(
+                    f"to_pyopencl: forebay would not see what pyopencl submits to {queue!r}; make a queue with "
+                    "pyopencl.CommandQueue(queue.native.context), and adopt it with Device.adopt_queue")
+            queue = queue.native
+        return self.device.driver.array_over(self._lend, self.shape, self.dtype, queue)
 
     def _lend(self) -> tuple[Any, int]:
         """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""
@@ -519,7 +525,7 @@ cdef class Buffer:
         place = self._dlpack_place()
         if place is not None and stream is not None and not copy and dl_device in (None, place):
             if stream != -1:
-                self.device._order_stream(stream, self)
+                self._order_stream(stream)
             expose(self.allocation)  # for good, as forebay cannot know when the other use ends
             memory = hold_memory(self.allocation)
             memory.reusable = 0
@@ -537,6 +543,16 @@ cdef class Buffer:
                 "with from_dlpack(…, device='cpu')")
         given = {"max_version": max_version, "dl_device": dl_device}
         return array.__dlpack__(**{name: value for name, value in given.items() if value is not None})
+
+    def _order_stream(self, stream: int) -> None:
+        """Let a stream of another package come after all uses of the memory that are submitted."""
+        queue = self.device.queue(blocking=False, timing=False)
+        try:
+            queue._come_after_uses(self)
+            queue.record()  # the command that carries the waits
+            self.device.driver.order_stream(stream, queue.native)
+        finally:
+            queue.close()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device: the host, (1, 0), for what the host reads in place; (2, …) for memory of a device of
@@ -590,7 +606,9 @@ cdef class Buffer:
         cdef OwnedMemory memory = hold_memory(self.allocation)
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
         # The driver may need its own object for a part, or have to refuse it.
-        self.device._adapt_view(part, memory.native)
+        native = self.device.driver.part(memory.native, part.start, part.nbytes)
+        if native is not None:
+            part._use_part(*native)
         return part
 
     def _use_part(self, part: object, uintptr_t handle) -> None:

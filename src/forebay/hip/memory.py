@@ -31,7 +31,7 @@ from forebay.hip.errors import HipError, api
 from forebay.hip.pointers import DeviceArray, HostArray, address_of
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
-from forebay.queues.device import Device
+from forebay.queues.device import Device, finish_all, give_back_shared
 from forebay.queues.graphs.memory import figures_of
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.buffer import Buffer
@@ -229,7 +229,7 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
         return
     device = device_of(allocation.device)
     refuse_unsafe("hipFree")
-    device._finish()
+    finish_all(device)
     if allocation.graph_memory is not None:
         _free_in_order(allocation, device.null_queue)
         return
@@ -239,7 +239,7 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
         device.null_queue.free(allocation.memory)
     else:
         allocation.close()
-        device._give_back_shared()
+        give_back_shared(device)
 
 
 def _free_in_order(allocation: Allocation, queue: Queue) -> None:

@@ -23,6 +23,7 @@ from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.pointers import Pointer, address_of
 from forebay.queues.capture_rules import refuse_unsafe
+from forebay.queues.device import finish_all, leave_host_memory
 from forebay.queues.memory.buffer import Buffer
 
 __all__ = ["hipHostGetDevicePointer", "hipHostGetFlags", "hipHostRegister", "hipHostUnregister"]
@@ -93,9 +94,9 @@ def hipHostUnregister(hostPtr: Any) -> None:
         raise HipError(hipError_t.hipErrorHostMemoryNotRegistered, f"no registered memory begins at {address:#x}")
     refuse_unsafe("hipHostUnregister")
     device = device_of(allocation.device)
-    device._finish()
+    finish_all(device)
     if allocations.take(address) is allocation and isinstance(allocation.memory, Buffer):
-        device._leave_host_memory(allocation.memory)
+        leave_host_memory(device, allocation.memory)
 
 
 @api(outputs=1)

@@ -50,7 +50,7 @@ def enable_peer(peer: Any, flags: int) -> None:
             hipError_t.hipErrorPeerAccessUnsupported,
             f"kernels of device {current_number()} cannot use the memory of device {number}; hipMemcpyPeer copies it",
         )
-    if device._reaches(other):
+    if other.driver in device._peers:
         raise HipError(hipError_t.hipErrorPeerAccessAlreadyEnabled, f"access to device {number} is enabled already")
     device.enable_peer_access(other)
 
@@ -59,7 +59,7 @@ def disable_peer(peer: Any) -> None:
     """End what `enable_peer` began; hipErrorInvalidDevice or hipErrorPeerAccessNotEnabled."""
     number = _peer(peer)
     device, other = current_device(), device_of(number)
-    if not device._reaches(other):
+    if other.driver not in device._peers:
         raise HipError(hipError_t.hipErrorPeerAccessNotEnabled, f"access to device {number} is not enabled")
     device.disable_peer_access(other)
 

@@ -25,6 +25,7 @@ from forebay.hip.pointers import Number, Pointer, handle_number
 from forebay.hip.transfers.formats import Format, hipChannelFormatDesc
 from forebay.hip.transfers.params import Record, check_params, hipExtent
 from forebay.queues.capture_rules import refuse_unsafe
+from forebay.queues.device import finish_all
 
 __all__ = [
     "HIP_ARRAY3D_DESCRIPTOR",
@@ -227,7 +228,7 @@ def hipArray3DCreate(pAllocateArray: Any) -> hipArray:
 def _free(array: Any) -> None:
     known = array_of(array)
     refuse_unsafe("hipFreeArray")
-    device_of(known.allocation.device)._finish()
+    finish_all(device_of(known.allocation.device))
     if _arrays.pop(known.address, None) is not known:
         raise HipError(hipError_t.hipErrorContextIsDestroyed, "another thread has just freed it")
     allocations.take(known.address)
