@@ -547,15 +547,35 @@ class Scripted(Layer):
 
 
 class Apart(Scripted):
-    """A layer of another package with streams of its own, which nothing holds."""
+    """A layer of another package with streams of its own, which nothing holds.
 
-    def settle(self) -> None:
-        """Wait for all that the device was given."""
-        raise NotImplementedError
+    Attributes
+    ----------
+    settle : callable
+        Waits for all that the device was given.
+    blocking_stream, event, kernel_of : callable
+        Make a stream, and an event without timing; return the kernel of a name.
+    current : callable
+        Makes a stream the current one, where there is such a thing.
+    """
 
-    def current(self, stream: Any) -> AbstractContextManager[object]:
-        """Make a stream the current one, where there is such a thing."""
-        return nullcontext()
+    settle: Callable[[], object]
+    blocking_stream: Callable[[], Any]
+    event: Callable[[], Any]
+    kernel_of: Callable[[str], Any]
+    current: Callable[[Any], AbstractContextManager[object]] = nullcontext
+
+    def make_stream(self, kind: str = "blocking") -> Any:
+        """A blocking stream."""
+        return self.blocking_stream()
+
+    def make_event(self, for_host: bool) -> Any:
+        """An event without timing."""
+        return self.event()
+
+    def function(self, arguments: int) -> Any:
+        """The kernel with so many arguments."""
+        return self.kernel_of(kernels.name_of(arguments))
 
     @contextmanager
     def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:

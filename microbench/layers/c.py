@@ -127,7 +127,7 @@ class CLoop(Layer):
 
     def run_together(self, lists: list[list[Any]]) -> Run:
         """Threads of C."""
-        return Loop(*lists)
+        return Loop(*lists, threads=True)
 
     def events(self, size: int, for_host: bool = False) -> Any:
         """An array; OpenCL's markers put their events into it, others have theirs there."""

@@ -33,26 +33,13 @@ class CudaCore(Apart):
     def __init__(self, ground: Ground):
         super().__init__(ground)
         need_nvidia(ground)
-        self._device: Any = core.Device()
-        self._device.set_current()
-        options = core.ProgramOptions(std="c++17", arch=f"sm_{self._device.arch}")
-        self._code = core.Program(kernels.cuda(), code_type="c++", options=options).compile("cubin")
-        self.memories.extend([self._device.allocate(4096, stream=self.streams(1)[0].it) for _ in range(2)])
+        device: Any = core.Device()
+        device.set_current()
+        options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
+        self.kernel_of = core.Program(kernels.cuda(), code_type="c++", options=options).compile("cubin").get_kernel
+        self.settle, self.blocking_stream = device.sync, device.create_stream
+        stream = self.streams(1)[0].it
+        self.event = stream.record  # makes one, to be recorded again
+        self.memories.extend([device.allocate(4096, stream=stream) for _ in range(2)])
         config = core.LaunchConfig(grid=1, block=1)
-        self.names.update({"launch": core.launch, "config": config, "allocate": self._device.allocate})
-
-    def settle(self) -> None:
-        """`Device.sync`."""
-        self._device.sync()
-
-    def make_stream(self, kind: str = "blocking") -> Any:
-        """A stream of its device."""
-        return self._device.create_stream()
-
-    def make_event(self, for_host: bool) -> Any:
-        """What `Stream.record` makes, to be recorded again."""
-        return self.streams(1)[0].it.record()
-
-    def function(self, arguments: int) -> Any:
-        """A kernel of its object code."""
-        return self._code.get_kernel(kernels.name_of(arguments))
+        self.names.update({"launch": core.launch, "config": config, "allocate": device.allocate})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import cupy
@@ -37,7 +37,9 @@ class CuPy(Apart):
     def __init__(self, ground: Ground):
         super().__init__(ground)
         need_nvidia(ground)
-        self._module = cupy.RawModule(code=kernels.cuda())
+        self.kernel_of = cupy.RawModule(code=kernels.cuda()).get_function
+        self.settle, self.current = cupy.cuda.runtime.deviceSynchronize, lambda stream: stream
+        self.event = partial(cupy.cuda.Event, disable_timing=True)
         self.memories.extend([cupy.zeros(1024, "f4") for _ in range(2)])
         self._kept: list[Any] = []
         self.names.update(
@@ -52,32 +54,15 @@ class CuPy(Apart):
             }
         )
 
-    def settle(self) -> None:
-        """`deviceSynchronize`."""
-        cupy.cuda.runtime.deviceSynchronize()
-
-    def current(self, stream: Any) -> AbstractContextManager[object]:
-        """``with`` the stream."""
-        entered: AbstractContextManager[object] = stream
-        return entered
-
     def make_stream(self, kind: str = "blocking") -> Any:
         """A `cupy.cuda.Stream`."""
         if kind in ("null", "per-thread"):
             return cupy.cuda.Stream.null if kind == "null" else cupy.cuda.Stream.ptds
         return cupy.cuda.Stream(non_blocking=kind == "non-blocking")
 
-    def make_event(self, for_host: bool) -> Any:
-        """A `cupy.cuda.Event`."""
-        return cupy.cuda.Event(disable_timing=True)
-
     def names_of(self, handle: Handle) -> dict[str, Any]:
         """A stream or an event, and its address."""
         return {f"h{handle.number}": handle.it, f"p{handle.number}": handle.it.ptr}
-
-    def function(self, arguments: int) -> Any:
-        """A function of a module."""
-        return self._module.get_function(kernels.name_of(arguments))
 
     def _address(self, memory: Any) -> int:
         self._kept.append(memory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -35,26 +34,11 @@ class PyTorch(Apart):
         need_nvidia(ground)
         if not torch.cuda.is_available():
             raise AbsentError("is built without CUDA")
+        self.settle, self.current = torch.cuda.synchronize, torch.cuda.stream
+        self.blocking_stream, self.event = torch.cuda.Stream, torch.cuda.Event  # 32 streams are handed out in turn
         self.memories.extend([torch.zeros(1, device="cuda") for _ in range(2)])
         self.names.update({"a": self.memories[0].fill_, "b": self.memories[1].fill_, "use": torch.cuda.stream})
         self.names.update({"copy": torch.Tensor.copy_, "empty": torch.empty, "u1": torch.uint8})
-
-    def settle(self) -> None:
-        """`torch.cuda.synchronize`."""
-        torch.cuda.synchronize()
-
-    def current(self, stream: Any) -> AbstractContextManager[object]:
-        """`torch.cuda.stream`."""
-        entered: AbstractContextManager[object] = torch.cuda.stream(stream)
-        return entered
-
-    def make_stream(self, kind: str = "blocking") -> Any:
-        """One of the 32 streams that PyTorch hands out in turn."""
-        return torch.cuda.Stream()
-
-    def make_event(self, for_host: bool) -> Any:
-        """A `torch.cuda.Event`."""
-        return torch.cuda.Event()
 
     def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
         """`fill_`."""

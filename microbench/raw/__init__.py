@@ -98,7 +98,7 @@ def loops() -> ctypes.CDLL:
 
 
 class Loop:
-    """Lists of calls, each for a thread of its own if there are several. ``loop(n)`` makes n operations of each list.
+    """A list of calls, or with `threads` one for each thread. ``loop(n)`` makes n operations of each list.
 
     A list has `operations` operations.
 
@@ -108,16 +108,16 @@ class Loop:
         When a call fails.
     """
 
-    def __init__(self, *lists: Sequence[Call], operations: int = 1):
+    def __init__(self, *lists: Sequence[Call], operations: int = 1, threads: bool = False):
         self._kept = lists
         self._arrays = [(Call * len(calls))(*calls) for calls in lists]
         self._operations = operations
         size = ctypes.c_size_t(len(lists[0]))
-        if len(lists) == 1:
-            self._run = partial(loops().run, self._arrays[0], size)
+        if threads:
+            self._pointers = (ctypes.c_void_p * len(lists))(*map(ctypes.addressof, self._arrays))
+            self._run = partial(loops().run_threads, self._pointers, size, ctypes.c_size_t(len(lists)))
         else:
-            pointers = (ctypes.c_void_p * len(lists))(*map(ctypes.addressof, self._arrays))
-            self._run = partial(loops().run_threads, pointers, size, ctypes.c_size_t(len(lists)))
+            self._run = partial(loops().run, self._arrays[0], size)
 
     def __call__(self, n: int) -> float:
         """Seconds that n operations take; in threads, until each has made them."""

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -82,30 +83,25 @@ def steady(result, tmp_path_factory):
 def test_every_round_has_every_subject_once_in_its_surroundings():
     seen = []
 
-    class Around:
-        def __init__(self, name):
-            self.name = name
-
-        def __enter__(self):
-            seen.append(("in", self.name))
-
-        def __exit__(self, *failure):
-            seen.append(("out", self.name))
+    @contextmanager
+    def around(name):
+        seen.append(("in", name))
+        yield
+        seen.append(("out", name))
 
     def subject(name, seconds):
         def sample(n):
             seen.append((n, name))
             return n * seconds
 
-        return Subject(sample, lambda: Around(name))
+        return Subject(sample, lambda: around(name))
 
     found = measure({"a": subject("a", 1e-6), "b": subject("b", 3e-6)}, calls=5, rounds=7, warm_up=2)
     assert found == {"a": pytest.approx([1] * 7), "b": pytest.approx([3] * 7)}
     for first in range(0, len(seen), 6):
-        turn = seen[first : first + 6]
-        names = [name for _, name in turn]
+        whats, names = zip(*seen[first : first + 6], strict=True)
         assert sorted(names) == ["a", "a", "a", "b", "b", "b"]
-        assert [what for what, _ in turn] == ["in", 5, "out"] * 2
+        assert whats == ("in", 5, "out") * 2
     assert len(seen) == 9 * 6
 
 
@@ -302,18 +298,11 @@ def test_the_installed_command_is_the_same_and_without_scipy_says_what_to_instal
 # What goes wrong
 
 
-def failing(error):
-    def fails(*arguments):
-        raise error
-
-    return fails
-
-
 def test_a_layer_of_another_package_that_fails_is_named(device):
     if device.info.backend != "opencl":
         pytest.skip("pyopencl drives OpenCL only")
     bench = small(device, "forebay", "pyopencl")
-    with mock.patch.object(PyOpenCL, "launch", failing(TypeError("not today"))):
+    with mock.patch.object(PyOpenCL, "launch", side_effect=TypeError("not today")):
         rows = bench.run(CASES["launch"], lambda: None)
     assert {row.layer for row in rows} == {"forebay"}
     assert bench.missing["launch/same", "pyopencl"] == "TypeError: not today"
@@ -321,7 +310,7 @@ def test_a_layer_of_another_package_that_fails_is_named(device):
 
 def test_a_failure_of_forebay_ends_the_run(device):
     with (
-        mock.patch.object(Queues, "launch", failing(TypeError("not today"))),
+        mock.patch.object(Queues, "launch", side_effect=TypeError("not today")),
         pytest.raises(TypeError, match="not today"),
     ):
         small(device, "forebay").run(CASES["launch"], lambda: None)
@@ -329,7 +318,7 @@ def test_a_failure_of_forebay_ends_the_run(device):
 
 def test_streams_that_cannot_be_had_are_said(device):
     bench = small(device, "forebay")
-    with mock.patch.object(Queues, "idle", failing(MemoryError("enough"))):
+    with mock.patch.object(Queues, "idle", side_effect=MemoryError("enough")):
         assert bench.run(CASES["idle"], lambda: None) == []
     assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
 
@@ -354,7 +343,7 @@ def test_an_interrupt_opens_what_was_held(device):
 
 
 def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path):
-    cut = Point("cut", setup=failing(KeyboardInterrupt()))
+    cut = Point("cut", setup=mock.Mock(side_effect=KeyboardInterrupt))
     host = dataclasses.replace(CASES["host"], points=lambda bench: [cut])
     with mock.patch.dict(CASES, host=host):
         run("pool", "host", *SMALL, "--layer", "forebay", "--json", tmp_path / "cut.json", status=1)
