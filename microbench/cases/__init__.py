@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from ..harness import Bench, Case, Point
 from ..kernels import ARGUMENTS
+from ..layers.forebay import CHANGES
 from . import busy, start
-
-STEP_CHANGES = ("nothing", "1 scalar", "10 scalars", "all scalars", "all pointers", "all group counts")
 
 
 def launch(bench: Bench) -> Sequence[Point]:
@@ -82,12 +81,6 @@ def by_value(bench: Bench) -> Sequence[Point]:
     return [Point(f"{n} bytes, {name}", "by_value", (n, changes[name]), commands=2) for n in sizes for name in changes]
 
 
-def scratch(bench: Bench) -> Sequence[Point]:
-    """The number of reductions that the size follows from, over data that has not changed."""
-    counts = bench.pick((0, 1, 600), (0, 600))
-    return [Point(f"{n} reductions", "scratch", (n,), base="0 reductions" if n else "") for n in counts]
-
-
 def graph(bench: Bench) -> Sequence[Point]:
     """The lengths, and how many launches change since the last replay. An operation is the whole replay."""
     lengths = bench.pick((1, 10, 100, 1000), (1, 100))
@@ -100,8 +93,9 @@ def graph(bench: Bench) -> Sequence[Point]:
 
 def step(bench: Bench) -> Sequence[Point]:
     """The lengths, and what changes. An operation is the whole stretch, its Python loop included."""
-    wanted = [(length, change) for length in bench.pick((3, 10, 1000), ()) for change in STEP_CHANGES[:2]]
-    wanted += [(100, change) for change in bench.pick(STEP_CHANGES, STEP_CHANGES[:2])]
+    changes = tuple(CHANGES)
+    wanted = [(length, change) for length in bench.pick((3, 10, 1000), ()) for change in changes[:2]]
+    wanted += [(100, change) for change in bench.pick(changes, changes[:2])]
     return [
         Point(f"{length} launches, {change} changed", "step", (length, change), commands=length)
         for length, change in sorted(wanted, key=lambda each: each[0])
@@ -162,7 +156,6 @@ CASES: dict[str, Case] = {
         Case("events", "Events", events),
         Case("chains", "Launches on several streams, ordered by events", chains),
         Case("by-value", "A launch with bytes by value", by_value),
-        Case("scratch", "A launch with scratch sized by data", scratch),
         Case("graph", "A graph of launches, replayed", graph),
         Case("step", "Launches that repeat, in a step", step),
         Case("copies", "A copy and the wait for it, with pinned memory of the host", copies),

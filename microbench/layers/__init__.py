@@ -250,7 +250,8 @@ class Layer:
         raise NotImplementedError
 
     def say(self, text: str, *handles: Any, note: str = "", **names: Any) -> list[Any]:
-        """A text as steps, about a stream and an event, with what other names stand for."""
+        """A text as steps, about a stream and an event, with what other names stand for; without these about `main`."""
+        handles = handles or (self.main,)
         given = {name: value for handle in handles for name, value in self.names_of(handle).items()}
         return self.steps(text, handles, {**self.names, **given, **names}, note) if text else []
 
@@ -304,6 +305,11 @@ class Layer:
         self._streams += [self.stream() for _ in range(size - len(self._streams))]
         return self._streams[:size]
 
+    @property
+    def main(self) -> Handle:
+        """The stream of most operations."""
+        return self.streams(1)[0]
+
     def others(self, size: int) -> AbstractContextManager[object]:
         """So many more blocking streams, for as long as it is entered."""
         stack = ExitStack()
@@ -321,17 +327,17 @@ class Layer:
     def subject(
         self, steps: list[Any], *streams: Handle, operations: int = 1, note: str = "", hold: bool = True
     ) -> Subject:
-        """Steps on these streams as a subject, noted with what the steps have to say."""
+        """Steps on these streams, or on `main`, as a subject, noted with what the steps have to say."""
         note = note or ", ".join(dict.fromkeys(step.note for step in steps if step.note)) or self.note
-        return Subject(self.run(steps, operations), partial(self.around, streams, hold), note)
+        return Subject(self.run(steps, operations), partial(self.around, streams or (self.main,), hold), note)
 
     # -- the operations
 
     def launch(self, change: str = "", arguments: int = 2) -> Subject:
         """One launch; `change` is "", "scalar" or "pointer"."""
-        (stream,), kernels = self.streams(1), self.kernels(change, arguments)
-        steps = [step for kernel in kernels for step in self.enqueue(stream, kernel)]
-        return self.subject(steps, stream, operations=len(kernels))
+        kernels = self.kernels(change, arguments)
+        steps = [step for kernel in kernels for step in self.enqueue(self.main, kernel)]
+        return self.subject(steps, operations=len(kernels))
 
     def launch_on(self, kind: str) -> Subject:
         """A launch on the null, a blocking, a non-blocking, or the per-thread stream."""
@@ -341,14 +347,12 @@ class Layer:
 
     def launch_finish(self) -> Subject:
         """A launch, and the wait for its stream."""
-        (stream,) = self.streams(1)
-        return self.subject([*self.enqueue(stream, self.kernel()), *self.synchronize(stream)], stream, hold=False)
+        return self.subject([*self.enqueue(self.main, self.kernel()), *self.synchronize(self.main)], hold=False)
 
     def record(self, new: bool) -> Subject:
         """An event, after a launch or with nothing new since the last one."""
-        (stream,), events = self.streams(1), self.events(1)
-        steps = self.enqueue(stream, self.kernel()) if new else []
-        return self.subject([*steps, *self.signal(stream, events), *self.release(events)], stream)
+        steps, events = self.enqueue(self.main, self.kernel()) if new else [], self.events(1)
+        return self.subject([*steps, *self.signal(self.main, events), *self.release(events)])
 
     def wait(self) -> Subject:
         """A launch, an event after it, and a launch on another stream that waits for it."""
@@ -356,9 +360,9 @@ class Layer:
 
     def query(self, what: str) -> Subject:
         """The question whether an event, or a stream, is done, which it is."""
-        (stream,), events = self.streams(1), self.events(1, for_host=True)
-        self.run([*self.signal(stream, events), *self.synchronize(stream)])(1)
-        return self.subject(self.ask(what, stream, events), stream, hold=False)
+        events = self.events(1, for_host=True)
+        self.run([*self.signal(self.main, events), *self.synchronize(self.main)])(1)
+        return self.subject(self.ask(what, self.main, events), hold=False)
 
     def chain(self, length: int) -> Subject:
         """Launches on so many streams, each after that on the stream before."""
@@ -403,22 +407,17 @@ class Layer:
 
     def copy(self, direction: str, nbytes: int) -> Subject:
         """A copy "up", "down" or "across", and the wait for it."""
-        (stream,) = self.streams(1)
-        steps = [*self.transfer(stream, direction, nbytes), *self.synchronize(stream)]
-        return self.subject(steps, stream, hold=False)
+        return self.subject([*self.transfer(self.main, direction, nbytes), *self.synchronize(self.main)], hold=False)
 
     def alloc(self, nbytes: int) -> Subject:
         """Memory taken and given back in the order of a stream."""
-        (stream,) = self.streams(1)
-        steps = self.say(self.texts.alloc, stream, note=self.texts.alloc_note, n=nbytes)
-        return self.subject(steps, stream, hold=False)
+        return self.subject(self.say(self.texts.alloc, note=self.texts.alloc_note, n=nbytes), hold=False)
 
     def host(self) -> Subject:
         """A host function, and the wait for it."""
         if not self.ground.executes:
             raise AbsentError("null hardware calls no host functions")
-        (stream,) = self.streams(1)
-        return self.subject([*self.say(self.texts.host, stream), *self.synchronize(stream)], stream, hold=False)
+        return self.subject([*self.say(self.texts.host), *self.synchronize(self.main)], hold=False)
 
     def threads(self, size: int) -> Subject:
         """Launches from so many threads, each on a stream of its own."""
@@ -547,40 +546,39 @@ class Scripted(Layer):
 
 
 class Apart(Scripted):
-    """A layer of another package with streams of its own, which nothing holds.
+    """A layer of another package with streams of its own, which nothing holds."""
 
-    Attributes
-    ----------
-    settle : callable
-        Waits for all that the device was given.
-    blocking_stream, event, kernel_of : callable
-        Make a stream, and an event without timing; return the kernel of a name.
-    current : callable
-        Makes a stream the current one, where there is such a thing.
-    """
+    def use(
+        self,
+        settle: Callable[[], object],
+        stream: Callable[[], Any],
+        event: Callable[[], Any],
+        kernel: Callable[[str], Any],
+        current: Callable[[Any], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Say how to wait for the device; what makes a stream, and an event without timing; and how to find a kernel.
 
-    settle: Callable[[], object]
-    blocking_stream: Callable[[], Any]
-    event: Callable[[], Any]
-    kernel_of: Callable[[str], Any]
-    current: Callable[[Any], AbstractContextManager[object]] = nullcontext
+        `current` makes a stream the current one, where there is such a thing.
+        """
+        self._settle, self._make_stream, self._make_event = settle, stream, event
+        self._find_kernel, self._current = kernel, current
 
     def make_stream(self, kind: str = "blocking") -> Any:
         """A blocking stream."""
-        return self.blocking_stream()
+        return self._make_stream()
 
     def make_event(self, for_host: bool) -> Any:
         """An event without timing."""
-        return self.event()
+        return self._make_event()
 
     def function(self, arguments: int) -> Any:
         """The kernel with so many arguments."""
-        return self.kernel_of(kernels.name_of(arguments))
+        return self._find_kernel(kernels.name_of(arguments))
 
     @contextmanager
     def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:
         """A device without work before and after, and the first stream as the current one."""
-        self.settle()
-        with self.current(streams[0].it):
+        self._settle()
+        with self._current(streams[0].it):
             yield
-        self.settle()
+        self._settle()

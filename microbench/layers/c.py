@@ -198,28 +198,27 @@ class CLoop(Layer):
         """
         if not change:
             return self.launch()
-        (stream,), memory, pinned = self.streams(1), self.memory(nbytes), self.pinned(SLOTS * nbytes)
+        memory, pinned = self.memory(nbytes), self.pinned(SLOTS * nbytes)
         kernel = Kernel(self.make_kernel(2, memory), memory=memory)
         names = {"bytes": ctypes.create_string_buffer(nbytes), "pinned": pinned, "to": memory, "n": nbytes}
         steps: list[Any] = []
         for index in range(SLOTS):
             names["source"] = word_of(pinned) + index * nbytes
-            steps += self.say(f"answer = memcpy source bytes n; {self.texts.copy[0]}", stream, **names)
-            steps += self.enqueue(stream, kernel)
-        return self.subject(steps, stream, operations=SLOTS)
+            steps += self.say(f"answer = memcpy source bytes n; {self.texts.copy[0]}", **names)
+            steps += self.enqueue(self.main, kernel)
+        return self.subject(steps, operations=SLOTS)
 
     def replay(self, length: int, changed: int) -> Subject:
         """The same launches one after the other: what a replay saves."""
-        (stream,), kernel = self.streams(1), self.kernels("scalar")[1]
-        launched = self.enqueue(stream, kernel._replace(settings=()))
-        steps = [*self.enqueue(stream, kernel) * changed, *launched * (length - changed)]
-        return self.subject(steps, stream, note="launched one by one", hold=length <= 100)
+        kernel = self.kernels("scalar")[1]
+        launched = self.enqueue(self.main, kernel._replace(settings=()))
+        steps = [*self.enqueue(self.main, kernel) * changed, *launched * (length - changed)]
+        return self.subject(steps, note="launched one by one", hold=length <= 100)
 
     def step(self, length: int, change: str) -> Subject:
         """The launches one after the other, with nothing changed."""
-        (stream,) = self.streams(1)
-        steps = self.enqueue(stream, self.kernel()) * length
-        return self.subject(steps, stream, note="nothing changed", hold=length <= 100)
+        steps = self.enqueue(self.main, self.kernel()) * length
+        return self.subject(steps, note="nothing changed", hold=length <= 100)
 
     def turn(self, null: Handle) -> tuple[list[Any], list[Any]]:
         """The program's calls."""
@@ -244,8 +243,7 @@ class Recorded(Layer):
         """A replay of the recording."""
         if changed:
             raise AbsentError("its recording is not changed")
-        (stream,) = self._loop.streams(1)
-        return self._loop.subject(self._loop.recording(stream, length), stream, hold=length <= 100)
+        return self._loop.subject(self._loop.recording(self._loop.main, length), hold=length <= 100)
 
 
 def loop_of(ground: Ground) -> CLoop:

@@ -36,10 +36,9 @@ class CudaCore(Apart):
         device: Any = core.Device()
         device.set_current()
         options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
-        self.kernel_of = core.Program(kernels.cuda(), code_type="c++", options=options).compile("cubin").get_kernel
-        self.settle, self.blocking_stream = device.sync, device.create_stream
-        stream = self.streams(1)[0].it
-        self.event = stream.record  # makes one, to be recorded again
+        code = core.Program(kernels.cuda(), code_type="c++", options=options).compile("cubin")
+        stream = device.create_stream()
+        self.use(device.sync, device.create_stream, stream.record, code.get_kernel)  # such events are recorded again
         self.memories.extend([device.allocate(4096, stream=stream) for _ in range(2)])
         config = core.LaunchConfig(grid=1, block=1)
         self.names.update({"launch": core.launch, "config": config, "allocate": device.allocate})

@@ -37,21 +37,18 @@ class CuPy(Apart):
     def __init__(self, ground: Ground):
         super().__init__(ground)
         need_nvidia(ground)
-        self.kernel_of = cupy.RawModule(code=kernels.cuda()).get_function
-        self.settle, self.current = cupy.cuda.runtime.deviceSynchronize, lambda stream: stream
-        self.event = partial(cupy.cuda.Event, disable_timing=True)
+        find, event = cupy.RawModule(code=kernels.cuda()).get_function, partial(cupy.cuda.Event, disable_timing=True)
+        self.use(cupy.cuda.runtime.deviceSynchronize, cupy.cuda.Stream, event, find, lambda stream: stream)
         self.memories.extend([cupy.zeros(1024, "f4") for _ in range(2)])
         self._kept: list[Any] = []
         self.names.update(
-            {
-                "g": (1,),
-                "copy": cupy.cuda.runtime.memcpyAsync,
-                "up": cupy.cuda.runtime.memcpyHostToDevice,
-                "down": cupy.cuda.runtime.memcpyDeviceToHost,
-                "across": cupy.cuda.runtime.memcpyDeviceToDevice,
-                "alloc": cupy.cuda.alloc,
-                "nothing": lambda _: None,
-            }
+            g=(1,),
+            copy=cupy.cuda.runtime.memcpyAsync,
+            up=cupy.cuda.runtime.memcpyHostToDevice,
+            down=cupy.cuda.runtime.memcpyDeviceToHost,
+            across=cupy.cuda.runtime.memcpyDeviceToDevice,
+            alloc=cupy.cuda.alloc,
+            nothing=lambda _: None,
         )
 
     def make_stream(self, kind: str = "blocking") -> Any:
@@ -81,10 +78,9 @@ class CuPy(Apart):
         """`Graph.launch`."""
         if changed:
             raise AbsentError("its graphs cannot be changed")
-        (stream,) = self.streams(1)
-        launches = self.run(self.enqueue(stream, self.kernel()))
-        with stream.it:
-            stream.it.begin_capture()
+        launches, stream = self.run(self.enqueue(self.main, self.kernel())), self.main.it
+        with stream:
+            stream.begin_capture()
             launches(length)
-            graph = stream.it.end_capture()
-        return self.subject(self.say("graph.launch(h{0})", stream, graph=graph), stream)
+            graph = stream.end_capture()
+        return self.subject(self.say("graph.launch(h{0})", graph=graph))

@@ -39,6 +39,5 @@ class Dpctl(Apart):
         else:
             program = dpctl.program.create_program_from_source(queue, kernels.opencl())
         self.memories.extend([dpctl.memory.MemoryUSMDevice(4096, queue=queue) for _ in range(2)])
-        self.kernel_of, self.settle = program.get_sycl_kernel, queue.wait
-        self.blocking_stream, self.event = (lambda: queue), (lambda: None)
+        self.use(queue.wait, lambda: queue, lambda: None, program.get_sycl_kernel)
         self.names.update({"submit": queue.submit, "finish": queue.wait})

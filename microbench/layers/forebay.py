@@ -49,7 +49,7 @@ class Queues(Scripted):
     about = "forebay's queues: Queue.launch, record, wait, copy, …"
     operations = (
         "launch launch_tuple launch_numpy launch_on launch_finish record wait query chain fan_out fan_in alternate "
-        "finish_all turnover by_value scratch replay step copy alloc host threads first reproducer"
+        "finish_all turnover by_value replay step copy alloc host threads first reproducer"
     )
     texts: Texts = Texts(
         launch="launch{0}(kernel, 1, 1, given)",
@@ -111,46 +111,38 @@ class Queues(Scripted):
 
     def launch_tuple(self, arguments: int) -> Subject:
         """``kernel[grid, block, queue](*args)``, which CPython passes as they are."""
-        (queue,) = self.streams(1)
         given = (self.ground.buffers[0], *kernels.values(arguments))
-        return self.subject(self.say("launch(*given)", launch=self.take(arguments)[1, 1, queue.it], given=given), queue)
+        return self.subject(self.say("launch(*given)", launch=self.take(arguments)[1, 1, self.main.it], given=given))
 
     def launch_numpy(self, arguments: int) -> Subject:
         """`Queue.launch` with numbers of NumPy."""
-        (queue,) = self.streams(1)
         numbers: dict[str, Any] = {f"n{value}": np.int32(value) for value in kernels.values(arguments)}
         text = f"launch{{0}}(kernel, 1, 1, a, {', '.join(numbers)})"
-        return self.subject(self.say(text, queue, kernel=self.take(arguments), **numbers), queue)
+        return self.subject(self.say(text, kernel=self.take(arguments), **numbers))
 
     def by_value(self, nbytes: int, change: str) -> Subject:
         """A launch with bytes by value, which are the same or new ones. Only bytes that are const may stay the same."""
-        (queue,) = self.streams(1)
         kernel = self.device.program("kernel void read(global const float *a, int n) { }")["read"]
         first, second = (fb.by_value(bytes([value]) * nbytes) for value in range(2))
         launches = [f"launch{{0}}(kernel, 1, 1, {name}, 100)" for name in ("a", *("b" if change else ""))]
-        steps = self.say("; ".join(launches), queue, kernel=kernel, a=first, b=second)
-        return self.subject(steps, queue, operations=len(launches))
+        steps = self.say("; ".join(launches), kernel=kernel, a=first, b=second)
+        return self.subject(steps, operations=len(launches))
 
     def scratch(self, reductions: int) -> Subject:
         """A launch whose scratch follows from so many reductions over three buffers that nothing has written to."""
-        (queue,) = self.streams(1)
         source = (
             "kernel void many(global const int *a, global const int *b, global const int *c, global uchar *room) "
             "{ room[0] = 1; }"
         )
         kernel = self.device.program(source)["many"]
         inputs: dict[str, Any] = {name: self.device.array(np.arange(1, 1001, dtype="i4")) for name in "abc"}
-        if not reductions:
-            room, note = self.device.empty(1 << 20, "u1"), "a buffer instead of scratch"
-            steps = self.say("launch{0}(kernel, 1, 1, a, b, c, room)", queue, **inputs, kernel=kernel, room=room)
-            return self.subject(steps, queue, note=note)
         size: Any = fb.SumOver("a") * 0 + 64
         for i in range(reductions - 1):
             size = size + (fb.MaxOver, fb.MinOver, fb.SumOver)[i % 3]("abc"[i // 3 % 3]) // (i + 1)
         kernel.scratch("room", size)
-        steps = self.say("launch{0}(kernel, 1, 1, a, b, c)", queue, **inputs, kernel=kernel)
+        steps = self.say("launch{0}(kernel, 1, 1, a, b, c)", **inputs, kernel=kernel)
         self.run(steps)(1)  # measures
-        return self.subject(steps, queue)
+        return self.subject(steps)
 
     def first(self, size: int) -> Subject:
         """The first launch of a kernel on a queue, for each of so many queues."""
@@ -178,42 +170,39 @@ class Queues(Scripted):
 
     def record(self, new: bool) -> Subject:
         """`Queue.record`, with new work or without."""
-        (queue,) = self.streams(1)
-        steps = self.enqueue(queue, self.kernel()) if new else []
-        return self.subject([*steps, *self.say("record{0}()", queue)], queue)
+        steps = self.enqueue(self.main, self.kernel()) if new else []
+        return self.subject([*steps, *self.say("record{0}()")])
 
     def query(self, what: str) -> Subject:
         """`Event.query` and `Queue.query`."""
-        (queue,) = self.streams(1)
-        self.run(self.enqueue(queue, self.kernel()))(1)
-        asked = queue.it.record() if what == "event" else queue.it
-        queue.it.finish()
-        return self.subject(self.say("query()", query=asked.query), queue, hold=False)
+        queue = self.main.it
+        self.run(self.enqueue(self.main, self.kernel()))(1)
+        asked = queue.record() if what == "event" else queue
+        queue.finish()
+        return self.subject(self.say("query()", query=asked.query), hold=False)
 
     def turnover(self, gone: int) -> Subject:
         """A queue made, used and dropped, and the wait for the device, after so many such queues at once."""
-        (queue,) = self.streams(1)
         kernel, buffer = self.take(), self.ground.buffers[0]
         once = [self.device.queue(blocking=False) for _ in range(gone)]
         while once:
             once.pop().launch(kernel, 1, 1, buffer, 100)
         self.device.finish()
-        steps = self.say(f"make(False).{LAUNCH}; finish()", make=self.device.queue)
-        return self.subject(steps, queue, hold=False)
+        return self.subject(self.say(f"make(False).{LAUNCH}; finish()", make=self.device.queue), hold=False)
 
     # -- many launches
 
     def replay(self, length: int, changed: int) -> Subject:
         """`ExecutableGraph.launch`, after `set_kernel` for what changed."""
-        (queue,) = self.streams(1)
-        with queue.it.capture() as graph:
+        queue = self.main.it
+        with queue.capture() as graph:
             for _ in range(length):
-                queue.it.launch(self.take(), 1, 1, self.ground.buffers[0], 100)
+                queue.launch(self.take(), 1, 1, self.ground.buffers[0], 100)
         executable = graph.instantiate()
-        names: dict[str, Any] = {"launch": executable.launch, "set_kernel": executable.set_kernel, "queue": queue.it}
+        names: dict[str, Any] = {"launch": executable.launch, "set_kernel": executable.set_kernel, "queue": queue}
         names |= {"nodes": graph.nodes[:changed], "numbers": iter(range(1 << 30))}
         setting = "n = next(numbers)\nfor node in nodes: set_kernel(node, kernel, 1, 1, a, n)\n" if changed else ""
-        return self.subject(self.say(f"{setting}launch(queue)", **names), queue, hold=length <= 100)
+        return self.subject(self.say(f"{setting}launch(queue)", **names), hold=length <= 100)
 
     def step(self, length: int, change: str) -> Subject:
         """The launches as they are, without a step; `CHANGES` has what may change."""
@@ -221,18 +210,18 @@ class Queues(Scripted):
 
     def stretch(self, length: int, change: str, head: str = "") -> Subject:
         """So many launches below a head."""
-        (queue,), (body, some) = self.streams(1), CHANGES[change]
+        queue, (body, some) = self.main.it, CHANGES[change]
         names: dict[str, Any] = {
-            "launch": queue.it.launch,
+            "launch": queue.launch,
             "numbers": itertools.count(1000),
             "groups": (1, 2),
             "some": range(some or length),
             "rest": range(length - some),
-            "step": queue.it.step() if head else None,
+            "step": queue.step() if head else None,
         }
         if change == "all pointers":
             names["arrays"] = [[self.device.zeros(ELEMENTS) for _ in range(length)] for _ in range(2)]
-        return self.subject(self.say(head + body.replace("\n", "\n " if head else "\n"), **names), queue)
+        return self.subject(self.say(head + body.replace("\n", "\n " if head else "\n"), **names))
 
 
 class Bound(Queues):

@@ -66,23 +66,21 @@ class Hip(Scripted):
         self._module = checked(hip.hipModuleLoadData(code))
         self.memories.extend([self.memory(4096) for _ in range(2)])
         self.names.update(
-            {
-                "launch": hip.hipModuleLaunchKernel,
-                "record": hip.hipEventRecord,
-                "wait": hip.hipStreamWaitEvent,
-                "query_event": hip.hipEventQuery,
-                "query_stream": hip.hipStreamQuery,
-                "finish": hip.hipStreamSynchronize,
-                "copy": hip.hipMemcpyAsync,
-                "fill": hip.hipMemsetAsync,
-                "alloc": hip.hipMallocAsync,
-                "free": hip.hipFreeAsync,
-                "host": hip.hipLaunchHostFunc,
-                "nothing": lambda _: None,
-                "up": hip.hipMemcpyKind.hipMemcpyHostToDevice,
-                "down": hip.hipMemcpyKind.hipMemcpyDeviceToHost,
-                "across": hip.hipMemcpyKind.hipMemcpyDeviceToDevice,
-            }
+            launch=hip.hipModuleLaunchKernel,
+            record=hip.hipEventRecord,
+            wait=hip.hipStreamWaitEvent,
+            query_event=hip.hipEventQuery,
+            query_stream=hip.hipStreamQuery,
+            finish=hip.hipStreamSynchronize,
+            copy=hip.hipMemcpyAsync,
+            fill=hip.hipMemsetAsync,
+            alloc=hip.hipMallocAsync,
+            free=hip.hipFreeAsync,
+            host=hip.hipLaunchHostFunc,
+            nothing=lambda _: None,
+            up=hip.hipMemcpyKind.hipMemcpyHostToDevice,
+            down=hip.hipMemcpyKind.hipMemcpyDeviceToHost,
+            across=hip.hipMemcpyKind.hipMemcpyDeviceToDevice,
         )
         timed_queues = queue_of(self.streams(1)[0].it).timing and not ground.device.timing
         self.note = "its queues take timed records" if timed_queues else ""
@@ -133,29 +131,26 @@ class Hip(Scripted):
         """`hipGraphLaunch`."""
         if changed:
             raise AbsentError("not measured: it does what forebay's set_kernel does")
-        (stream,) = self.streams(1)
-        launches = self.run(self.enqueue(stream, self.kernel()))
-        checked(hip.hipStreamBeginCapture(stream.it, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
+        launches, stream = self.run(self.enqueue(self.main, self.kernel())), self.main.it
+        checked(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
         launches(length)
-        executable = checked(hip.hipGraphInstantiateWithFlags(checked(hip.hipStreamEndCapture(stream.it)), 0))
-        steps = self.say("replay(graph, h{0})", stream, replay=hip.hipGraphLaunch, graph=executable)
-        return self.subject(steps, stream, hold=length <= 100)
+        executable = checked(hip.hipGraphInstantiateWithFlags(checked(hip.hipStreamEndCapture(stream)), 0))
+        steps = self.say("replay(graph, h{0})", replay=hip.hipGraphLaunch, graph=executable)
+        return self.subject(steps, hold=length <= 100)
 
     # -- of the counts alone
 
     def launch_by_name(self) -> Subject:
         """`hipModuleLaunchKernel` as hip-python's examples call it."""
-        (stream,), pointer = self.streams(1), self.memories[0]
-        names: dict[str, Any] = {"grid": hip.dim3(1), "block": hip.dim3(1), "c_int": ctypes.c_int, "pointer": pointer}
+        names: dict[str, Any] = {"grid": hip.dim3(1), "block": hip.dim3(1), "c_int": ctypes.c_int}
+        names |= {"k": self.function(2), "pointer": self.memories[0]}
         rest = "sharedMemBytes=0, stream=h{0}, kernelParams=None, extra=(pointer, c_int(100))"
-        return self.subject(self.say(f"launch(k, *grid, *block, {rest})", stream, k=self.function(2), **names), stream)
+        return self.subject(self.say(f"launch(k, *grid, *block, {rest})", **names))
 
     def copy_part(self, nbytes: int) -> Subject:
         """`hipMemcpyAsync` between halves of two allocations, and `hipStreamSynchronize`."""
-        (stream,) = self.streams(1)
         names = {"to": self.memory(2 * nbytes) + nbytes, "source": self.pinned(2 * nbytes) + nbytes, "n": nbytes}
-        steps = self.say(self.texts.copy[0], stream, **names)
-        return self.subject([*steps, *self.synchronize(stream)], stream, hold=False)
+        return self.subject([*self.say(self.texts.copy[0], **names), *self.synchronize(self.main)], hold=False)
 
     def copy_at_once(self, nbytes: int) -> Subject:
         """`hipMemcpy` from pinned memory of the host."""
@@ -165,6 +160,5 @@ class Hip(Scripted):
 
     def memset(self, nbytes: int) -> Subject:
         """`hipMemsetAsync` and `hipStreamSynchronize`."""
-        (stream,) = self.streams(1)
-        steps = self.say("fill(to, 0, n, h{0})", stream, to=self.memory(nbytes), n=nbytes)
-        return self.subject([*steps, *self.synchronize(stream)], stream, hold=False)
+        steps = self.say("fill(to, 0, n, h{0})", to=self.memory(nbytes), n=nbytes)
+        return self.subject([*steps, *self.synchronize(self.main)], hold=False)

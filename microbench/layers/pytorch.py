@@ -34,8 +34,8 @@ class PyTorch(Apart):
         need_nvidia(ground)
         if not torch.cuda.is_available():
             raise AbsentError("is built without CUDA")
-        self.settle, self.current = torch.cuda.synchronize, torch.cuda.stream
-        self.blocking_stream, self.event = torch.cuda.Stream, torch.cuda.Event  # 32 streams are handed out in turn
+        synchronize, stream, event = torch.cuda.synchronize, torch.cuda.Stream, torch.cuda.Event
+        self.use(synchronize, stream, event, str, torch.cuda.stream)  # 32 streams are handed out in turn
         self.memories.extend([torch.zeros(1, device="cuda") for _ in range(2)])
         self.names.update({"a": self.memories[0].fill_, "b": self.memories[1].fill_, "use": torch.cuda.stream})
         self.names.update({"copy": torch.Tensor.copy_, "empty": torch.empty, "u1": torch.uint8})
@@ -59,8 +59,8 @@ class PyTorch(Apart):
         """`CUDAGraph.replay`."""
         if changed:
             raise AbsentError("its graphs cannot be changed")
-        (stream,), graph = self.streams(1), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream.it):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self.main.it):
             for _ in range(length):
                 self.memories[0].fill_(1.0)
-        return self.subject(self.say("graph.replay()", note=FILL, graph=graph), stream)
+        return self.subject(self.say("graph.replay()", note=FILL, graph=graph))

@@ -198,27 +198,20 @@ class CudaLoop(CLoop):
 
     def replay(self, length: int, changed: int) -> Subject:
         """``cuGraphLaunch``, after ``cuGraphExecKernelNodeSetParams`` for what changed."""
-        (stream,), steps, ones = self.streams(1), [], (ctypes.c_uint * 3)(1, 1, 1)
-        executable, nodes = self._graph(stream.it, length)
+        steps, ones, kernel = [], (ctypes.c_uint * 3)(1, 1, 1), self.kernel()
+        names: dict[str, Any] = {name: ctypes.c_uint64() for name in ("graph", "executable")}
+        names |= {"nodes": (ctypes.c_uint64 * length)(), "size": ctypes.c_size_t(length), "relaxed": RELAXED}
+        captured = "cuStreamEndCapture queue graph; cuGraphGetNodes *graph nodes size"
+        made = [*self.say("cuStreamBeginCapture_v2 queue relaxed", **names), *self.enqueue(self.main, kernel) * length]
+        made += self.say(f"{captured}; cuGraphInstantiateWithFlags executable *graph 0", **names)
+        self.run(made)(1)
+        names["executable"] = names["executable"].value
         for value in (1, 2):
-            kernel = self.make_kernel(2, self.memory(4096), [value])
-            parameters = ctypes.addressof(kernel.parameters)
-            for node in nodes[:changed]:
-                given = NodeParams(kernel.function, ones, ones, 0, parameters, None, None, None)
-                text = "cuGraphExecKernelNodeSetParams_v2 graph node given"
-                steps += self.say(text, graph=executable, node=node, given=given, kept=kernel)
-            steps += self.say("cuGraphLaunch graph queue", stream, graph=executable)
-        return self.subject(steps, stream, operations=2)
-
-    def _graph(self, stream: int, length: int) -> tuple[int, list[int]]:
-        kernel, graph = self.make_kernel(2, self.memory(4096)), ctypes.c_void_p()
-        self.do("cuStreamBeginCapture_v2", ctypes.c_void_p(stream), RELAXED)
-        one, none = ctypes.c_uint(1), ctypes.c_uint(0)
-        for _ in range(length):
-            self.do("cuLaunchKernel", ctypes.c_void_p(kernel.function), one, one, one, one, one, one, none,
-                    ctypes.c_void_p(stream), kernel.parameters, None)  # fmt: skip
-        self.do("cuStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
-        count, nodes = ctypes.c_size_t(length), (ctypes.c_void_p * length)()
-        self.do("cuGraphGetNodes", graph, nodes, ctypes.byref(count))
-        executable = self.make("cuGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
-        return executable, [node or 0 for node in nodes]
+            parameters = self.make_kernel(2, self.memory(4096), [value])
+            at = ctypes.addressof(parameters.parameters)
+            for node in names["nodes"][:changed]:
+                given = NodeParams(parameters.function, ones, ones, 0, at, None, None, None)
+                text = "cuGraphExecKernelNodeSetParams_v2 executable node given"
+                steps += self.say(text, **names, node=node, given=given, kept=parameters)
+            steps += self.say("cuGraphLaunch executable queue", **names)
+        return self.subject(steps, operations=2)
