@@ -18,8 +18,9 @@ import forebay as fb
 from forebay.core.errors import how_to_install
 
 from . import report as reports
-from .bench import Bench
 from .cases import CASES
+from .compare import show as show_changes
+from .harness import Bench
 from .layers.all import LAYERS
 
 FULL, QUICK = {"rounds": 100, "calls": 200}, {"rounds": 12, "calls": 60}
@@ -52,9 +53,7 @@ def _console() -> Console:
 @click.argument("cases", nargs=-1, type=click.Choice(list(CASES)), metavar="[CASE]…")
 @click.option("--device", default=None, help="Filter words, as for forebay.Device.")
 @click.option("--quick", is_flag=True, help="Every case, fewer points and samples: under a minute.")
-@click.option(
-    "--layer", "only", multiple=True, type=click.Choice([k.name for k in LAYERS]), help="Only this one; again."
-)
+@click.option("--layer", "only", multiple=True, type=click.Choice(list(LAYERS)), help="Only this one; again.")
 @click.option("--rounds", type=click.IntRange(2), default=None, help="Samples of each subject.")
 @click.option("--calls", type=click.IntRange(2), default=None, help="Operations of one sample.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path, allow_dash=True), help="Write JSON; - prints it.")
@@ -94,10 +93,8 @@ def run(
                 progress.update(task, description=case.name)
                 rows += bench.run(case, lambda: progress.advance(task))
                 report = reports.Report.of(bench, chosen[:number], rows, time.perf_counter() - begun)
-                if json_path is not None and str(json_path) != "-":
-                    json_path.write_text(
-                        report.to_json(), encoding="utf-8"
-                    )  # a run that is cut short leaves what it has
+                if json_path is not None and json_path != Path("-"):  # a run that is cut short leaves what it has
+                    json_path.write_text(report.to_json(), encoding="utf-8")
         line = reports.device_line(opened)
     _write(report, line, json_path, csv_path)
     if plot_folder is not None:
@@ -108,19 +105,17 @@ run.help = (run.help or "").format(cases="\n".join(f"  {name:<11} {case.title}" 
 
 
 def _write(report: reports.Report, line: str, json_path: Path | None, csv_path: Path | None) -> None:
-    printed = [path for path in (json_path, csv_path) if path is not None and str(path) == "-"]
-    if not printed:
+    if Path("-") not in (json_path, csv_path):
         console = _console()
         console.print(line)
         reports.show(report, console)
-    if str(json_path) == "-":
+    if json_path == Path("-"):
         print(report.to_json(), end="")
-    if csv_path is not None:
-        if str(csv_path) == "-":
-            report.write_csv(sys.stdout)
-        else:
-            with csv_path.open("w", encoding="utf-8", newline="") as file:
-                report.write_csv(file)
+    if csv_path == Path("-"):
+        report.write_csv(sys.stdout)
+    elif csv_path is not None:
+        with csv_path.open("w", encoding="utf-8", newline="") as file:
+            report.write_csv(file)
 
 
 def _read(path: Path) -> reports.Report:
@@ -146,9 +141,7 @@ def show(path: Path) -> None:
 @click.option("--check", is_flag=True, help="Fail when something is slower.")
 def compare(old: Path, new: Path, check: bool) -> None:
     """Say what changed beyond noise between two results, both ÷ their own C loop where there is one."""
-    from . import compare as comparing
-
-    slower = comparing.show(_read(old), _read(new), _console())
+    slower = show_changes(_read(old), _read(new), _console())
     if check and slower:
         raise SystemExit(1)
 
@@ -164,38 +157,19 @@ def count(write: bool, instructions: bool, as_json: bool) -> None:
     if instructions:
         from . import instructions as counting
 
-        found: Any = counting.instructions()
-        if write:
-            counts.write(counting.part(), found)
+        part, found = counting.part(), counting.instructions()
     else:
         if find_spec("tests") is None or find_spec("tests.observers") is None:
             raise click.ClickException("counts need the observers of the tests, which are in a checkout")
         with counts.watched_device() as device:
-            found = counts.count(device)
-            if write:
-                counts.write(device.info.backend, found)
+            part, found = device.info.backend, counts.count(device)
+    if write:
+        counts.write(part, found)
     if as_json:
         print(json.dumps(found, indent=1))
         return
     for name, numbers in found.items():
         print(f"{name}: {', '.join(f'{what} {number:g}' for what, number in numbers.items())}")
-
-
-@main.command("instructions")
-def instructions() -> None:
-    """Count how many instructions a launch takes, and whose they are, with callgrind."""
-    from rich.table import Table
-
-    from . import instructions as counting
-
-    found = counting.instructions()
-    table = Table(title="Instructions of one operation", title_justify="left", title_style="bold")
-    table.add_column("", no_wrap=True)
-    for column in counting.COLUMNS:
-        table.add_column(column, justify="right")
-    for subject, numbers in found.items():
-        table.add_row(subject, *(f"{numbers[column]:,}" for column in counting.COLUMNS))
-    _console().print(table)
 
 
 @main.command("plot")

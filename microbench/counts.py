@@ -9,13 +9,13 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import forebay as fb
 from forebay.queues.selection import select
 
 from .layers import Ground, Layer, Subject
-from .layers.all import LAYERS
+from .layers.all import open_layer
 
 TABLE = Path(__file__).with_name("counts.json")
 TURNS = 12
@@ -23,53 +23,63 @@ STATS = {"events": "events_made", "markers": "markers_made", "host syncs": "host
 
 Count = dict[str, float]
 
-OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
-    "launch": ("forebay", "launch", ("", 2)),
-    "launch, one scalar changed": ("forebay", "launch", ("scalar", 2)),
-    "launch, one pointer changed": ("forebay", "launch", ("pointer", 2)),
-    "launch, 32 arguments": ("forebay", "launch", ("", 32)),
-    "launch, 64 arguments": ("forebay", "launch", ("", 64)),
-    "launch, 64 arguments in a tuple": ("forebay", "launch_tuple", (64,)),
-    "launch, a number of NumPy's": ("forebay", "launch_numpy", (2,)),
-    "launch on the null queue": ("forebay", "launch_on", ("null",)),
-    "launch on a blocking and on the null queue": ("forebay", "alternate", ()),
-    "launch + finish": ("forebay", "launch_finish", ()),
-    "launch on 16 queues + finish of the device": ("forebay", "finish_all", (16,)),
-    "queue made, used and dropped + finish of the device": ("forebay", "turnover", (0,)),
-    "the same after 300 queues at once": ("forebay", "turnover", (300,)),
-    "launch + record": ("forebay", "record", (True,)),
-    "record, nothing new": ("forebay", "record", (False,)),
-    "launch + wait + launch": ("forebay", "wait", ()),
-    "launch, 8 queues wait and launch": ("forebay", "fan_out", (8,)),
-    "8 queues launch, one waits and launches": ("forebay", "fan_in", (8,)),
-    "launch, the same bytes by value": ("forebay", "by_value", (4096, "")),
-    "launch, new bytes by value": ("forebay", "by_value", (4096, "new")),
-    "launch, scratch of 600 reductions": ("forebay", "scratch", (600,)),
-    "graph of 100 launches": ("forebay", "replay", (100, 0)),
-    "graph of 100 launches, one changed": ("forebay", "replay", (100, 1)),
-    "step of 100 launches": ("forebay step", "step", (100, "nothing")),
-    "step of 100 launches, one scalar changed": ("forebay step", "step", (100, "1 scalar")),
-    "step of 100 launches, all scalars changed": ("forebay step", "step", (100, "all scalars")),
-    "upload of 4 KiB + finish": ("forebay", "copy", ("up", 4096)),
-    "download of 4 KiB + finish": ("forebay", "copy", ("down", 4096)),
-    "alloc + free": ("forebay", "alloc", (4096,)),
-    "bound launch": ("forebay bound", "launch", ("", 2)),
-    "bound launch, 64 arguments": ("forebay bound", "launch", ("", 64)),
-    "hipModuleLaunchKernel": ("forebay.hip", "launch", ("", 2)),
-    "hipModuleLaunchKernel, as examples call it": ("forebay.hip", "launch_by_name", ()),
-    "hipModuleLaunchKernel on hipStreamPerThread": ("forebay.hip", "launch_on", ("per-thread",)),
-    "hipModuleLaunchKernel + hipEventRecord": ("forebay.hip", "record", (True,)),
-    "the same + hipStreamWaitEvent + hipModuleLaunchKernel": ("forebay.hip", "wait", ()),
-    "hipEventQuery, done": ("forebay.hip", "query", ("event",)),
-    "hipStreamQuery, done": ("forebay.hip", "query", ("stream",)),
-    "hipMallocAsync + hipFreeAsync": ("forebay.hip", "alloc", (4096,)),
-    "hipMemcpyAsync up + synchronize": ("forebay.hip", "copy", ("up", 4096)),
-    "hipMemcpyAsync down + synchronize": ("forebay.hip", "copy", ("down", 4096)),
-    "hipMemcpyAsync up, a part + synchronize": ("forebay.hip", "copy_part", (4096,)),
-    "hipMemcpy up": ("forebay.hip", "copy_at_once", (4096,)),
-    "hipMemsetAsync + synchronize": ("forebay.hip", "memset", (4096,)),
+
+class Operation(NamedTuple):
+    """An operation of a layer, its arguments, and whether its instructions are counted, too."""
+
+    layer: str
+    name: str
+    arguments: tuple[object, ...] = ()
+    instructions: bool = False
+
+
+OPERATIONS = {
+    "launch": Operation("forebay", "launch", ("", 2), True),
+    "launch, one scalar changed": Operation("forebay", "launch", ("scalar", 2), True),
+    "launch, one pointer changed": Operation("forebay", "launch", ("pointer", 2)),
+    "launch, 32 arguments": Operation("forebay", "launch", ("", 32), True),
+    "launch, 64 arguments": Operation("forebay", "launch", ("", 64), True),
+    "launch, 64 arguments in a tuple": Operation("forebay", "launch_tuple", (64,), True),
+    "launch, a number of NumPy's": Operation("forebay", "launch_numpy", (2,), True),
+    "launch on the null queue": Operation("forebay", "launch_on", ("null",), True),
+    "launch on a blocking and on the null queue": Operation("forebay", "alternate"),
+    "launch + finish": Operation("forebay", "launch_finish"),
+    "launch on 16 queues + finish of the device": Operation("forebay", "finish_all", (16,)),
+    "queue made, used and dropped + finish of the device": Operation("forebay", "turnover", (0,)),
+    "the same after 300 queues at once": Operation("forebay", "turnover", (300,)),
+    "launch + record": Operation("forebay", "record", (True,), True),
+    "record, nothing new": Operation("forebay", "record", (False,)),
+    "launch + wait + launch": Operation("forebay", "wait", instructions=True),
+    "launch, 8 queues wait and launch": Operation("forebay", "fan_out", (8,)),
+    "8 queues launch, one waits and launches": Operation("forebay", "fan_in", (8,)),
+    "launch, the same bytes by value": Operation("forebay", "by_value", (4096, ""), True),
+    "launch, new bytes by value": Operation("forebay", "by_value", (4096, "new")),
+    "launch, scratch of 600 reductions": Operation("forebay", "scratch", (600,)),
+    "graph of 100 launches": Operation("forebay", "replay", (100, 0)),
+    "graph of 100 launches, one changed": Operation("forebay", "replay", (100, 1)),
+    "step of 100 launches": Operation("forebay step", "step", (100, "nothing"), True),
+    "step of 100 launches, one scalar changed": Operation("forebay step", "step", (100, "1 scalar")),
+    "step of 100 launches, all scalars changed": Operation("forebay step", "step", (100, "all scalars"), True),
+    "upload of 4 KiB + finish": Operation("forebay", "copy", ("up", 4096), True),
+    "download of 4 KiB + finish": Operation("forebay", "copy", ("down", 4096), True),
+    "alloc + free": Operation("forebay", "alloc", (4096,), True),
+    "bound launch": Operation("forebay bound", "launch", ("", 2), True),
+    "bound launch, 64 arguments": Operation("forebay bound", "launch", ("", 64), True),
+    "hipModuleLaunchKernel": Operation("forebay.hip", "launch", ("", 2), True),
+    "hipModuleLaunchKernel, as examples call it": Operation("forebay.hip", "launch_by_name", instructions=True),
+    "hipModuleLaunchKernel on hipStreamPerThread": Operation("forebay.hip", "launch_on", ("per-thread",), True),
+    "hipModuleLaunchKernel + hipEventRecord": Operation("forebay.hip", "record", (True,), True),
+    "the same + hipStreamWaitEvent + hipModuleLaunchKernel": Operation("forebay.hip", "wait", instructions=True),
+    "hipEventQuery, done": Operation("forebay.hip", "query", ("event",), True),
+    "hipStreamQuery, done": Operation("forebay.hip", "query", ("stream",), True),
+    "hipMallocAsync + hipFreeAsync": Operation("forebay.hip", "alloc", (4096,), True),
+    "hipMemcpyAsync up + synchronize": Operation("forebay.hip", "copy", ("up", 4096), True),
+    "hipMemcpyAsync down + synchronize": Operation("forebay.hip", "copy", ("down", 4096)),
+    "hipMemcpyAsync up, a part + synchronize": Operation("forebay.hip", "copy_part", (4096,), True),
+    "hipMemcpy up": Operation("forebay.hip", "copy_at_once", (4096,), True),
+    "hipMemsetAsync + synchronize": Operation("forebay.hip", "memset", (4096,), True),
 }
-"""By name: the layer, its operation and the arguments of that."""
+"""By name."""
 
 
 class Operations:
@@ -82,24 +92,14 @@ class Operations:
     def layer(self, name: str) -> Layer:
         """A layer by name, made when first asked for."""
         if name not in self._layers:
-            (kind,) = (kind for kind in LAYERS if kind.name == name)
-            self._layers[name] = kind.open(self.ground)
+            self._layers[name] = open_layer(name, self.ground)
         return self._layers[name]
 
     def subject(self, name: str) -> Subject:
         """An operation by name."""
-        layer, operation, arguments = OPERATIONS[name]
-        subject: Subject = getattr(self.layer(layer), operation)(*arguments)
+        operation = OPERATIONS[name]
+        subject: Subject = getattr(self.layer(operation.layer), operation.name)(*operation.arguments)
         return subject
-
-
-def _devices(operations: Operations) -> list[fb.Device]:
-    from forebay import hip
-    from forebay.hip.streams import queue_of
-
-    operations.layer("forebay.hip")
-    assert hip
-    return [operations.ground.device, queue_of(None).device]
 
 
 @contextlib.contextmanager
@@ -115,10 +115,12 @@ def watched_device() -> Iterator[fb.Device]:
 @contextlib.contextmanager
 def _counting(operations: Operations) -> Iterator[Count]:
     """Count what is done inside, by the name of the driver's function and as the devices' stats have it."""
+    from forebay.hip.streams import queue_of
     from tests.helpers.observer import observe
 
     found: Count = {}
-    devices = _devices(operations)
+    operations.layer("forebay.hip")
+    devices = [operations.ground.device, queue_of(None).device]
     with observe(operations.ground.device) as calls:
         before = [device.stats for device in devices]
         yield found

@@ -12,7 +12,6 @@ import re
 import shutil
 import sys
 import tempfile
-import timeit
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -22,47 +21,15 @@ from pathlib import Path
 import forebay as fb
 
 from . import kernels
-from .counts import OPERATIONS, Operations
-from .layers import Subject
+from .counts import OPERATIONS, Count, Operations
+from .layers import Subject, timed
 from .processes import run_python
 from .raw import NoCompilerError, compile_c
 
 TURNS = 300
 LOOP, FLOOR = "empty loop", "C loop"
-SUBJECTS = (
-    LOOP,
-    FLOOR,
-    "launch",
-    "launch, one scalar changed",
-    "launch, 32 arguments",
-    "launch, 64 arguments",
-    "launch, 64 arguments in a tuple",
-    "launch, a number of NumPy's",
-    "launch on the null queue",
-    "launch + record",
-    "launch + wait + launch",
-    "step of 100 launches",
-    "step of 100 launches, all scalars changed",
-    "bound launch",
-    "bound launch, 64 arguments",
-    "launch, the same bytes by value",
-    "upload of 4 KiB + finish",
-    "download of 4 KiB + finish",
-    "alloc + free",
-    "hipModuleLaunchKernel",
-    "hipModuleLaunchKernel, as examples call it",
-    "hipModuleLaunchKernel on hipStreamPerThread",
-    "hipModuleLaunchKernel + hipEventRecord",
-    "the same + hipStreamWaitEvent + hipModuleLaunchKernel",
-    "hipEventQuery, done",
-    "hipStreamQuery, done",
-    "hipMallocAsync + hipFreeAsync",
-    "hipMemcpyAsync up + synchronize",
-    "hipMemcpyAsync up, a part + synchronize",
-    "hipMemcpy up",
-    "hipMemsetAsync + synchronize",
-)
-COMPARED = SUBJECTS[2:]  # without those that run none of forebay
+COMPARED = tuple(name for name, operation in OPERATIONS.items() if operation.instructions)
+SUBJECTS = (LOOP, FLOOR, *COMPARED)  # the first two run none of forebay
 COLUMNS = ("forebay", "interpreter", "C library", "driver")
 COUNTED = Path(__file__).with_name("raw") / "collected.c"
 
@@ -97,7 +64,7 @@ def run(subjects: Sequence[str]) -> None:
     collected = ctypes.CDLL(str(compile_c(COUNTED))).collected
     for name in subjects:
         if name == LOOP:
-            subject = Subject(timeit.Timer("pass").timeit, nullcontext)
+            subject = Subject(timed("pass"), nullcontext)
         elif name == FLOOR:
             subject = operations.layer("C").launch("", 2)
         else:
@@ -141,7 +108,7 @@ def _read(path: Path) -> tuple[str, Counter[str]]:
     return subject, Counter({name: round(count / TURNS) for name, count in counted.items()})
 
 
-def instructions(subjects: Sequence[str] = SUBJECTS) -> dict[str, dict[str, int]]:
+def instructions(subjects: Sequence[str] = SUBJECTS) -> dict[str, Count]:
     """For each subject the instructions of one turn, by column.
 
     Raises

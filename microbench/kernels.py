@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 ARGUMENTS = (1, 2, 4, 8, 16, 32, 64)
 """The numbers of arguments: a pointer to 32-bit floats, and then 32-bit integers."""
 
@@ -13,30 +11,23 @@ def name_of(arguments: int) -> str:
     return f"take{arguments}"
 
 
-def _numbers(arguments: int) -> list[str]:
-    return [f"n{index}" for index in range(1, arguments)]
+def _source(head: str, pointer: str) -> str:
+    lines = []
+    for count in ARGUMENTS:
+        numbers = [f"n{index}" for index in range(1, count)]
+        parameters = ", ".join([pointer, *(f"int {name}" for name in numbers)])
+        lines.append(f"{head} {name_of(count)}({parameters}) {{ a[0] = {' + '.join(numbers) or '1'}; }}")
+    return "\n".join(lines)
 
 
-def _sum(arguments: int) -> str:
-    return " + ".join(_numbers(arguments)) or "1"
-
-
-def opencl(arguments: Iterable[int] = ARGUMENTS) -> str:
+def opencl() -> str:
     """OpenCL C."""
-    return "\n".join(
-        f"kernel void {name_of(count)}({', '.join(['global float *a', *(f'int {n}' for n in _numbers(count))])}) "
-        f"{{ a[0] = {_sum(count)}; }}"
-        for count in arguments
-    )
+    return _source("kernel void", "global float *a")
 
 
-def cuda(arguments: Iterable[int] = ARGUMENTS) -> str:
+def cuda() -> str:
     """CUDA C++."""
-    return "\n".join(
-        f'extern "C" __global__ void {name_of(count)}('
-        f"{', '.join(['float *a', *(f'int {n}' for n in _numbers(count))])}) {{ a[0] = {_sum(count)}; }}"
-        for count in arguments
-    )
+    return _source('extern "C" __global__ void', "float *a")
 
 
 def values(arguments: int) -> list[int]:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from .bench import Row
+from .harness import Row
 from .layers.all import LAYERS
 from .report import Report
 
@@ -22,7 +22,22 @@ matplotlib.use("Agg")
 MARKERS = "os^vD<>phX*P8dH"
 TABLE: Any = matplotlib.colormaps["tab20"]
 COLOURS = [*TABLE.colors[::2], *TABLE.colors[1::2]]  # the ten dark ones first
-NAMES = [layer.name for layer in LAYERS]
+NAMES = list(LAYERS)
+PANELS = {
+    "queues": [
+        ("idle", r"null, (\d+) idle", "idle blocking streams (left: none)", "µs a launch on the null stream"),
+        ("busy", r"(\d+) busy", "busy blocking queues, no new work (left: none)", "µs a launch on the null stream"),
+    ],
+    "graphs": [
+        ("graph", r"(\d+) launches, 0 changed", "launches in it, nothing changed", "µs a replay"),
+        ("graph", r"(\d+) launches, \1 changed", "launches in it, all changed", "µs a replay"),
+    ],
+    "steps": [
+        ("step", rf"(\d+) launches, {what} changed", f"launches in it, {what} changed", "µs a stretch")
+        for what in ("nothing", "1 scalar")
+    ],
+}
+"""Of each picture the panels: a case, a pattern that finds a number in its points, and what the axes are called."""
 
 
 def style(layer: str) -> dict[str, Any]:
@@ -40,14 +55,14 @@ def rows_of(report: Report, case: str, pattern: str) -> dict[str, list[tuple[int
     return {layer: sorted(points, key=lambda point: point[0]) for layer, points in found.items()}
 
 
-def lines(axes: Axes, rows: dict[str, list[tuple[int, Row]]], zero_at: float | None = None) -> None:
+def lines(axes: Axes, rows: dict[str, list[tuple[int, Row]]], base: int) -> None:
     """One line a layer: the median, and the tenth to the ninetieth of a hundred rounds around it."""
     for layer, points in rows.items():
-        at = [count or zero_at or count for count, _ in points]
+        at = [count or 0.5 for count, _ in points]
         low, median, high = np.array([np.quantile(row.samples, [0.1, 0.5, 0.9]) for _, row in points]).T
         axes.plot(at, median, label=layer, **style(layer))
         axes.fill_between(at, low, high, color=style(layer)["color"], alpha=0.12, linewidth=0)
-    axes.set_xscale("log", base=2)
+    axes.set_xscale("log", base=base)
     axes.set_yscale("log")
     axes.grid(alpha=0.3, which="both", linewidth=0.4)
     low, high = axes.get_ylim()
@@ -59,28 +74,20 @@ def lines(axes: Axes, rows: dict[str, list[tuple[int, Row]]], zero_at: float | N
     )
 
 
-def legend(figure: Figure) -> None:
-    """Say below the panes what the lines of all of them are."""
-    known = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
-    figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=8, fontsize="x-small")
-
-
-def queues(report: Report) -> Figure | None:
-    """A null-stream launch against the number of idle streams, and of queues full of work."""
-    panels = [
-        ("idle", r"null, (\d+) idle", "idle blocking streams"),
-        ("busy", r"(\d+) busy", "busy blocking queues, no new work"),
-    ]
-    drawn = [(rows, label) for case, pattern, label in panels if (rows := rows_of(report, case, pattern))]
+def panels(report: Report, name: str) -> Figure | None:
+    """A picture of `PANELS`, as far as the result has the rows of its panels."""
+    wanted = [(rows_of(report, case, pattern), label, unit) for case, pattern, label, unit in PANELS[name]]
+    drawn = [panel for panel in wanted if panel[0]]
     if not drawn:
         return None
     figure = Figure(figsize=(5.2 * len(drawn), 4), layout="constrained")
     panes = figure.subplots(1, len(drawn), squeeze=False, sharey=True)[0]
-    for axes, (rows, label) in zip(panes, drawn, strict=True):
-        lines(axes, rows, zero_at=0.5)
-        axes.set_xlabel(f"{label} (left: none)")
-        axes.set_ylabel("µs a launch on the null stream")
-    legend(figure)
+    for axes, (rows, label, unit) in zip(panes, drawn, strict=True):
+        lines(axes, rows, 2 if name == "queues" else 10)
+        axes.set_xlabel(label)
+        axes.set_ylabel(unit)
+    known = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+    figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=8, fontsize="x-small")
     return figure
 
 
@@ -106,38 +113,6 @@ def distribution(report: Report) -> Figure | None:
     return figure
 
 
-def _against_length(panels: list[tuple[dict[str, list[tuple[int, Row]]], str]], unit: str) -> Figure:
-    """Times against the number of launches, a panel for each of (rows, what changed)."""
-    figure = Figure(figsize=(10.4, 4), layout="constrained")
-    for axes, (rows, label) in zip(figure.subplots(1, len(panels), sharey=True), panels, strict=True):
-        lines(axes, rows)
-        axes.set_xscale("log", base=10)
-        axes.set_xlabel(f"launches in it, {label}")
-        axes.set_ylabel(unit)
-    legend(figure)
-    return figure
-
-
-def graphs(report: Report) -> Figure | None:
-    """Recorded launches against their number, with nothing and everything changed."""
-    nothing = rows_of(report, "graph", r"(\d+) launches, 0 changed")
-    everything = rows_of(report, "graph", r"(\d+) launches, \1 changed")
-    if not nothing:
-        return None
-    return _against_length([(nothing, "nothing changed"), (everything, "all changed")], "µs a replay")
-
-
-def steps(report: Report) -> Figure | None:
-    """Stretches of launches against their number, in steps and without."""
-    panels = [(rows_of(report, "step", rf"(\d+) launches, {what} changed"), what) for what in ("nothing", "1 scalar")]
-    if not panels[0][0]:
-        return None
-    return _against_length([(rows, f"{what} changed") for rows, what in panels], "µs a stretch")
-
-
-PICTURES = {"queues": queues, "distribution": distribution, "graphs": graphs, "steps": steps}
-
-
 def draw(report: Report, folder: Path, prefix: str = "") -> Iterator[Path]:
     """Draw every picture that the result has the rows of, as PNG and SVG; give the files' paths.
 
@@ -150,8 +125,8 @@ def draw(report: Report, folder: Path, prefix: str = "") -> Iterator[Path]:
         What the files' names begin with.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in PICTURES.items():
-        figure = picture(report)
+    for name in ("queues", "distribution", "graphs", "steps"):
+        figure = distribution(report) if name == "distribution" else panels(report, name)
         if figure is None:
             continue
         about = report.about["device"]

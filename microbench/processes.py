@@ -11,16 +11,6 @@ from collections.abc import Mapping
 NULL_LEVELZERO = "FOREBAY_NULL_LEVELZERO"  # set where tools.null_levelzero has started this process
 
 
-def command_of(*arguments: str) -> tuple[list[str], dict[str, str]]:
-    """The command line and environment of a Python process with these arguments."""
-    if NULL_LEVELZERO in os.environ:
-        from tools import null_levelzero
-
-        command, environment = null_levelzero.child_command("python", *arguments)
-        return list(command), dict(environment)
-    return [sys.executable, *arguments], dict(os.environ)
-
-
 def run_python(*arguments: str, prefix: tuple[str, ...] = (), **environment: str | None) -> tuple[float, str]:
     """Run a Python process; return its seconds and what it printed.
 
@@ -37,7 +27,11 @@ def run_python(*arguments: str, prefix: tuple[str, ...] = (), **environment: str
     RuntimeError
         When it fails.
     """
-    command, base = command_of(*arguments)
+    command, base = [sys.executable, *arguments], dict(os.environ)
+    if NULL_LEVELZERO in os.environ:
+        from tools import null_levelzero
+
+        command, base = null_levelzero.child_command("python", *arguments)
     changed: Mapping[str, str | None] = {**base, **environment}
     begun = time.perf_counter()
     done = subprocess.run(

@@ -6,18 +6,22 @@ import csv
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 import forebay as fb
 from forebay.selftest import machine
 
-from . import statistics
-from .bench import Bench, Case, Row
+from .harness import Bench, Case, Row
 from .layers.all import AGAIN, FLOOR
 
 FORMAT = 1
@@ -25,6 +29,53 @@ PACKAGES = (
     "forebay", "pyopencl", "intel-opencl-rt", "dpctl", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "torch",
 )  # fmt: skip
 HEADINGS = ("case", "point", "layer", "min", "median", "p10", "p90", "min/C", "median/C", "low", "high", "note")
+CONFIDENCE, RESAMPLES = 0.95, 999
+
+
+class Interval(NamedTuple):
+    """A ratio of medians, and its interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def range(self) -> str:
+        """The interval in a cell."""
+        return f"{self.low:.3f}–{self.high:.3f}"
+
+
+def _of_medians(above: Any, below: Any, axis: int = -1) -> Any:
+    return np.median(above, axis=axis) / np.median(below, axis=axis)
+
+
+def ratio(above: Any, below: Any, paired: bool = True) -> Interval:
+    """The ratio of medians to other samples, and its interval by SciPy's bootstrap.
+
+    They are of the same rounds if they are `paired`: disturbances affect both. For two runs of the same thing the
+    interval is the A/A interval.
+    """
+    found = float(_of_medians(above, below))
+    if len(above) < 2 or above is below:
+        return Interval(found, found, found)
+    from scipy import stats  # late, because it takes a second
+
+    resampled = stats.bootstrap(
+        (above, below),
+        _of_medians,
+        paired=paired,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        random_state=np.random.default_rng(1),
+    ).confidence_interval
+    return Interval(found, float(resampled.low), float(resampled.high))
+
+
+def per_round(above: Row, below: Row) -> Any:
+    """The ratio of each round: what disturbs a round disturbs both."""
+    return np.asarray(above.samples) / np.asarray(below.samples)
 
 
 @dataclass
@@ -107,17 +158,16 @@ class Report:
         """The C loop at the same point; None where there is none."""
         return self.by_id.get((row.case, row.point, AGAIN if again else FLOOR))
 
-    def lines(self) -> Iterator[tuple[Row, dict[str, Any]]]:
+    def lines(self) -> Iterator[tuple[Row, dict[str, float]]]:
         """Each row with its numbers: microseconds, and ratios to the floor where there is one."""
         for row in self.rows:
+            p10, median, p90 = map(float, np.quantile(row.samples, [0.1, 0.5, 0.9]))
+            numbers = {"min": min(row.samples), "median": median, "p10": p10, "p90": p90}
             below = self.floor(row)
-            found = statistics.summary(row.samples)
-            numbers: dict[str, Any] = {
-                "min": found.minimum, "median": found.median, "p10": found.p10, "p90": found.p90,
-            }  # fmt: skip
             if below is not None:
-                ratio = statistics.ratio(row.samples, below.samples)
-                numbers |= {"min/C": ratio.minimum, "median/C": ratio.median, "low": ratio.low, "high": ratio.high}
+                found = ratio(row.samples, below.samples)
+                numbers |= {"min/C": min(row.samples) / min(below.samples), "median/C": found.median}
+                numbers |= {"low": found.low, "high": found.high}
             yield row, numbers
 
     def write_csv(self, file: TextIO) -> None:
@@ -128,48 +178,44 @@ class Report:
             shown = {name: f"{value:.4g}" for name, value in numbers.items()}
             writer.writerow({"case": row.case, "point": row.point, "layer": row.layer, "note": row.note, **shown})
 
-    def growths(self) -> Iterator[tuple[Row, str, Any, Any]]:
-        """Where a case has a base point: each row, that point, and how its ratio to the floor compares with that there,
-        for the row and for the A/A pair (None where there is none).
+    def growths(self) -> Iterator[tuple[Row, Interval, Interval | None]]:
+        """Where a case has a base point: each row, and how its ratio to the floor compares with that there, for the row
+        and for the A/A pair (None where there is none).
         """
         for row in self.rows:
-            base = self.cases[row.case]["bases"].get(row.point, "")
-            before = self.by_id.get((row.case, base, row.layer))
+            before = self.by_id.get((row.case, self.cases[row.case]["bases"].get(row.point, ""), row.layer))
             if before is None or row.layer in (FLOOR, AGAIN):
                 continue
             below, below_before = self.floor(row), self.floor(before)
             if below is None or below_before is None:
-                yield row, base, statistics.growth(row.samples, before.samples), None  # the same layer alone
+                yield row, ratio(row.samples, before.samples, paired=False), None  # the same layer alone
                 continue
-
-            def grown(here: Row, there: Row, floors: tuple[Row, Row] = (below, below_before)) -> Any:
-                ratios = [
-                    statistics.per_round(a.samples, b.samples) for a, b in zip((here, there), floors, strict=True)
-                ]
-                return statistics.growth(*ratios)
-
             again, again_before = self.floor(row, again=True), self.floor(before, again=True)
-            noise = grown(again, again_before) if again is not None and again_before is not None else None
-            yield row, base, grown(row, before), noise
+            noise = None
+            if again is not None and again_before is not None:
+                noise = ratio(per_round(again, below), per_round(again_before, below_before), paired=False)
+            yield row, ratio(per_round(row, below), per_round(before, below_before), paired=False), noise
 
 
-def show(report: Report, console: Any) -> None:
+def table(title: str, left: Sequence[str], right: Sequence[str], last: Sequence[str] = ()) -> Table:
+    """A table with headings of columns that are aligned to the left, to the right, and of a last one that may wrap."""
+    made = Table(title=title, title_justify="left", title_style="bold")
+    for heading in left:
+        made.add_column(heading, no_wrap=True)
+    for heading in right:
+        made.add_column(heading, justify="right", no_wrap=True)
+    for heading in last:
+        made.add_column(heading)
+    return made
+
+
+def show(report: Report, console: Console) -> None:
     """Print the report as tables."""
-    from rich.markup import escape
-    from rich.table import Table
-
     lines = list(report.lines())
     for name, case in report.cases.items():
-        table = Table(title=f"{name}: {case['title']}", title_justify="left", title_style="bold")
-        table.add_column("point", no_wrap=True)
-        table.add_column("layer", no_wrap=True)
-        for heading in ("µs min", "median", "p10–p90", "÷ C: min", "median", "95 %"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("note")
-        last = ""
-        for row, numbers in lines:
-            if row.case != name:
-                continue
+        headings = ("µs min", "median", "p10–p90", "÷ C: min", "median", "95 %")
+        shown, last = table(f"{name}: {case['title']}", ("point", "layer"), headings, ("note",)), ""
+        for row, numbers in ((row, numbers) for row, numbers in lines if row.case == name):
             cells = [f"{numbers['min']:.3f}", f"{numbers['median']:.3f}", f"{numbers['p10']:.3f}–{numbers['p90']:.3f}"]
             if "min/C" in numbers:
                 cells += [f"{numbers['min/C']:.3f}", f"{numbers['median/C']:.3f}"]
@@ -177,24 +223,18 @@ def show(report: Report, console: Any) -> None:
             else:
                 cells += ["", "", ""]
             if row.point != last and last:
-                table.add_section()
-            table.add_row(escape(row.point) if row.point != last else "", row.layer, *cells, escape(row.note))
+                shown.add_section()
+            shown.add_row(escape(row.point) if row.point != last else "", row.layer, *cells, escape(row.note))
             last = row.point
-        console.print(table)
+        console.print(shown)
     grown = list(report.growths())
     if grown:
-        table = Table(title="Beside others ÷ beside none, each ÷ C at its own point", title_justify="left")
-        for heading in ("point", "layer", "median", "95 %", "A/A 95 %"):
-            table.add_column(heading, no_wrap=True, justify="left" if heading in ("point", "layer") else "right")
-        for row, _, ratio, noise in grown:
-            table.add_row(
-                f"{row.case}/{escape(row.point)}",
-                row.layer,
-                f"{ratio.median:.3f}",
-                f"{ratio.low:.3f}–{ratio.high:.3f}",
-                f"{noise.low:.3f}–{noise.high:.3f}" if noise else "",
-            )
-        console.print(table)
+        title = "Beside others ÷ beside none, each ÷ C at its own point"
+        shown = table(title, ("point", "layer"), ("median", "95 %", "A/A 95 %"))
+        for row, found, noise in grown:
+            cells = [f"{found.median:.3f}", found.range, noise.range if noise else ""]
+            shown.add_row(f"{row.case}/{escape(row.point)}", row.layer, *cells)
+        console.print(shown)
     for layer, reason in report.absent.items():
         console.print(f"not there: {layer}: {escape(reason)}")
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import forebay as fb
 
-from ..bench import Bench, Case, Point, Subjects
+from ..harness import Bench, Point, Subjects
 from ..kernels import name_of
 from ..layers import Subject
 from ..layers.all import AGAIN, FLOOR
+
+COMPARED = (FLOOR, AGAIN, "forebay bound", "forebay")
 
 
 def surrounded(bench: Bench, subject: Subject, others: list[fb.Queue]) -> Subject:
@@ -37,24 +40,21 @@ def surrounded(bench: Bench, subject: Subject, others: list[fb.Queue]) -> Subjec
     return Subject(subject.run, around, subject.note)
 
 
+@contextmanager
+def beside(count: int, new: bool, bench: Bench) -> Iterator[Subjects]:
+    """The subjects beside so many queues."""
+    others = [bench.device.queue() for _ in range(count)]
+    found = bench.subjects("alternate") if new else bench.subjects("launch_on", "null")
+    yield {name: surrounded(bench, found[name], others) for name in COMPARED if name in found}
+    del others
+
+
 def points(bench: Bench) -> Sequence[Point]:
     """How many queues there are, and whether another one gets new work before each launch on the null queue."""
-
-    def point(count: int, new: bool) -> Point:
-        @contextmanager
-        def setup() -> Iterator[Subjects]:
-            others = [bench.device.queue() for _ in range(count)]
-            found = bench.subjects("alternate") if new else bench.subjects("launch_on", "null")
-            kept = {name: found[name] for name in (FLOOR, AGAIN, "forebay bound", "forebay") if name in found}
-            yield {name: surrounded(bench, subject, others) for name, subject in kept.items()}
-            del others
-
-        rest = " busy, one more with new work each time" if new else " busy"
-        return Point(f"{count}{rest}", setup, commands=4 if new else 1, base=f"0{rest}" if count else "")
-
-    counts = bench.pick((0, 1, 8, 64, 256, 1024), (0, 256))
-    with_new = bench.pick((0, 64, 1024), (0, 64))
-    return [*(point(count, False) for count in counts), *(point(count, True) for count in with_new)]
-
-
-CASE = Case("busy", "A null-queue launch beside blocking queues that are held", points, sweeps=2)
+    counts = [(n, False, " busy", 1) for n in bench.pick((0, 1, 8, 64, 256, 1024), (0, 256))]
+    rest = " busy, one more with new work each time"
+    counts += [(n, True, rest, 4) for n in bench.pick((0, 64, 1024), (0, 64))]
+    return [
+        Point(f"{n}{rest}", commands=commands, base=f"0{rest}" if n else "", setup=partial(beside, n, new))
+        for n, new, rest, commands in counts
+    ]

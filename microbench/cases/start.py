@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..bench import Bench, Case, Point, Subjects
+from ..harness import Bench, Point, Subjects
 from ..layers import Subject
 from ..processes import run_python
 
@@ -22,52 +23,49 @@ def importing(package: str, note: str = "") -> Subject:
 
 
 @contextmanager
-def imports() -> Iterator[Subjects]:
+def imports(bench: Bench) -> Iterator[Subjects]:
     """Processes that only import."""
     floor = importing("numpy", "import numpy")
     yield {"C": floor, "forebay": importing("forebay"), "pyopencl": importing("pyopencl")}
 
 
-def points(bench: Bench) -> Sequence[Point]:
-    """An import, and the program. The drivers' caches are moved like forebay's, so that both begin empty."""
-    count = 4 if bench.quick else 20
-    rounds = 1 if bench.quick else 7
+@contextmanager
+def programs(count: int, compiled: bool, environment: dict[str, str], bench: Bench) -> Iterator[Subjects]:
+    """Processes that use so many kernels, each compiled or out of a cache.
 
-    def program(folder: Path, **environment: str) -> float:
-        (folder / "driver").mkdir(exist_ok=True)
-        moved: dict[str, Any] = {"FOREBAY_CACHE": str(folder), "FOREBAY_NO_CACHE": None}
-        moved |= dict.fromkeys(DRIVERS_CACHES, str(folder / "driver"))
+    The drivers' caches are moved like forebay's, so that both begin empty.
+    """
+
+    def program(folder: str) -> float:
+        driver = Path(folder, "driver")
+        driver.mkdir(exist_ok=True)
+        moved: dict[str, Any] = {"FOREBAY_CACHE": folder, "FOREBAY_NO_CACHE": None}
+        moved |= dict.fromkeys(DRIVERS_CACHES, str(driver))
         return run_python("-m", MODULE, bench.device.name, str(count), **moved | environment)[0]
 
-    def once(n: int) -> float:
-        taken = 0.0
-        for _ in range(n):
-            with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder:
-                taken += program(Path(folder))
-        return taken
+    def fresh() -> float:
+        with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder:
+            return program(folder)
 
-    def point(name: str, **environment: str) -> Point:
-        @contextmanager
-        def setup() -> Iterator[Subjects]:
-            with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forebay-bench-") as filled:
+        if not compiled:
+            program(filled)
+        run = fresh if compiled else partial(program, filled)
+        yield {"forebay": Subject(lambda n: sum(run() for _ in range(n)), nullcontext)}
 
-                def again(n: int, folder: Path = Path(folder)) -> float:
-                    return sum(program(folder, **environment) for _ in range(n))
 
-                if name == "compiled":
-                    yield {"forebay": Subject(once, nullcontext)}
-                else:
-                    again(1)
-                    yield {"forebay": Subject(again, nullcontext)}
-
-        return Point(f"{count} kernels, {name}", setup, calls=1, rounds=rounds)
-
+def points(bench: Bench) -> Sequence[Point]:
+    """An import, and the program."""
+    count, rounds = (4, 1) if bench.quick else (20, 7)
+    caches: dict[str, tuple[bool, dict[str, str]]] = {
+        "compiled": (True, {}),
+        "out of forebay's cache": (False, {}),
+        "out of the driver's cache": (False, {"FOREBAY_NO_CACHE": "1"}),
+    }
     return [
-        Point("import", imports, calls=1, rounds=rounds),
-        point("compiled"),
-        point("out of forebay's cache"),
-        point("out of the driver's cache", FOREBAY_NO_CACHE="1"),
+        Point("import", calls=1, rounds=rounds, setup=imports),
+        *(
+            Point(f"{count} kernels, {name}", calls=1, rounds=rounds, setup=partial(programs, count, *how))
+            for name, how in caches.items()
+        ),
     ]
-
-
-CASE = Case("start", "The start of a process", points)

@@ -1,13 +1,21 @@
-"""The layers: ways to make a device do the same thing. Each has the operations of `Layer` that it knows."""
+"""The layers: ways to make a device do the same thing.
+
+A layer says in its own terms what a launch, a signal, a wait or a copy is: as *steps*, which are calls of a driver or
+statements of Python. `Layer` composes the operations that are measured from these, the same way for every layer.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 import timeit
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from itertools import count, pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import forebay as fb
 
@@ -16,6 +24,8 @@ from ..processes import NULL_LEVELZERO
 
 Run = Callable[[int], float]
 """Does an operation n times, and returns the seconds that took."""
+ARRAYS, ELEMENTS = 100, 100
+"""Of the program of the case "reproducer"."""
 
 
 class AbsentError(Exception):
@@ -46,6 +56,7 @@ class Ground:
     Attributes
     ----------
     device : forebay.Device
+    driver : DriverDevice
     program : forebay.Program
     buffers : list of forebay.Buffer
     executes : bool
@@ -53,14 +64,18 @@ class Ground:
     holds : bool
         Whether queues are held while they are filled. Over CUDA they are not, because nothing holds the streams of the
         other layers.
-    native : Driver of microbench.raw
-        The driver's own calls; None where there is no C compiler or no list of calls, `no_native` then says why.
+    native : layers.c.CLoop
+        The C loop of the driver in use; None where there is no C compiler or no list of calls, `no_native` then says
+        why.
     """
 
+    driver: Any
+
     def __init__(self, device: fb.Device):
-        from .. import raw
+        from .c import loop_of
 
         self.device = device
+        self.driver = device.driver
         self.executes: bool = NULL_LEVELZERO not in os.environ
         self.holds: bool = self.executes and device.info.backend != "cuda"
         self.program: fb.Program = device.program(kernels.opencl())
@@ -68,16 +83,8 @@ class Ground:
         self.native: Any = None
         self.no_native: str = ""
         try:
-            raw.loops()
-            calls: Any
-            if device.info.backend == "opencl":
-                from ..raw import opencl as calls
-            elif device.info.backend == "level_zero":
-                from ..raw import levelzero as calls
-            else:
-                raise AbsentError(f"no list of calls for {device.info.backend}")
-            self.native = calls.Driver(device)
-        except (raw.NoCompilerError, AbsentError) as error:
+            self.native = loop_of(self)
+        except AbsentError as error:
             self.no_native = str(error)
 
     def settle(self, queue: fb.Queue) -> None:
@@ -87,26 +94,368 @@ class Ground:
         queue.finish()
 
     @contextmanager
-    def free(self, *queues: fb.Queue) -> Iterator[None]:
-        """Let queues run while they are filled."""
-        for queue in queues:
-            self.settle(queue)
-        yield
-        for queue in queues:
-            self.settle(queue)
+    def around(
+        self, queues: Sequence[fb.Queue], hold: bool, settle: Callable[[fb.Queue], None] | None = None
+    ) -> Iterator[None]:
+        """Settle queues before and after they are filled.
 
-    @contextmanager
-    def held(self, *queues: fb.Queue) -> Iterator[None]:
-        """Hold queues while they are filled, so that a device that is this CPU does not compete for its cores."""
-        with self.free(*queues), ExitStack() as gates:
-            for queue in queues if self.holds else ():
+        With `hold` they are held meanwhile, so that a device that is this CPU does not compete for its cores.
+        """
+        for queue in queues:
+            (settle or self.settle)(queue)
+        with ExitStack() as gates:
+            for queue in queues if hold and self.holds else ():
                 gates.enter_context(queue.gate())
             yield
+        for queue in queues:
+            (settle or self.settle)(queue)
 
 
-def timed(statement: str, setup: str = "pass", operations: int = 1, **names: object) -> Run:
-    """A sample of a Python statement that does so many operations. It includes the loop itself, some 10 ns a turn."""
-    timer = timeit.Timer(statement, setup, globals=names)
+class Handle(NamedTuple):
+    """A stream or an event of a layer, with a number for its name in statements."""
+
+    number: int
+    it: Any
+
+
+class Texts(NamedTuple):
+    """How a layer says things, as statements of Python or calls of a driver; empty if it needs none.
+
+    In Python a name that ends in ``{0}`` is the stream's, in ``{1}`` the event's. A launch has ``k`` for what
+    `Scripted.function` returns and ``given`` for its arguments. C has ``queue``, ``event``, and what `layers.c` says. A
+    copy has ``to``, ``source`` and ``n``, an allocation ``n``.
+
+    Attributes
+    ----------
+    launch, signal, wait, release, finish, all, alloc, host : str
+        Of which `all` waits for all streams.
+    elsewhere : str
+        A launch on a stream that waits for another.
+    event, stream : str
+        The question whether one is done.
+    copy : tuple of str
+        Up, down and across, with pinned memory of the host.
+    copy_note, alloc_note : str
+        Why copies to and from the host, and allocations, are not like for like, if they are not.
+    """
+
+    launch: str = ""
+    signal: str = ""
+    wait: str = ""
+    elsewhere: str = "{}"
+    release: str = ""
+    event: str = ""
+    stream: str = ""
+    finish: str = ""
+    all: str = ""
+    copy: tuple[str, str, str] = ("", "", "")
+    copy_note: str = ""
+    alloc: str = ""
+    alloc_note: str = ""
+    host: str = ""
+
+
+class Layer:
+    """The operations that can be measured, composed of what a layer says.
+
+    Attributes
+    ----------
+    name : str
+        What `all.LAYERS` calls it.
+    about : str
+        What it is, in one line.
+    operations : str
+        The names of the operations that it has, separated by blanks.
+    texts : Texts
+    names : dict
+        What names in its texts stand for.
+    own_streams : bool
+        Whether its streams are others than the queues of forebay's device.
+    note, null_note : str
+        What every row of it is noted with, and a launch on its null stream.
+    ours : bool
+        Whether an error of it is one of forebay, which ends the run.
+    """
+
+    name: str
+    about: str
+    operations: ClassVar[str]
+    texts: Texts = Texts()
+    own_streams: ClassVar[bool] = False
+    null_note: ClassVar[str] = ""
+    note: str = ""
+    ours: bool = False
+
+    def __init__(self, ground: Ground):
+        self.ground = ground
+        self.numbers: Iterator[int] = count()
+        self.names: dict[str, Any] = {}
+        self._streams: list[Handle] = []  # used again, or each operation would leave some behind
+
+    # -- what each layer has of its own
+
+    def make_stream(self, kind: str = "blocking") -> Any:
+        """A stream of a kind; a new one where there can be several."""
+        device = self.ground.device
+        if kind == "null":
+            return device.null_queue
+        if kind == "per-thread":
+            return device.per_thread_queue
+        return device.queue(blocking=kind == "blocking")
+
+    def make_event(self, for_host: bool) -> Any:
+        """An event without timing."""
+        raise NotImplementedError
+
+    def memory(self, nbytes: int) -> Any:
+        """Memory of the device."""
+        raise NotImplementedError
+
+    def pinned(self, nbytes: int) -> Any:
+        """Pinned memory of the host."""
+        return fb.host_empty(nbytes, "u1", device=self.ground.device)
+
+    def around(self, streams: Sequence[Handle], hold: bool) -> AbstractContextManager[object]:
+        """The surroundings of a sample on these streams; with `hold` they do not run meanwhile, where that can be."""
+        return self.ground.around([stream.it for stream in streams], hold)
+
+    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
+        """A kernel ready for `enqueue`; two for a change, "scalar" or "pointer", which are launched in turn."""
+        raise NotImplementedError
+
+    def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
+        """A launch, which carries the waits for events if the layer's launches can."""
+        raise NotImplementedError
+
+    def turn(self, null: Handle) -> tuple[list[Any], list[Any]]:
+        """A launch for each of `ARRAYS` arrays, and a copy to the host and a synchronize."""
+        raise NotImplementedError
+
+    # -- texts and steps
+
+    def names_of(self, handle: Any) -> dict[str, Any]:
+        """What the names of a stream or an event stand for."""
+        raise NotImplementedError
+
+    def steps(self, text: str, handles: Sequence[Any], names: dict[str, Any], note: str) -> list[Any]:
+        """A text as steps."""
+        raise NotImplementedError
+
+    def run(self, steps: list[Any], operations: int = 1) -> Run:
+        """A sample of steps that make up so many operations."""
+        raise NotImplementedError
+
+    def run_together(self, lists: list[list[Any]]) -> Run:
+        """The same of lists of steps in a thread each: the seconds until all have made n passes."""
+        raise NotImplementedError
+
+    def say(self, text: str, *handles: Any, note: str = "", **names: Any) -> list[Any]:
+        """A text as steps, about a stream and an event, with what other names stand for; without these about `main`."""
+        handles = handles or (self.main,)
+        given = {name: value for handle in handles for name, value in self.names_of(handle).items()}
+        return self.steps(text, handles, {**self.names, **given, **names}, note) if text else []
+
+    def events(self, size: int, for_host: bool = False) -> Any:
+        """So many events, which the host may wait for if it says so."""
+        return [Handle(next(self.numbers), self.make_event(for_host)) for _ in range(size)]
+
+    def signal(self, stream: Handle, events: Any, index: int = 0) -> list[Any]:
+        """An event of these after all that a stream was given."""
+        return self.say(self.texts.signal, stream, events[index])
+
+    def wait_for(self, stream: Handle, events: Any, index: int = 0) -> list[Any]:
+        """A wait of a stream for an event, if launches carry none."""
+        return self.say(self.texts.wait, stream, events[index])
+
+    def release(self, events: Any) -> list[Any]:
+        """The end of these events, if they cannot be used again as they are."""
+        return [step for event in events for step in self.say(self.texts.release, event)] if self.texts.release else []
+
+    def ask(self, what: str, stream: Handle, events: Any) -> list[Any]:
+        """A question whether the first of these events, or a stream, is done."""
+        text = self.texts.event if what == "event" else self.texts.stream
+        if not text:
+            raise AbsentError("has nothing like it")
+        return self.say(text, stream, events[0])
+
+    def synchronize(self, stream: Handle) -> list[Any]:
+        """A wait of the host for all that a stream was given."""
+        return self.say(self.texts.finish, stream)
+
+    def wait_for_all(self, events: Any) -> list[Any]:
+        """A wait of the host for these events, or for the device."""
+        return self.say(self.texts.all)
+
+    def transfer(self, stream: Handle, direction: str, nbytes: int) -> list[Any]:
+        """A copy "up", "down" or "across"."""
+        here, there, host = self.memory(nbytes), self.memory(nbytes), self.pinned(nbytes)
+        ends = {"up": (here, host), "down": (host, here), "across": (there, here)}
+        (to, source), text = ends[direction], self.texts.copy[list(ends).index(direction)]
+        note = self.texts.copy_note if direction != "across" else ""
+        return self.say(text, stream, note=note, to=to, source=source, n=nbytes)
+
+    # -- what they all share
+
+    def stream(self, kind: str = "blocking") -> Handle:
+        """A stream of a kind; a new one where there can be several."""
+        return Handle(next(self.numbers), self.make_stream(kind))
+
+    def streams(self, size: int) -> list[Handle]:
+        """So many blocking streams."""
+        self._streams += [self.stream() for _ in range(size - len(self._streams))]
+        return self._streams[:size]
+
+    @property
+    def main(self) -> Handle:
+        """The stream of most operations."""
+        return self.streams(1)[0]
+
+    def others(self, size: int) -> AbstractContextManager[object]:
+        """So many more blocking streams, for as long as it is entered."""
+        stack = ExitStack()
+        stack.callback(list.clear, [self.make_stream() for _ in range(size)])
+        return stack
+
+    def idle(self, size: int) -> AbstractContextManager[object]:
+        """The same where those of forebay's device are not this layer's, too."""
+        return self.others(size) if self.own_streams else nullcontext()
+
+    def kernel(self) -> Any:
+        """The kernel that most operations launch."""
+        return self.kernels()[0]
+
+    def subject(
+        self, steps: list[Any], *streams: Handle, operations: int = 1, note: str = "", hold: bool = True
+    ) -> Subject:
+        """Steps on these streams, or on `main`, as a subject, noted with what the steps have to say."""
+        note = note or ", ".join(dict.fromkeys(step.note for step in steps if step.note)) or self.note
+        return Subject(self.run(steps, operations), partial(self.around, streams or (self.main,), hold), note)
+
+    # -- the operations
+
+    def launch(self, change: str = "", arguments: int = 2) -> Subject:
+        """One launch; `change` is "", "scalar" or "pointer"."""
+        kernels = self.kernels(change, arguments)
+        steps = [step for kernel in kernels for step in self.enqueue(self.main, kernel)]
+        return self.subject(steps, operations=len(kernels))
+
+    def launch_on(self, kind: str) -> Subject:
+        """A launch on the null, a blocking, a non-blocking, or the per-thread stream."""
+        stream = self.stream(kind)
+        note = self.null_note if kind == "null" else ""
+        return self.subject(self.enqueue(stream, self.kernel()), stream, note=note)
+
+    def launch_finish(self) -> Subject:
+        """A launch, and the wait for its stream."""
+        return self.subject([*self.enqueue(self.main, self.kernel()), *self.synchronize(self.main)], hold=False)
+
+    def record(self, new: bool) -> Subject:
+        """An event, after a launch or with nothing new since the last one."""
+        steps, events = self.enqueue(self.main, self.kernel()) if new else [], self.events(1)
+        return self.subject([*steps, *self.signal(self.main, events), *self.release(events)])
+
+    def wait(self) -> Subject:
+        """A launch, an event after it, and a launch on another stream that waits for it."""
+        return self.chain(2)
+
+    def query(self, what: str) -> Subject:
+        """The question whether an event, or a stream, is done, which it is."""
+        events = self.events(1, for_host=True)
+        self.run([*self.signal(self.main, events), *self.synchronize(self.main)])(1)
+        return self.subject(self.ask(what, self.main, events), hold=False)
+
+    def chain(self, length: int) -> Subject:
+        """Launches on so many streams, each after that on the stream before."""
+        streams = self.streams(length)
+        steps = self.enqueue(streams[0], self.kernel())
+        for before, stream in pairwise(streams):
+            events = self.events(1)
+            steps += [*self.signal(before, events), *self.wait_for(stream, events)]
+            steps += [*self.enqueue(stream, self.kernel(), events), *self.release(events)]
+        return self.subject(steps, *streams, hold=False)
+
+    def fan_out(self, size: int) -> Subject:
+        """A launch, and one after it on each of so many streams."""
+        (source, *others), events = self.streams(size + 1), self.events(1)
+        steps = [*self.enqueue(source, self.kernel()), *self.signal(source, events)]
+        for other in others:
+            steps += [*self.wait_for(other, events), *self.enqueue(other, self.kernel(), events)]
+        return self.subject([*steps, *self.release(events)], source, *others, hold=False)
+
+    def fan_in(self, size: int) -> Subject:
+        """A launch on each of so many streams, and one after all of them."""
+        (target, *others), events = self.streams(size + 1), self.events(size)
+        steps = []
+        for index, other in enumerate(others):
+            steps += [*self.enqueue(other, self.kernel()), *self.signal(other, events, index)]
+            steps += self.wait_for(target, events, index)
+        steps += [*self.enqueue(target, self.kernel(), events), *self.release(events)]
+        return self.subject(steps, target, *others, hold=False)
+
+    def alternate(self) -> Subject:
+        """A launch on a blocking stream and one on the null stream, which the null rule orders in turn."""
+        null, (other,) = self.stream("null"), self.streams(1)
+        return self.subject([*self.enqueue(other, self.kernel()), *self.enqueue(null, self.kernel())], null, other)
+
+    def finish_all(self, size: int) -> Subject:
+        """A launch on each of so many streams, and the wait for the device."""
+        streams, events, steps = self.streams(size), self.events(size, for_host=True), []
+        for index, stream in enumerate(streams):
+            steps += [*self.enqueue(stream, self.kernel()), *self.signal(stream, events, index)]
+        steps += [*self.wait_for_all(events), *self.release(events)]
+        return self.subject(steps, *streams, hold=False)
+
+    def copy(self, direction: str, nbytes: int) -> Subject:
+        """A copy "up", "down" or "across", and the wait for it."""
+        return self.subject([*self.transfer(self.main, direction, nbytes), *self.synchronize(self.main)], hold=False)
+
+    def alloc(self, nbytes: int) -> Subject:
+        """Memory taken and given back in the order of a stream."""
+        return self.subject(self.say(self.texts.alloc, note=self.texts.alloc_note, n=nbytes), hold=False)
+
+    def host(self) -> Subject:
+        """A host function, and the wait for it."""
+        if not self.ground.executes:
+            raise AbsentError("null hardware calls no host functions")
+        return self.subject([*self.say(self.texts.host), *self.synchronize(self.main)], hold=False)
+
+    def threads(self, size: int) -> Subject:
+        """Launches from so many threads, each on a stream of its own."""
+        streams = self.streams(size)
+        run = self.run_together([self.enqueue(stream, self.kernel()) for stream in streams])
+        return Subject(run, partial(self.around, streams, True), self.note)
+
+    def reproducer(self, streams: int, whole: bool) -> Subject:
+        """Turns of that case's program beside idle streams; only their launches count unless the whole does."""
+        null = self.stream("null")
+        launches, rest = map(self.run, self.turn(null))
+
+        def run(n: int) -> float:
+            taken = 0.0
+            for _ in range(n):
+                launching, waiting = launches(1), rest(1)
+                taken += launching + waiting if whole else launching
+            return taken
+
+        @contextmanager
+        def around() -> Iterator[None]:
+            with self.others(streams), self.around([null], False):
+                yield
+
+        return Subject(run, around, self.note)
+
+
+class Statement(NamedTuple):
+    """A step in Python: a statement, what its names stand for, and why it is not like for like, if it is not."""
+
+    text: str
+    names: dict[str, Any]
+    note: str = ""
+
+
+def timed(statement: str, operations: int = 1, **names: object) -> Run:
+    """A sample of a statement that does so many operations. It includes the loop itself, some 10 ns a turn."""
+    timer = timeit.Timer(statement, globals=names)
     if operations == 1:
         return timer.timeit
 
@@ -117,77 +466,119 @@ def timed(statement: str, setup: str = "pass", operations: int = 1, **names: obj
     return run
 
 
-class Layer:
-    """What a layer can do. Each method returns a `Subject`, or raises `AbsentError`; so do all that are not there.
+def run_threads(launches: Sequence[Run], n: int) -> float:
+    """Seconds from the first thread's begin to the last one's end, each with its own launches."""
+    start = threading.Barrier(len(launches))
+    times: list[tuple[float, float]] = []
+
+    def work(launch: Run) -> None:
+        start.wait()
+        begun = time.perf_counter()
+        launch(n)
+        times.append((begun, time.perf_counter()))
+
+    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return max(done for _, done in times) - min(begun for begun, _ in times)
+
+
+class Scripted(Layer):
+    """A layer whose steps are statements.
 
     Attributes
     ----------
-    name : str
-        What `all.LAYERS` calls it.
-    about : str
-        What it is, in one line.
+    number, collection : type
+        What a kernel's integer is given as, and all its arguments.
+    memories : list
+        Two of what a kernel's pointer is given as.
     """
 
-    about: ClassVar[str]
-    name: str
-    ours: bool = False
-    """Whether an error of it is one of forebay, which ends the run."""
+    number: ClassVar[Any]
+    collection: ClassVar[Any] = tuple
 
     def __init__(self, ground: Ground):
-        self.ground = ground
+        super().__init__(ground)
+        self.memories: list[Any] = []
 
-    def idle(self, count: int) -> AbstractContextManager[object]:
-        """Have so many more idle streams, where those of forebay's device are not this layer's, too."""
-        return ExitStack()
+    def function(self, arguments: int) -> Any:
+        """The kernel with so many arguments."""
+        raise NotImplementedError
 
-    def _absent(self, *args: Any, **kwargs: Any) -> Subject:
-        raise AbsentError("has nothing like it")
+    def names_of(self, handle: Handle) -> dict[str, Any]:
+        """An ``h`` with the number."""
+        return {f"h{handle.number}": handle.it}
 
-    launch = _absent
-    """``launch(change, arguments)``: change is "", "scalar" or "pointer"."""
-    launch_tuple = _absent
-    """``launch_tuple(arguments)``: a launch whose arguments the program has in a tuple."""
-    launch_numpy = _absent
-    """``launch_numpy(arguments)``: a launch whose numbers are NumPy's."""
-    launch_on = _absent
-    """``launch_on(kind)``: on the null, a blocking, a non-blocking, or the per-thread stream."""
-    launch_finish = _absent
-    """A launch, and the wait for its stream."""
-    record = _absent
-    """``record(new)``: an event, after a launch or with nothing new since the last one."""
-    wait = _absent
-    """A launch, an event after it, and a launch on another stream that waits for it."""
-    query = _absent
-    """``query(what)``: an event or a stream that are done."""
-    chain = _absent
-    """``chain(length)``: launches on so many streams, each after that on the stream before."""
-    fan_out = _absent
-    """``fan_out(count)``: a launch, and one after it on each of so many streams."""
-    fan_in = _absent
-    """``fan_in(count)``: a launch on each of so many streams, and one after all of them."""
-    alternate = _absent
-    """A launch on a blocking stream and one on the null stream, which the null rule orders in turn."""
-    finish_all = _absent
-    """``finish_all(count)``: a launch on each of so many streams, and the wait for the device."""
-    turnover = _absent
-    """``turnover(gone)``: a stream made, used and dropped, and the wait for the device, after so many such streams."""
-    by_value = _absent
-    """``by_value(nbytes, change)``: a launch with so many bytes by value, the same or new ones."""
-    scratch = _absent
-    """``scratch(reductions)``: a launch whose scratch is sized by data that has not changed."""
-    replay = _absent
-    """``replay(length, changed)``: so many launches, recorded before, of which some get another argument."""
-    step = _absent
-    """``step(length, change)``: so many launches, in a step if there are any; see `cases.step`."""
-    copy = _absent
-    """``copy(direction, nbytes)``: "up", "down" or "across", and the wait for it."""
-    alloc = _absent
-    """``alloc(nbytes)``: memory taken and given back in the order of a stream."""
-    host = _absent
-    """A host function, and the wait for it."""
-    threads = _absent
-    """``threads(count)``: launches from so many threads, each on a stream of its own."""
-    first = _absent
-    """``first(count)``: the first launch of a kernel on each of so many streams."""
-    reproducer = _absent
-    """``reproducer(streams, whole)``: turns of that case's program beside idle streams, or only their launches."""
+    def steps(self, text: str, handles: Sequence[Any], names: dict[str, Any], note: str) -> list[Any]:
+        """One statement, with the numbers of the handles."""
+        return [Statement(text.format(*(handle.number for handle in handles)), names, note)]
+
+    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
+        """Statements of launches, for `enqueue`."""
+        same = (self.memories[0], *map(self.number, kernels.values(arguments)))
+        others = {
+            "": [],
+            "scalar": [(same[0], self.number(1), *same[2:])],
+            "pointer": [(self.memories[1], *same[1:])],
+        }
+        function, made = self.function(arguments), []
+        for index, given in enumerate([same, *others[change]]):
+            name = f"given{index}"
+            names = {"k": function, name: self.collection(given)}
+            made.append(Statement(self.texts.launch.replace("given", name), names))
+        return made
+
+    def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
+        """A statement of these."""
+        text = self.texts.elsewhere.format(kernel.text) if events else kernel.text
+        return self.say(text, stream, note=kernel.note, **kernel.names)
+
+    def run(self, steps: list[Any], operations: int = 1) -> Run:
+        """A sample of all statements."""
+        names = {name: value for step in steps for name, value in step.names.items()}
+        return timed("\n".join(step.text for step in steps), operations, **names)
+
+    def run_together(self, lists: list[list[Any]]) -> Run:
+        """Threads of Python."""
+        return partial(run_threads, [self.run(steps) for steps in lists])
+
+
+class Apart(Scripted):
+    """A layer of another package with streams of its own, which nothing holds."""
+
+    def use(
+        self,
+        settle: Callable[[], object],
+        stream: Callable[[], Any],
+        event: Callable[[], Any],
+        kernel: Callable[[str], Any],
+        current: Callable[[Any], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Say how to wait for the device; what makes a stream, and an event without timing; and how to find a kernel.
+
+        `current` makes a stream the current one, where there is such a thing.
+        """
+        self._settle, self._make_stream, self._make_event = settle, stream, event
+        self._find_kernel, self._current = kernel, current
+
+    def make_stream(self, kind: str = "blocking") -> Any:
+        """A blocking stream."""
+        return self._make_stream()
+
+    def make_event(self, for_host: bool) -> Any:
+        """An event without timing."""
+        return self._make_event()
+
+    def function(self, arguments: int) -> Any:
+        """The kernel with so many arguments."""
+        return self._find_kernel(kernels.name_of(arguments))
+
+    @contextmanager
+    def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:
+        """A device without work before and after, and the first stream as the current one."""
+        self._settle()
+        with self._current(streams[0].it):
+            yield
+        self._settle()

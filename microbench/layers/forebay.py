@@ -1,12 +1,12 @@
-"""forebay: what its queues do, launches bound beforehand, and its HIP."""
+"""forebay: what its queues do, launches bound beforehand, and steps."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,26 @@ import numpy as np
 import forebay as fb
 
 from .. import kernels
-from . import AbsentError, Ground, Layer, Run, Subject, timed
+from . import (
+    ARRAYS,
+    ELEMENTS,
+    AbsentError,
+    Ground,
+    Handle,
+    Run,
+    Scripted,
+    Statement,
+    Subject,
+    Texts,
+    run_threads,
+    timed,
+)
 
-ARRAYS, ELEMENTS = 100, 100
-REST = "\nfor i in rest: launch(kernel, 1, 1, a, 100)"
+METHODS = ("launch", "wait", "finish", "record", "copy", "alloc", "free", "host")
+LAUNCH = "launch(kernel, 1, 1, a, 100)"
+REST = f"\nfor i in rest: {LAUNCH}"
 CHANGES = {
-    "nothing": ("for i in some: launch(kernel, 1, 1, a, 100)", 0),
+    "nothing": (f"for i in some: {LAUNCH}", 0),
     "1 scalar": ("launch(kernel, 1, 1, a, next(numbers))" + REST, 1),
     "10 scalars": ("n = next(numbers)\nfor i in some: launch(kernel, 1, 1, a, n)" + REST, 10),
     "all scalars": ("n = next(numbers)\nfor i in some: launch(kernel, 1, 1, a, n)", 0),
@@ -29,175 +43,108 @@ CHANGES = {
 """Statements of a stretch of launches, and how many of them change; 0 stands for none or for all."""
 
 
-def run_threads(launches: Sequence[Run], n: int) -> float:
-    """Seconds from the first thread's begin to the last one's end, each with its own launches."""
-    start = threading.Barrier(len(launches))
-    times: list[tuple[float, float]] = []
+class Queues(Scripted):
+    """`forebay.Queue` and what comes with it."""
 
-    def work(launch: Run) -> None:
-        start.wait()
-        begun = time.perf_counter()
-        launch(n)
-        times.append((begun, time.perf_counter()))
-
-    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return max(done for _, done in times) - min(begun for begun, _ in times)
-
-
-def turns(launches: Run, rest: Run, whole: bool) -> Run:
-    """Turns of a program, of which only the launches count unless the whole does."""
-
-    def run(n: int) -> float:
-        taken = 0.0
-        for _ in range(n):
-            launching, waiting = launches(1), rest(1)
-            taken += launching + waiting if whole else launching
-        return taken
-
-    return run
-
-
-class OfQueues(Layer):
-    """What the layers share that use queues of the device all stand on."""
+    about = "forebay's queues: Queue.launch, record, wait, copy, …"
+    operations = (
+        "launch launch_tuple launch_numpy launch_on launch_finish record wait query chain fan_out fan_in alternate "
+        "finish_all turnover by_value replay step copy alloc host threads first reproducer"
+    )
+    texts: Texts = Texts(
+        launch="launch{0}(kernel, 1, 1, given)",
+        wait="wait{0}(q{1})",
+        finish="finish{0}()",
+        all="finish()",
+        copy=("copy{0}(to, source)",) * 3,
+        alloc="free{0}(alloc{0}(n, 'u1'))",
+        host="host{0}(nothing)",
+    )
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
         self.device: fb.Device = ground.device
-        self._queues: list[fb.Queue] = []
-
-    def queues(self, count: int) -> list[fb.Queue]:
-        """So many blocking queues."""
-        self._queues += [self.device.queue() for _ in range(count - len(self._queues))]
-        return self._queues[:count]
-
-    def queue(self, kind: str) -> fb.Queue:
-        """A queue of a kind; a new one where there can be several."""
-        if kind == "null":
-            return self.device.null_queue
-        if kind == "per-thread":
-            return self.device.per_thread_queue
-        return self.device.queue(blocking=kind == "blocking")
-
-    def subject(self, run: Run, *queues: fb.Queue, note: str = "", hold: bool = True) -> Subject:
-        """A sample, and the queues to hold while it runs."""
-        around = self.ground.held if hold else self.ground.free
-        return Subject(run, lambda: around(*queues), note)
+        self.names.update({"kernel": self.take(), "finish": self.device.finish, "nothing": lambda: None})
+        self.names.update({"a": ground.buffers[0], "b": ground.buffers[1]})
 
     def take(self, arguments: int = 2) -> fb.Kernel:
         """The kernel with so many arguments."""
         return self.ground.program[kernels.name_of(arguments)]
 
-    def _stretch(self, length: int, change: str, indent: str) -> Subject:
-        (queue,) = self.queues(1)
-        body, some = CHANGES[change]
-        names: dict[str, Any] = {
-            "launch": queue.launch,
-            "kernel": self.take(),
-            "a": self.ground.buffers[0],
-            "numbers": itertools.count(1000),
-            "groups": (1, 2),
-            "some": range(some or length),
-            "rest": range(length - some),
-            "step": queue.step() if indent else None,
-        }
-        if change == "all pointers":
-            names["arrays"] = [[self.device.zeros(ELEMENTS) for _ in range(length)] for _ in range(2)]
-        statement = "\n".join(indent + line for line in body.splitlines())
-        return self.subject(timed(f"with step:\n{statement}" if indent else statement, **names), queue)
+    # -- in its own terms
 
+    def names_of(self, handle: Handle) -> dict[str, Any]:
+        """A queue, and its methods."""
+        number, queue = handle
+        return {f"q{number}": queue, **{f"{name}{number}": getattr(queue, name) for name in METHODS}}
 
-class Queues(OfQueues):
-    """`forebay.Queue` and what comes with it."""
+    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
+        """The arguments of `Queue.launch`, written out."""
+        values = kernels.values(arguments)
+        given = [("a", *values)]
+        if change:
+            given.append(("b", *values) if change == "pointer" else ("a", 1, *values[1:]))
+        names = {"kernel": self.take(arguments)}
+        return [Statement(self.texts.launch.replace("given", ", ".join(map(str, each))), names) for each in given]
 
-    about = "forebay's queues: Queue.launch, record, wait, copy, …"
+    def events(self, size: int, for_host: bool = False) -> Any:
+        """Places for queues: a wait takes a queue, and records it."""
+        return [None] * size
 
-    # -- launches
+    def signal(self, stream: Handle, events: Any, index: int = 0) -> list[Any]:
+        """Nothing but to say which queue is waited for."""
+        events[index] = stream
+        return []
 
-    def launch(self, change: str = "", arguments: int = 2) -> Subject:
-        """`Queue.launch`."""
-        (queue,) = self.queues(1)
-        first, second = self.ground.buffers
-        given = kernels.values(arguments)
-        names: dict[str, Any] = {"launch": queue.launch, "kernel": self.take(arguments), "a": first, "b": second}
-        rest = "".join(f", {value}" for value in given)
-        if not change:
-            return self.subject(timed(f"launch(kernel, 1, 1, a{rest})", **names), queue)
-        if change == "pointer":
-            other = f"launch(kernel, 1, 1, b{rest})"
-        else:
-            other = f"launch(kernel, 1, 1, a{''.join(f', {value}' for value in (1, *given[1:]))})"
-        return self.subject(timed(f"launch(kernel, 1, 1, a{rest}); {other}", operations=2, **names), queue)
+    def memory(self, nbytes: int) -> Any:
+        """A buffer."""
+        return self.device.empty(nbytes, "u1")
+
+    def turn(self, null: Handle) -> tuple[list[Any], list[Any]]:
+        """Arrays of the device, and one of the host."""
+        arrays, host = [self.device.zeros(ELEMENTS) for _ in range(ARRAYS)], np.empty(ELEMENTS, np.float32)
+        names: dict[str, Any] = {"arrays": arrays, "host": host}
+        launches = self.say("for array in arrays: launch{0}(kernel, 1, 1, array, 100)", null, **names)
+        return launches, self.say("copy{0}(host, arrays[0]); finish()", null, **names)
+
+    # -- launches of other kinds
 
     def launch_tuple(self, arguments: int) -> Subject:
         """``kernel[grid, block, queue](*args)``, which CPython passes as they are."""
-        (queue,) = self.queues(1)
         given = (self.ground.buffers[0], *kernels.values(arguments))
-        return self.subject(timed("launch(*given)", launch=self.take(arguments)[1, 1, queue], given=given), queue)
+        return self.subject(self.say("launch(*given)", launch=self.take(arguments)[1, 1, self.main.it], given=given))
 
     def launch_numpy(self, arguments: int) -> Subject:
         """`Queue.launch` with numbers of NumPy."""
-        (queue,) = self.queues(1)
         numbers: dict[str, Any] = {f"n{value}": np.int32(value) for value in kernels.values(arguments)}
-        names = {**numbers, "launch": queue.launch, "kernel": self.take(arguments), "a": self.ground.buffers[0]}
-        return self.subject(timed(f"launch(kernel, 1, 1, a, {', '.join(numbers)})", **names), queue)
-
-    def _launches(self, queue: fb.Queue) -> Run:
-        return timed("launch(kernel, 1, 1, a, 100)", launch=queue.launch, kernel=self.take(), a=self.ground.buffers[0])
-
-    def launch_on(self, kind: str) -> Subject:
-        """`Queue.launch` on a queue of a kind."""
-        queue = self.queue(kind)
-        return self.subject(self._launches(queue), queue)
-
-    def launch_finish(self) -> Subject:
-        """`Queue.launch` and `Queue.finish`."""
-        (queue,) = self.queues(1)
-        names: dict[str, Any] = {
-            "launch": queue.launch,
-            "kernel": self.take(),
-            "a": self.ground.buffers[0],
-            "finish": queue.finish,
-        }
-        return self.subject(timed("launch(kernel, 1, 1, a, 100); finish()", **names), queue, hold=False)
+        text = f"launch{{0}}(kernel, 1, 1, a, {', '.join(numbers)})"
+        return self.subject(self.say(text, kernel=self.take(arguments), **numbers))
 
     def by_value(self, nbytes: int, change: str) -> Subject:
         """A launch with bytes by value, which are the same or new ones. Only bytes that are const may stay the same."""
-        (queue,) = self.queues(1)
         kernel = self.device.program("kernel void read(global const float *a, int n) { }")["read"]
         first, second = (fb.by_value(bytes([value]) * nbytes) for value in range(2))
-        names: dict[str, Any] = {"launch": queue.launch, "kernel": kernel, "a": first, "b": second}
-        if not change:
-            return self.subject(timed("launch(kernel, 1, 1, a, 100)", **names), queue)
-        both = "launch(kernel, 1, 1, a, 100); launch(kernel, 1, 1, b, 100)"
-        return self.subject(timed(both, operations=2, **names), queue)
+        launches = [f"launch{{0}}(kernel, 1, 1, {name}, 100)" for name in ("a", *("b" if change else ""))]
+        steps = self.say("; ".join(launches), kernel=kernel, a=first, b=second)
+        return self.subject(steps, operations=len(launches))
 
     def scratch(self, reductions: int) -> Subject:
         """A launch whose scratch follows from so many reductions over three buffers that nothing has written to."""
-        (queue,) = self.queues(1)
         source = (
             "kernel void many(global const int *a, global const int *b, global const int *c, global uchar *room) "
             "{ room[0] = 1; }"
         )
         kernel = self.device.program(source)["many"]
-        inputs = dict(zip("abc", [self.device.array(np.arange(1, 1001, dtype="i4")) for _ in range(3)], strict=True))
-        names: dict[str, Any] = {"launch": queue.launch, "kernel": kernel, **inputs}
-        if not reductions:
-            room = self.device.empty(1 << 20, "u1")
-            run = timed("launch(kernel, 1, 1, a, b, c, room)", room=room, **names)
-            return self.subject(run, queue, note="a buffer instead of scratch")
+        inputs: dict[str, Any] = {name: self.device.array(np.arange(1, 1001, dtype="i4")) for name in "abc"}
         size: Any = fb.SumOver("a") * 0 + 64
         for i in range(reductions - 1):
             size = size + (fb.MaxOver, fb.MinOver, fb.SumOver)[i % 3]("abc"[i // 3 % 3]) // (i + 1)
         kernel.scratch("room", size)
-        run = timed("launch(kernel, 1, 1, a, b, c)", **names)
-        run(1)  # measures
-        return self.subject(run, queue)
+        steps = self.say("launch{0}(kernel, 1, 1, a, b, c)", **inputs, kernel=kernel)
+        self.run(steps)(1)  # measures
+        return self.subject(steps)
 
-    def first(self, count: int) -> Subject:
+    def first(self, size: int) -> Subject:
         """The first launch of a kernel on a queue, for each of so many queues."""
         kernel, buffer = self.take(), self.ground.buffers[0]
         queues: list[fb.Queue] = []
@@ -211,7 +158,7 @@ class Queues(OfQueues):
 
         @contextmanager
         def around() -> Iterator[None]:
-            queues[:] = [self.device.queue() for _ in range(count)]
+            queues[:] = [self.device.queue() for _ in range(size)]
             yield
             for queue in queues:
                 queue.finish()
@@ -219,233 +166,103 @@ class Queues(OfQueues):
 
         return Subject(run, around)
 
-    # -- events
+    # -- events and ends
 
     def record(self, new: bool) -> Subject:
         """`Queue.record`, with new work or without."""
-        (queue,) = self.queues(1)
-        names: dict[str, Any] = {
-            "launch": queue.launch,
-            "record": queue.record,
-            "kernel": self.take(),
-            "a": self.ground.buffers[0],
-        }
-        return self.subject(timed("launch(kernel, 1, 1, a, 100); record()" if new else "record()", **names), queue)
-
-    def wait(self) -> Subject:
-        """`Queue.wait` for another queue."""
-        return self.chain(2)
+        steps = self.enqueue(self.main, self.kernel()) if new else []
+        return self.subject([*steps, *self.say("record{0}()")])
 
     def query(self, what: str) -> Subject:
         """`Event.query` and `Queue.query`."""
-        (queue,) = self.queues(1)
-        queue.launch(self.take(), 1, 1, self.ground.buffers[0], 100)
+        queue = self.main.it
+        self.run(self.enqueue(self.main, self.kernel()))(1)
         asked = queue.record() if what == "event" else queue
         queue.finish()
-        return self.subject(timed("query()", query=asked.query), queue, hold=False)
-
-    # -- order
-
-    def _names(self, queues: list[fb.Queue]) -> dict[str, Any]:
-        names: dict[str, Any] = {"kernel": self.take(), "a": self.ground.buffers[0]}
-        for index, queue in enumerate(queues):
-            names |= {f"q{index}": queue, f"launch{index}": queue.launch, f"wait{index}": queue.wait}
-        return names
-
-    def chain(self, length: int) -> Subject:
-        """Launches, each on a queue that waits for the one before."""
-        queues = self.queues(length)
-        lines = ["launch0(kernel, 1, 1, a, 100)"]
-        for index in range(1, length):
-            lines.append(f"wait{index}(q{index - 1}); launch{index}(kernel, 1, 1, a, 100)")
-        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues, hold=False)
-
-    def fan_out(self, count: int) -> Subject:
-        """A launch, and queues that wait for it."""
-        queues = self.queues(count + 1)
-        lines = ["launch0(kernel, 1, 1, a, 100)"]
-        for index in range(1, count + 1):
-            lines.append(f"wait{index}(q0); launch{index}(kernel, 1, 1, a, 100)")
-        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues, hold=False)
-
-    def fan_in(self, count: int) -> Subject:
-        """Queues, and one that waits for them all."""
-        queues = self.queues(count + 1)
-        lines = []
-        for index in range(1, count + 1):
-            lines.append(f"launch{index}(kernel, 1, 1, a, 100); wait0(q{index})")
-        lines.append("launch0(kernel, 1, 1, a, 100)")
-        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues, hold=False)
-
-    def alternate(self) -> Subject:
-        """The rule of the null queue, both ways."""
-        (queue,) = self.queues(1)
-        null = self.device.null_queue
-        names: dict[str, Any] = {
-            "launch": null.launch,
-            "other": queue.launch,
-            "kernel": self.take(),
-            "a": self.ground.buffers[0],
-        }
-        return self.subject(timed("other(kernel, 1, 1, a, 100); launch(kernel, 1, 1, a, 100)", **names), null, queue)
-
-    def finish_all(self, count: int) -> Subject:
-        """`Device.finish`."""
-        queues = self.queues(count)
-        lines = [f"launch{index}(kernel, 1, 1, a, 100)" for index in range(count)]
-        names = self._names(queues) | {"finish": self.device.finish}
-        return self.subject(timed("\n".join([*lines, "finish()"]), **names), *queues, hold=False)
+        return self.subject(self.say("query()", query=asked.query), hold=False)
 
     def turnover(self, gone: int) -> Subject:
-        """`Device.queue`, a launch, the end of the queue, and `Device.finish`, after so many queues at once."""
-        (queue,) = self.queues(1)
+        """A queue made, used and dropped, and the wait for the device, after so many such queues at once."""
         kernel, buffer = self.take(), self.ground.buffers[0]
         once = [self.device.queue(blocking=False) for _ in range(gone)]
         while once:
             once.pop().launch(kernel, 1, 1, buffer, 100)
         self.device.finish()
-        names: dict[str, Any] = {"make": self.device.queue, "finish": self.device.finish, "kernel": kernel, "a": buffer}
-        return self.subject(timed("make(False).launch(kernel, 1, 1, a, 100); finish()", **names), queue, hold=False)
+        return self.subject(self.say(f"make(False).{LAUNCH}; finish()", make=self.device.queue), hold=False)
 
-    # -- graphs
+    # -- many launches
 
     def replay(self, length: int, changed: int) -> Subject:
         """`ExecutableGraph.launch`, after `set_kernel` for what changed."""
-        (queue,) = self.queues(1)
-        kernel, buffer = self.take(), self.ground.buffers[0]
+        queue = self.main.it
         with queue.capture() as graph:
             for _ in range(length):
-                queue.launch(kernel, 1, 1, buffer, 100)
-        executable, numbers = graph.instantiate(), iter(range(1 << 30))
-        names: dict[str, Any] = {
-            "launch": executable.launch,
-            "queue": queue,
-            "set_kernel": executable.set_kernel,
-            "kernel": kernel,
-        }
-        names |= {"a": buffer, "nodes": graph.nodes[:changed], "numbers": numbers}
-        statement = "launch(queue)"
-        if changed:
-            statement = "n = next(numbers)\nfor node in nodes: set_kernel(node, kernel, 1, 1, a, n)\nlaunch(queue)"
-        return self.subject(timed(statement, **names), queue, hold=length <= 100)
+                queue.launch(self.take(), 1, 1, self.ground.buffers[0], 100)
+        executable = graph.instantiate()
+        names: dict[str, Any] = {"launch": executable.launch, "set_kernel": executable.set_kernel, "queue": queue}
+        names |= {"nodes": graph.nodes[:changed], "numbers": iter(range(1 << 30))}
+        setting = "n = next(numbers)\nfor node in nodes: set_kernel(node, kernel, 1, 1, a, n)\n" if changed else ""
+        return self.subject(self.say(f"{setting}launch(queue)", **names), hold=length <= 100)
 
     def step(self, length: int, change: str) -> Subject:
-        """The launches as they are, without a step."""
-        return self._stretch(length, change, "")
+        """The launches as they are, without a step; `CHANGES` has what may change."""
+        return self.stretch(length, change)
 
-    # -- memory
-
-    def copy(self, direction: str, nbytes: int) -> Subject:
-        """`Queue.copy` and `Queue.finish`, with pinned memory of the host."""
-        (queue,) = self.queues(1)
-        host = fb.host_empty(nbytes, "u1", device=self.device)
-        here, there = (self.device.empty(nbytes, "u1") for _ in range(2))
-        to, source = {"up": (here, host), "down": (host, here), "across": (there, here)}[direction]
-        names: dict[str, Any] = {"copy": queue.copy, "to": to, "source": source, "finish": queue.finish}
-        return self.subject(timed("copy(to, source); finish()", **names), queue, hold=False)
-
-    def alloc(self, nbytes: int) -> Subject:
-        """`Queue.alloc` and `Queue.free`."""
-        (queue,) = self.queues(1)
-        names: dict[str, Any] = {"alloc": queue.alloc, "free": queue.free, "nbytes": nbytes}
-        return self.subject(timed("free(alloc(nbytes, 'u1'))", **names), queue, hold=False)
-
-    # -- the host
-
-    def host(self) -> Subject:
-        """`Queue.host` and `Queue.finish`."""
-        if not self.ground.executes:
-            raise AbsentError("null hardware calls no host functions")
-        (queue,) = self.queues(1)
-        names: dict[str, Any] = {"host": queue.host, "nothing": lambda: None, "finish": queue.finish}
-        return self.subject(timed("host(nothing); finish()", **names), queue, hold=False)
-
-    def threads(self, count: int) -> Subject:
-        """`Queue.launch` from threads."""
-        queues = self.queues(count)
-        launches = [self._launches(queue) for queue in queues]
-        return self.subject(lambda n: run_threads(launches, n), *queues)
-
-    def reproducer(self, streams: int, whole: bool) -> Subject:
-        """A kernel for each of 100 arrays on the null queue, a copy to the host, and the wait for the device."""
-        null, kernel = self.device.null_queue, self.take()
-        arrays = [self.device.zeros(ELEMENTS) for _ in range(ARRAYS)]
-        host = np.empty(ELEMENTS, np.float32)
+    def stretch(self, length: int, change: str, head: str = "") -> Subject:
+        """So many launches below a head."""
+        queue, (body, some) = self.main.it, CHANGES[change]
         names: dict[str, Any] = {
-            "launch": null.launch,
-            "kernel": kernel,
-            "arrays": arrays,
-            "copy": null.copy,
-            "host": host,
-            "finish": self.device.finish,
+            "launch": queue.launch,
+            "numbers": itertools.count(1000),
+            "groups": (1, 2),
+            "some": range(some or length),
+            "rest": range(length - some),
+            "step": queue.step() if head else None,
         }
-        launches = timed("for array in arrays: launch(kernel, 1, 1, array, 100)", **names)
-        rest = timed("copy(host, arrays[0]); finish()", **names)
-
-        @contextmanager
-        def around() -> Iterator[None]:
-            idle = [self.device.queue() for _ in range(streams)]
-            self.device.finish()
-            yield
-            del idle
-
-        return Subject(turns(launches, rest, whole), around)
+        if change == "all pointers":
+            names["arrays"] = [[self.device.zeros(ELEMENTS) for _ in range(length)] for _ in range(2)]
+        return self.subject(self.say(head + body.replace("\n", "\n " if head else "\n"), **names))
 
 
-class Bound(OfQueues):
+class Bound(Queues):
     """`forebay.BoundLaunch`."""
 
     about = "a launch bound beforehand: Kernel.bind"
+    operations = "launch launch_on threads"
 
-    def _bound(self, queue: fb.Queue, arguments: int = 2) -> Run:
-        go = self.take(arguments).bind(queue, 1, 1, self.ground.buffers[0], *kernels.values(arguments))
-        return timed("go()", go=go)
-
-    def launch(self, change: str = "", arguments: int = 2) -> Subject:
-        """A call of the bound launch."""
+    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
+        """The number of arguments."""
         if change:
             raise AbsentError("its arguments are fixed")
-        (queue,) = self.queues(1)
-        return self.subject(self._bound(queue, arguments), queue)
+        return [arguments]
 
-    def launch_on(self, kind: str) -> Subject:
-        """A call of a launch bound to a queue of a kind."""
-        queue = self.queue(kind)
-        return self.subject(self._bound(queue), queue)
-
-    def threads(self, count: int) -> Subject:
-        """Bound launches from threads."""
-        queues = self.queues(count)
-        launches = [self._bound(queue) for queue in queues]
-        return self.subject(lambda n: run_threads(launches, n), *queues)
+    def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
+        """A call of the bound launch."""
+        bound = self.take(kernel).bind(stream.it, 1, 1, self.ground.buffers[0], *kernels.values(kernel))
+        return self.say("go()", go=bound)
 
 
-class Steps(OfQueues):
+class Steps(Queues):
     """Stretches of launches in `Queue.step`."""
 
     about = "forebay's queues, with launches in steps"
+    operations = "step threads"
 
     def step(self, length: int, change: str) -> Subject:
         """``with step:`` around the launches."""
-        return self._stretch(length, change, " ")
+        return self.stretch(length, change, "with step:\n ")
 
-    def threads(self, count: int) -> Subject:
+    def threads(self, size: int) -> Subject:
         """Launches from threads, in steps of 100, which are submitted without the GIL."""
-        queues, length = self.queues(count), 100
+        queues, length = self.streams(size), 100
         steps = [self._steps(queue, length) for queue in queues]
 
         def run(n: int) -> float:
             whole = -(-n // length)
             return run_threads(steps, whole) * n / (whole * length)
 
-        return self.subject(run, *queues, note=f"steps of {length}")
+        return Subject(run, partial(self.around, queues, True), f"steps of {length}")
 
-    def _steps(self, queue: fb.Queue, length: int) -> Run:
-        names: dict[str, Any] = {
-            "launch": queue.launch,
-            "kernel": self.take(),
-            "a": self.ground.buffers[0],
-            "some": range(length),
-            "step": queue.step(),
-        }
-        return timed("with step:\n for i in some: launch(kernel, 1, 1, a, 100)", **names)
+    def _steps(self, queue: Handle, length: int) -> Run:
+        names: dict[str, Any] = {"launch": queue.it.launch, "some": range(length), "step": queue.it.step()}
+        return timed(f"with step:\n for i in some: {LAUNCH}", **self.names, **names)

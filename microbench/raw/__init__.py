@@ -8,11 +8,10 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import platformdirs
 
@@ -21,27 +20,23 @@ class NoCompilerError(RuntimeError):
     """There is no C compiler, so there is no floor to compare with."""
 
 
-class Call(NamedTuple):
-    """One driver call: the address of the function, and its arguments as integers.
+class Call(ctypes.Structure):
+    """A step in C, one driver call: ``struct call`` of calls.c.
 
     Attributes
     ----------
     function : int
-    arguments : tuple of int
-    loaded : tuple of int
-        The indices of arguments that are the address of the value to pass, because an earlier call puts it there.
+    arguments, arity
+        Integers, and how many.
+    loaded : int
+        A bit for each argument that is the address of the value to pass, because an earlier call puts it there.
     result : int
         Where to put what it returns; 0 when that is an error code.
+    kept : object
+        What the addresses in it belong to.
+    note : str
+        Why it is not like for like with what others do, if it is not.
     """
-
-    function: int
-    arguments: tuple[int, ...]
-    loaded: tuple[int, ...] = ()
-    result: int = 0
-
-
-class _Call(ctypes.Structure):
-    """``struct call`` of calls.c."""
 
     _fields_ = (
         ("function", ctypes.c_void_p),
@@ -50,6 +45,12 @@ class _Call(ctypes.Structure):
         ("loaded", ctypes.c_uint32),
         ("result", ctypes.c_void_p),
     )
+
+    def __init__(self, function: int, arguments: Sequence[int], loaded: int = 0, result: int = 0):
+        given = (ctypes.c_uint64 * 12)(*(value & (1 << 64) - 1 for value in arguments))
+        super().__init__(function, given, len(arguments), loaded, result)
+        self.kept: object = None
+        self.note = ""
 
 
 def compile_c(source: Path) -> Path:
@@ -70,16 +71,16 @@ def compile_c(source: Path) -> Path:
         if command is None:
             raise NoCompilerError("no C compiler (Debian, Ubuntu: apt install gcc)")
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(f".{os.getpid()}")
+        draft = target.with_suffix(f".{os.getpid()}")
         done = subprocess.run(
-            [*command, "-O2", "-shared", "-fPIC", "-pthread", str(source), "-o", str(partial)],
+            [*command, "-O2", "-shared", "-fPIC", "-pthread", str(source), "-o", str(draft)],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
             raise NoCompilerError(f"{shlex.join(command)} does not compile {source.name}:\n{done.stderr[-500:]}")
-        partial.rename(target)  # another process may be at the same
+        draft.rename(target)  # another process may be at the same
     return target
 
 
@@ -96,63 +97,32 @@ def loops() -> ctypes.CDLL:
     return library
 
 
-def address_of(thing: Any) -> int:
-    """The address of a ctypes object, which the caller keeps alive."""
-    return ctypes.addressof(thing)
+class Loop:
+    """A list of calls, or with `threads` one for each thread. ``loop(n)`` makes n operations of each list.
 
-
-def compiled(calls: Iterable[Call]) -> Any:
-    """The calls as an array of C structures."""
-    calls = list(calls)
-    array = (_Call * len(calls))()
-    for made, call in zip(array, calls, strict=True):
-        made.function = call.function
-        made.arguments[: len(call.arguments)] = [value & (1 << 64) - 1 for value in call.arguments]
-        made.arity = len(call.arguments)
-        made.loaded = sum(1 << index for index in call.loaded)
-        made.result = call.result
-    return array
-
-
-def checked(seconds: float) -> float:
-    """The seconds that a loop took.
+    A list has `operations` operations.
 
     Raises
     ------
     RuntimeError
-        When one of its calls failed.
+        When a call fails.
     """
-    if seconds < 0:
-        raise RuntimeError("a driver call of the C loop failed")
-    return seconds
 
-
-class Sequence:
-    """Calls that make up `operations` operations: ``sequence(n)`` is the seconds that n operations take."""
-
-    def __init__(self, calls: Iterable[Call], kept: object = None, operations: int = 1):
-        self._calls = compiled(calls)
-        self._kept = kept  # whose addresses are used
+    def __init__(self, *lists: Sequence[Call], operations: int = 1, threads: bool = False):
+        self._kept = lists
+        self._arrays = [(Call * len(calls))(*calls) for calls in lists]
         self._operations = operations
-        self._run = loops().run
+        size = ctypes.c_size_t(len(lists[0]))
+        if threads:
+            self._pointers = (ctypes.c_void_p * len(lists))(*map(ctypes.addressof, self._arrays))
+            self._run = partial(loops().run_threads, self._pointers, size, ctypes.c_size_t(len(lists)))
+        else:
+            self._run = partial(loops().run, self._arrays[0], size)
 
     def __call__(self, n: int) -> float:
-        """Seconds that n operations take."""
+        """Seconds that n operations take; in threads, until each has made them."""
         passes = max(n // self._operations, 1)
-        taken = checked(self._run(self._calls, ctypes.c_size_t(len(self._calls)), ctypes.c_size_t(passes)))
+        taken: float = self._run(ctypes.c_size_t(passes))
+        if taken < 0:
+            raise RuntimeError("a driver call of the C loop failed")
         return taken * n / (passes * self._operations)
-
-
-class Threads:
-    """A list of calls for each of several threads; ``threads(n)`` is the seconds until each has made n passes."""
-
-    def __init__(self, lists: Iterable[Iterable[Call]], kept: object = None):
-        self._lists = [compiled(calls) for calls in lists]
-        self._kept = kept
-        self._pointers = (ctypes.c_void_p * len(self._lists))(*map(ctypes.addressof, self._lists))
-        self._run = loops().run_threads
-
-    def __call__(self, n: int) -> float:
-        """Seconds until every thread has made n passes."""
-        sizes = len(self._lists[0]), len(self._lists), n
-        return checked(self._run(self._pointers, *map(ctypes.c_size_t, sizes)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from .. import kernels
-from . import Call, address_of
+from ..layers import AbsentError, Ground, Handle, Layer, Subject, Texts
+from ..layers.c import CLoop, Kernel
 
 LEGACY, PER_THREAD, NON_BLOCKING, DISABLE_TIMING, RELAXED = 1, 2, 1, 2, 2
 KINDS = {"null": LEGACY, "per-thread": PER_THREAD}
@@ -32,14 +35,14 @@ def module() -> str:
     return head + "".join(map(ptx, kernels.ARGUMENTS))
 
 
-class Kernel:
+class Parameters:
     """A function and its arguments, where cuLaunchKernel finds them."""
 
     def __init__(self, function: int, address: int, values: list[int]):
         self.function = function
         self._values: list[Any] = [ctypes.c_uint64(address), *map(ctypes.c_int32, values)]
         self.parameters: ctypes.Array[ctypes.c_void_p] = (ctypes.c_void_p * len(self._values))(
-            *map(address_of, self._values)
+            *map(ctypes.addressof, self._values)
         )
 
 
@@ -58,17 +61,52 @@ class NodeParams(ctypes.Structure):
     )
 
 
-class Driver:
-    """Makes calls of CUDA's driver, in the primary context of the first device. Streams are handles."""
+def need_nvidia(ground: Ground) -> None:
+    """Check that CUDA would drive the device that forebay drives.
 
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL("libcuda.so.1")
-        device, self._module = ctypes.c_int(), ctypes.c_void_p()
-        self.context: ctypes.c_void_p = ctypes.c_void_p()
+    Raises
+    ------
+    AbsentError
+    """
+    if "NVIDIA" not in ground.device.info.platform:
+        raise AbsentError("the device is none of NVIDIA's")
+
+
+class CudaLoop(CLoop):
+    """The loop over CUDA's calls, in the primary context of the first device. Nothing holds its streams.
+
+    What it makes lives as long as the process, but for streams beside which something is measured.
+    """
+
+    about = "CUDA's driver calls in a compiled C loop, streams not held"
+    own_streams = True
+    null_note = ""
+    texts: Texts = Texts(
+        launch="cuLaunchKernel function 1 1 1 1 1 1 0 queue parameters 0",
+        signal="cuEventRecord event queue",
+        event="cuEventQuery event",
+        finish="cuStreamSynchronize queue",
+        all="cuCtxSynchronize",
+        copy=(
+            "cuMemcpyHtoDAsync_v2 to source n queue",
+            "cuMemcpyDtoHAsync_v2 to source n queue",
+            "cuMemcpyDtoDAsync_v2 to source n queue",
+        ),
+        alloc="cuMemAllocAsync address n queue; cuMemFreeAsync *address queue",
+    )
+
+    def __init__(self, ground: Ground):
+        super().__init__(ground)
+        need_nvidia(ground)
+        try:
+            self.library: Any = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise AbsentError(str(error)) from error
+        device, self._module, context = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
         self.do("cuInit", ctypes.c_uint(0))
         self.do("cuDeviceGet", ctypes.byref(device), 0)
-        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.do("cuCtxSetCurrent", self.context)
+        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.do("cuCtxSetCurrent", context)
         self.do("cuModuleLoadData", ctypes.byref(self._module), module().encode())
 
     def do(self, name: str, *arguments: Any) -> None:
@@ -78,7 +116,7 @@ class Driver:
         ------
         RuntimeError
         """
-        error = getattr(self._library, name)(*arguments)
+        error = getattr(self.library, name)(*arguments)
         if error:
             raise RuntimeError(f"{name} failed: {error}")
 
@@ -88,115 +126,92 @@ class Driver:
         self.do(name, ctypes.byref(made), *arguments)
         return made.value or 0
 
-    def call(self, name: str, *arguments: int, loaded: tuple[int, ...] = ()) -> Call:
-        """A call of a function."""
-        return Call(ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value or 0, arguments, loaded)
+    # -- streams, events and memory
 
-    def stream(self, kind: str) -> int:
-        """A stream of a kind; a new one where there can be several."""
+    def make_stream(self, kind: str = "blocking") -> int:
+        """The handle of a stream of a kind."""
         if kind in KINDS:
             return KINDS[kind]
         return self.make("cuStreamCreate", ctypes.c_uint(0 if kind == "blocking" else NON_BLOCKING))
 
-    def settle(self) -> None:
-        """Wait for all that the device was given."""
+    def queue_of(self, stream: Any) -> int:
+        """The same."""
+        return int(stream)
+
+    @contextmanager
+    def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:
+        """A context without work before and after: CUDA has no gate."""
         self.do("cuCtxSynchronize")
+        yield
+        self.do("cuCtxSynchronize")
+
+    def others(self, size: int) -> AbstractContextManager[object]:
+        """So many more blocking streams, which are destroyed."""
+        stack = ExitStack()
+        for _ in range(size):
+            stack.callback(self.do, "cuStreamDestroy_v2", ctypes.c_void_p(self.make_stream()))
+        return stack
+
+    def make_event(self, for_host: bool) -> int:
+        """An event without timing."""
+        return self.make("cuEventCreate", ctypes.c_uint(DISABLE_TIMING))
+
+    def memory(self, nbytes: int) -> int:
+        """The address of memory of the device."""
+        return self.make("cuMemAlloc_v2", ctypes.c_size_t(nbytes))
+
+    def pinned(self, nbytes: int) -> int:
+        """The address of pinned memory."""
+        return self.make("cuMemHostAlloc", ctypes.c_size_t(nbytes), ctypes.c_uint(0))
 
     # -- launches
 
-    def memory(self, nbytes: int) -> int:
-        """Memory of the device. It lives as long as the process."""
-        return self.make("cuMemAlloc_v2", ctypes.c_size_t(nbytes))
-
-    def kernel(self, arguments: int, memory: int, values: list[int] | None = None) -> Kernel:
+    def make_kernel(self, arguments: int, memory: int, values: Sequence[int] = ()) -> Parameters:
         """A function and its arguments."""
         function = self.make("cuModuleGetFunction", self._module, kernels.name_of(arguments).encode())
-        return Kernel(function, memory, kernels.values(arguments) if values is None else values)
+        return Parameters(function, memory, [*(values or kernels.values(arguments))])
 
-    def launch(self, stream: int, kernel: Kernel, waits: Any = None) -> list[Call]:
-        """A launch of one thread, after waits for the events of an array."""
-        waiting = [self.call("cuStreamWaitEvent", stream, event, 0) for event in waits or ()]
-        arguments = kernel.function, 1, 1, 1, 1, 1, 1, 0, stream, address_of(kernel.parameters), 0
-        return [*waiting, self.call("cuLaunchKernel", *arguments)]
+    def over(self, memories: list[int], arguments: int = 2) -> list[Kernel]:
+        """A kernel for each of these memories: a launch reads all arguments."""
+        return [Kernel(self.make_kernel(arguments, memory)) for memory in memories]
 
-    # -- events
+    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
+        """A kernel, or one for each of two sets of arguments."""
+        memories = [self.memory(4096) for _ in range(2 if change == "pointer" else 1)]
+        changed = [1, *kernels.values(arguments)[1:]]
+        others = [Kernel(self.make_kernel(arguments, memories[0], changed))] if change == "scalar" else []
+        return self.over(memories, arguments) + others
 
-    def events(self, count: int, for_host: bool = False) -> Any:
-        """An array of so many events without timing, which live as long as the process."""
-        return [self.make("cuEventCreate", ctypes.c_uint(DISABLE_TIMING)) for _ in range(count)]
+    def enqueue(self, stream: Handle, kernel: Kernel, events: Any = ()) -> list[Any]:
+        """A launch of one thread, after waits for events."""
+        waits = [step for event in events for step in self.say("cuStreamWaitEvent queue event 0", stream, event)]
+        names = {"function": kernel.made.function, "parameters": kernel.made.parameters, "kept": kernel}
+        return [*waits, *self.say(self.texts.launch, stream, **names)]
 
-    def marker(self, stream: int, events: Any, index: int = 0) -> list[Call]:
-        """Record an event of an array."""
-        return [self.call("cuEventRecord", events[index], stream)]
+    def alternate(self) -> Subject:
+        """The driver's own null rule."""
+        return Layer.alternate(self)
 
-    def release(self, events: Any) -> list[Call]:
-        """Nothing: events are used again."""
-        return []
+    def threads(self, size: int) -> Subject:
+        """Not there: each thread would need the context."""
+        raise AbsentError("the threads of C have no CUDA context")
 
-    def query(self, events: Any, answer: object) -> list[Call]:
-        """Ask whether the first event of an array is done."""
-        return [self.call("cuEventQuery", events[0])]
-
-    def finish(self, stream: int) -> list[Call]:
-        """Wait for all that a stream was given."""
-        return [self.call("cuStreamSynchronize", stream)]
-
-    def wait_for(self, events: Any) -> list[Call]:
-        """Wait for the device."""
-        return [self.call("cuCtxSynchronize")]
-
-    # -- memory
-
-    def pinned(self, nbytes: int) -> tuple[int, object]:
-        """The address of pinned memory, which lives as long as the process."""
-        return self.make("cuMemHostAlloc", ctypes.c_size_t(nbytes), ctypes.c_uint(0)), None
-
-    def upload(self, stream: int, memory: int, source: int, nbytes: int) -> Call:
-        """A copy from an address of pinned memory."""
-        return self.call("cuMemcpyHtoDAsync_v2", memory, source, nbytes, stream)
-
-    def copy(self, stream: int, direction: str, nbytes: int) -> tuple[list[Call], object]:
-        """A copy "up", "down" or "across", the host's memory being pinned."""
-        here, there = self.memory(nbytes), self.memory(nbytes)
-        host, _ = self.pinned(nbytes)
-        name, to, source = {
-            "up": ("cuMemcpyHtoDAsync_v2", here, host),
-            "down": ("cuMemcpyDtoHAsync_v2", host, here),
-            "across": ("cuMemcpyDtoDAsync_v2", there, here),
-        }[direction]
-        return [self.call(name, to, source, nbytes, stream)], None
-
-    def alloc(self, stream: int, nbytes: int) -> tuple[list[Call], object, str]:
-        """Memory allocated and freed in the order of the stream."""
-        address = ctypes.c_uint64()
-        at = address_of(address)
-        calls = [
-            self.call("cuMemAllocAsync", at, nbytes, stream),
-            self.call("cuMemFreeAsync", at, stream, loaded=(0,)),
-        ]
-        return calls, address, ""
-
-    # -- graphs
-
-    def graph(self, stream: int, length: int) -> tuple[int, list[int]]:
-        """An executable graph of so many launches, and its nodes."""
-        kernel, graph = self.kernel(2, self.memory(4096)), ctypes.c_void_p()
-        self._kept = kernel
-        self.do("cuStreamBeginCapture_v2", ctypes.c_void_p(stream), RELAXED)
-        one, none = ctypes.c_uint(1), ctypes.c_uint(0)
-        for _ in range(length):
-            self.do("cuLaunchKernel", ctypes.c_void_p(kernel.function), one, one, one, one, one, one, none,
-                    ctypes.c_void_p(stream), kernel.parameters, None)  # fmt: skip
-        self.do("cuStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
-        count = ctypes.c_size_t(length)
-        nodes = (ctypes.c_void_p * length)()
-        self.do("cuGraphGetNodes", graph, nodes, ctypes.byref(count))
-        executable = self.make("cuGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
-        return executable, [node or 0 for node in nodes]
-
-    def change(self, executable: int, node: int, kernel: Kernel) -> tuple[Call, object]:
-        """Give a node of an executable graph other arguments; and what has to be kept."""
-        ones = (ctypes.c_uint * 3)(1, 1, 1)
-        changed = NodeParams(kernel.function, ones, ones, 0, address_of(kernel.parameters), None, None, None)
-        call = self.call("cuGraphExecKernelNodeSetParams_v2", executable, node, address_of(changed))
-        return call, (changed, kernel)
+    def replay(self, length: int, changed: int) -> Subject:
+        """``cuGraphLaunch``, after ``cuGraphExecKernelNodeSetParams`` for what changed."""
+        steps, ones, kernel = [], (ctypes.c_uint * 3)(1, 1, 1), self.kernel()
+        names: dict[str, Any] = {name: ctypes.c_uint64() for name in ("graph", "executable")}
+        names |= {"nodes": (ctypes.c_uint64 * length)(), "size": ctypes.c_size_t(length), "relaxed": RELAXED}
+        captured = "cuStreamEndCapture queue graph; cuGraphGetNodes *graph nodes size"
+        made = [*self.say("cuStreamBeginCapture_v2 queue relaxed", **names), *self.enqueue(self.main, kernel) * length]
+        made += self.say(f"{captured}; cuGraphInstantiateWithFlags executable *graph 0", **names)
+        self.run(made)(1)
+        names["executable"] = names["executable"].value
+        for value in (1, 2):
+            parameters = self.make_kernel(2, self.memory(4096), [value])
+            at = ctypes.addressof(parameters.parameters)
+            for node in names["nodes"][:changed]:
+                given = NodeParams(parameters.function, ones, ones, 0, at, None, None, None)
+                text = "cuGraphExecKernelNodeSetParams_v2 executable node given"
+                steps += self.say(text, **names, node=node, given=given, kept=parameters)
+            steps += self.say("cuGraphLaunch executable queue", **names)
+        return self.subject(steps, operations=2)

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -17,15 +18,15 @@ from forebay import hip
 from forebay.hip.streams import queue_of
 from microbench import raw
 from microbench.__main__ import main
-from microbench.bench import Bench, Point
 from microbench.cases import CASES
 from microbench.compare import changes
+from microbench.harness import Bench, Point, measure
 from microbench.layers import AbsentError, Ground, Subject
 from microbench.layers.all import LAYERS
+from microbench.layers.c import Kernel
 from microbench.layers.forebay import Queues
 from microbench.layers.hip import Hip
 from microbench.layers.pyopencl import PyOpenCL
-from microbench.measure import measure
 from microbench.report import Report
 from tests.helpers.device_data import device_data
 from tests.helpers.processes import python
@@ -82,30 +83,25 @@ def steady(result, tmp_path_factory):
 def test_every_round_has_every_subject_once_in_its_surroundings():
     seen = []
 
-    class Around:
-        def __init__(self, name):
-            self.name = name
-
-        def __enter__(self):
-            seen.append(("in", self.name))
-
-        def __exit__(self, *failure):
-            seen.append(("out", self.name))
+    @contextmanager
+    def around(name):
+        seen.append(("in", name))
+        yield
+        seen.append(("out", name))
 
     def subject(name, seconds):
         def sample(n):
             seen.append((n, name))
             return n * seconds
 
-        return Subject(sample, lambda: Around(name))
+        return Subject(sample, lambda: around(name))
 
     found = measure({"a": subject("a", 1e-6), "b": subject("b", 3e-6)}, calls=5, rounds=7, warm_up=2)
     assert found == {"a": pytest.approx([1] * 7), "b": pytest.approx([3] * 7)}
     for first in range(0, len(seen), 6):
-        turn = seen[first : first + 6]
-        names = [name for _, name in turn]
+        whats, names = zip(*seen[first : first + 6], strict=True)
         assert sorted(names) == ["a", "a", "a", "b", "b", "b"]
-        assert [what for what, _ in turn] == ["in", 5, "out"] * 2
+        assert whats == ("in", 5, "out") * 2
     assert len(seen) == 9 * 6
 
 
@@ -157,8 +153,8 @@ def test_hips_functions_are_measured_on_the_device_that_was_asked_for():
     for name in reversed(names):  # the first one, which is current, last
         with fb.Device(name) as device:
             (stream,) = Hip(Ground(device)).streams(1)
-            assert queue_of(stream).device.name == name
-            hip.hipStreamDestroy(stream)
+            assert queue_of(stream.it).device.name == name
+            hip.hipStreamDestroy(stream.it)
 
 
 def test_hips_functions_are_not_measured_on_another_device(device):
@@ -172,29 +168,28 @@ def test_hips_functions_are_not_measured_on_another_device(device):
 @pytest.fixture
 def native(device):
     ground = Ground(device)
-    if ground.native is None:
-        pytest.skip(ground.no_native)
+    if ground.native is None or ground.native.own_streams:
+        pytest.skip(ground.no_native or "its memory is none of forebay's")
     return ground.native
 
 
 def test_the_floor_really_launches_and_copies(device, native):
-    queue, memory = device.queue(), native.memory(4)
-    kernel = native.kernel(16, memory)
-    calls, (here, there, host) = native.copy(queue, "up", 4)
-    host.view("f4")[0] = 3
-    raw.Sequence([*calls, *native.finish(queue)], (here, there, host))(1)
-    assert raw.Sequence([*native.launch(queue, kernel), *native.finish(queue)], (kernel, memory))(3) > 0
-    found = [buffer_over(device, source, (1,), "f4").item() for source in (here, memory)]
+    (stream,), memory = native.streams(1), native.memory(4)
+    launch = native.enqueue(stream, Kernel(native.make_kernel(16, memory)))
+    (upload,) = native.transfer(stream, "up", 4)
+    upload.kept["source"].view("f4")[0] = 3
+    assert native.run([upload, *launch, *native.synchronize(stream)])(3) > 0
+    found = [buffer_over(device, source, (1,), "f4").item() for source in (upload.kept["to"], memory)]
     assert device_data(found) == [3, sum(range(100, 115))]
 
 
 def test_a_call_that_fails_ends_the_floor(device, native):
     if device.info.backend != "opencl":
         pytest.skip("a null handle is no error there but the end of the process")
-    calls, kept = native.copy(device.queue(), "across", 64)
-    broken = calls[0]._replace(arguments=(0, *calls[0].arguments[1:]))
+    (broken,) = native.transfer(*native.streams(1), "across", 64)
+    broken.arguments[0] = 0
     with pytest.raises(RuntimeError, match="C loop"):
-        raw.Sequence([broken], kept)(1)
+        native.run([broken])(1)
 
 
 def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, tmp_path):
@@ -226,7 +221,7 @@ def test_a_result_has_the_driver_the_versions_the_rows_and_what_was_not_there(re
     report = Report.read(result)
     assert report.about["driver"]
     assert report.about["versions"]["numpy"] == np.__version__
-    order = [kind.name for kind in LAYERS]
+    order = list(LAYERS)
     there = {row.layer for row in report.rows}
     assert there | set(report.absent) >= set(order) - {"C recording", "forebay step"}
     assert not there & set(report.absent)
@@ -303,18 +298,11 @@ def test_the_installed_command_is_the_same_and_without_scipy_says_what_to_instal
 # What goes wrong
 
 
-def failing(error):
-    def fails(*arguments):
-        raise error
-
-    return fails
-
-
 def test_a_layer_of_another_package_that_fails_is_named(device):
     if device.info.backend != "opencl":
         pytest.skip("pyopencl drives OpenCL only")
     bench = small(device, "forebay", "pyopencl")
-    with mock.patch.object(PyOpenCL, "launch", failing(TypeError("not today"))):
+    with mock.patch.object(PyOpenCL, "launch", side_effect=TypeError("not today")):
         rows = bench.run(CASES["launch"], lambda: None)
     assert {row.layer for row in rows} == {"forebay"}
     assert bench.missing["launch/same", "pyopencl"] == "TypeError: not today"
@@ -322,7 +310,7 @@ def test_a_layer_of_another_package_that_fails_is_named(device):
 
 def test_a_failure_of_forebay_ends_the_run(device):
     with (
-        mock.patch.object(Queues, "launch", failing(TypeError("not today"))),
+        mock.patch.object(Queues, "launch", side_effect=TypeError("not today")),
         pytest.raises(TypeError, match="not today"),
     ):
         small(device, "forebay").run(CASES["launch"], lambda: None)
@@ -330,7 +318,7 @@ def test_a_failure_of_forebay_ends_the_run(device):
 
 def test_streams_that_cannot_be_had_are_said(device):
     bench = small(device, "forebay")
-    with mock.patch.object(Queues, "idle", failing(MemoryError("enough"))):
+    with mock.patch.object(Queues, "idle", side_effect=MemoryError("enough")):
         assert bench.run(CASES["idle"], lambda: None) == []
     assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
 
@@ -351,11 +339,11 @@ def test_an_interrupt_opens_what_was_held(device):
     with mock.patch.object(Queues, "launch", interrupted), pytest.raises(KeyboardInterrupt):
         bench.run(CASES["launch"], lambda: None)
     device.finish()
-    assert all(queue.empty for queue in bench.layers[0].queues(1))
+    assert all(queue.it.empty for queue in bench.layers[0].streams(1))
 
 
 def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path):
-    cut = Point("cut", failing(KeyboardInterrupt()))
+    cut = Point("cut", setup=mock.Mock(side_effect=KeyboardInterrupt))
     host = dataclasses.replace(CASES["host"], points=lambda bench: [cut])
     with mock.patch.dict(CASES, host=host):
         run("pool", "host", *SMALL, "--layer", "forebay", "--json", tmp_path / "cut.json", status=1)

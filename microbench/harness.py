@@ -1,19 +1,19 @@
-"""Runs cases: for each point every layer that can do it, in the same rounds."""
+"""Runs cases: at each point every layer that can do it, in the same rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import forebay as fb
 
-from . import layers
 from .layers import AbsentError, Ground, Layer, Subject
-from .layers.all import LAYERS
-from .measure import WARM_UP, measure
+from .layers.all import LAYERS, open_layer
 
+WARM_UP = 2
 Subjects = dict[str, Subject]
 
 
@@ -25,8 +25,9 @@ class Point:
     ----------
     name : str
         Its id is that of the case, a slash and this.
-    setup : callable
-        A context manager that gives the subjects, by layer.
+    operation : str
+        What the layers do; their classes say what the arguments mean.
+    arguments : tuple
     commands : int
         How many commands one operation has, so that a batch does not fill a queue.
     calls : int
@@ -35,14 +36,21 @@ class Point:
         Samples of each subject, and none to warm up, for what takes seconds; 0 for what the options say.
     base : str
         The point that it is compared with; empty for none.
+    idle : int, optional
+        How many idle streams there are beside it.
+    setup : callable, optional
+        A context manager that gives the subjects of a `Bench`, by layer, in place of an operation.
     """
 
     name: str
-    setup: Callable[[], AbstractContextManager[Subjects]]
+    operation: str = ""
+    arguments: tuple[object, ...] = ()
     commands: int = 1
     calls: int = 0
     rounds: int = 0
     base: str = ""
+    idle: int | None = None
+    setup: Callable[[Bench], AbstractContextManager[Subjects]] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,30 @@ class Row:
     samples: list[float] = field(default_factory=list)
 
 
+def measure(subjects: Mapping[str, Subject], calls: int, rounds: int, warm_up: int = WARM_UP) -> dict[str, list[float]]:
+    """Run every subject once a round, in an order that is shuffled anew, each in its own surroundings, untimed.
+
+    So disturbances of the machine affect all of them alike. Before these, `warm_up` rounds are not counted.
+
+    Returns
+    -------
+    dict of list of float
+        Microseconds of one operation, one for each round, in the order of the rounds.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in subjects}
+    names = list(subjects)
+    shuffle = random.Random(1)
+    for number in range(-warm_up, rounds):
+        shuffle.shuffle(names)
+        for name in names:
+            subject = subjects[name]
+            with subject.around():
+                seconds = subject.run(calls)
+            if number >= 0:
+                taken[name].append(seconds / calls * 1e6)
+    return taken
+
+
 class Bench:
     """The device, its layers, and how long to measure.
 
@@ -101,13 +133,11 @@ class Bench:
         """Layers that are not there, and why."""
         self.missing: dict[tuple[str, str], str] = {}
         """(case/point, layer) of what a layer does not have, and why."""
-        for kind in LAYERS:
-            if only and kind.name not in only:
-                continue
+        for name in (name for name in LAYERS if not only or name in only):
             try:
-                self.layers.append(kind.open(self.ground))
+                self.layers.append(open_layer(name, self.ground))
             except AbsentError as error:
-                self.absent[kind.name] = str(error)
+                self.absent[name] = str(error)
 
     def pick(self, full: Sequence[Any], quick: Sequence[Any]) -> Sequence[Any]:
         """The points of a full run, or of a quick one."""
@@ -115,40 +145,22 @@ class Bench:
 
     def subjects(self, operation: str, *arguments: object) -> Subjects:
         """What the layers have of an operation."""
-        return {layer.name: subject for layer in self.layers if (subject := self._subject(layer, operation, arguments))}
-
-    def _subject(self, layer: Layer, operation: str, arguments: tuple[object, ...]) -> Subject | None:
-        if getattr(type(layer), operation) is Layer._absent:
-            return None
-        try:
-            subject: Subject = getattr(layer, operation)(*arguments)
-            return subject
-        except AbsentError as error:
-            self.missing[self._at, layer.name] = str(error)
-        except Exception as error:
-            if layer.ours:
-                raise
-            self.missing[self._at, layer.name] = f"{type(error).__name__}: {error}"  # another package's trouble
-        return None
-
-    def plain(self, operation: str, *arguments: object) -> Callable[[], AbstractContextManager[Subjects]]:
-        """The setup of a point that is one operation of the layers."""
-
-        @contextmanager
-        def setup() -> Iterator[Subjects]:
-            yield self.subjects(operation, *arguments)
-
-        return setup
+        found: Subjects = {}
+        for layer in self.layers:
+            if operation not in layer.operations.split():
+                continue
+            try:
+                found[layer.name] = getattr(layer, operation)(*arguments)
+            except AbsentError as error:
+                self.missing[self._at, layer.name] = str(error)
+            except Exception as error:
+                if layer.ours:
+                    raise
+                self.missing[self._at, layer.name] = f"{type(error).__name__}: {error}"  # another package's trouble
+        return found
 
     @contextmanager
-    def beside(self, idle: int) -> Iterator[None]:
-        """Have idle blocking queues, and idle streams of the layers that use none of these.
-
-        Raises
-        ------
-        AbsentError
-            When there cannot be so many.
-        """
+    def _beside(self, idle: int) -> Iterator[None]:
         with ExitStack() as stack:
             try:
                 queues = [self.device.queue() for _ in range(idle)]
@@ -160,6 +172,16 @@ class Bench:
             del queues
         self.device.finish()  # those that were dropped are gone now
 
+    @contextmanager
+    def _set_up(self, point: Point) -> Iterator[Subjects]:
+        with ExitStack() as stack:
+            if point.setup is not None:
+                yield stack.enter_context(point.setup(self))
+                return
+            if point.idle is not None:
+                stack.enter_context(self._beside(point.idle))
+            yield self.subjects(point.operation, *point.arguments)
+
     def run(self, case: Case, advance: Callable[[], None]) -> list[Row]:
         """The rows of a case. `advance` is called after each of `turns(case)` turns."""
         points = list(case.points(self))
@@ -170,7 +192,7 @@ class Bench:
                 calls = point.calls or max(self.calls // point.commands, 1)
                 rounds = point.rounds or max(self.rounds // case.sweeps, 2)
                 try:
-                    with point.setup() as subjects:
+                    with self._set_up(point) as subjects:
                         found = measure(subjects, calls, rounds, 0 if point.rounds else WARM_UP)
                         notes = {name: subject.note for name, subject in subjects.items()}
                         subjects.clear()
@@ -181,12 +203,9 @@ class Bench:
                     row = rows.setdefault((point.name, name), Row(case.name, point.name, name, notes[name]))
                     row.samples += [float(f"{sample:.4g}") for sample in samples]
                 advance()
-        names, order = [point.name for point in points], [kind.name for kind in LAYERS]
+        names, order = [point.name for point in points], list(LAYERS)
         return sorted(rows.values(), key=lambda row: (names.index(row.point), order.index(row.layer)))
 
     def turns(self, case: Case) -> int:
         """How often `run` will advance."""
         return len(case.points(self)) * case.sweeps
-
-
-__all__ = ["Bench", "Case", "Point", "Row", "Subjects", "layers"]
