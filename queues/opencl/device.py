@@ -15,8 +15,7 @@ from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, 
 from forebay.queues.kernels import build
 from forebay.queues.opencl import calls, operations
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
-from forebay.queues.opencl.programs import Builder, takes_spirv
-from forebay.queues.opencl.variables import options_for
+from forebay.queues.opencl.programs import Builder, options_for_variables, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
 CL_QUEUE_PROPERTIES = 0x1093
@@ -312,7 +311,7 @@ class OpenCLDevice(DriverDevice):
     @property
     def variable_options(self) -> tuple[str, ...] | None:
         """As `DriverDevice.variable_options`."""
-        return options_for(self.native)
+        return options_for_variables(self.native)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables.

@@ -16,9 +16,9 @@ from forebay.queues.cuda.handles cimport CuEvent, CuQueue
 
 import functools
 
-from forebay.queues.cuda import calls, library, operations
-from forebay.queues.cuda.own_kernels import PTX
+from forebay.queues.cuda import calls, discovery, operations
 from forebay.queues.cuda.objects import ContextHandle
+from forebay.queues.cuda.ptx import OWN_KERNELS
 
 cdef extern from "tests/observers/cuda.hpp" namespace "forebay_observer" nogil:
     void wrap_calls(Calls& table)
@@ -68,7 +68,7 @@ FINISH_IS_POLL = True
 FAILURE = 1, "CUDA_ERROR_INVALID_VALUE"
 OUT_OF_MEMORY = 2
 
-started = functools.cache(library.start)  # in a child that was forked the driver does not start
+started = functools.cache(discovery.start)  # in a child that was forked the driver does not start
 
 
 cdef uintptr_t stream_of(void* queue) noexcept nogil:
@@ -97,7 +97,7 @@ def watch(emulate=False):
     driver, count = started()
     calls.load(driver)
     for ordinal in range(count):
-        ContextHandle(ordinal, PTX.encode() + b"\0")
+        ContextHandle(ordinal, OWN_KERNELS.encode() + b"\0")
 
 
 def handle_of(Queue queue not None):

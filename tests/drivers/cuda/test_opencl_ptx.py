@@ -8,10 +8,10 @@ import pytest
 
 from forebay.core.driver import Language
 from forebay.core.errors import NotInstalledError, NotSupportedError
-from forebay.queues.cuda.compilers import programs
-from forebay.queues.cuda.compilers.opencl_compiler import CONNECTIONS, OpenCLPtx, compile_opencl
-from forebay.queues.cuda.compilers.opencl_ptx import for_cuda
-from forebay.queues.cuda.compilers.ptx import read_ptx
+from forebay.queues.cuda import programs
+from forebay.queues.cuda.discovery import CONNECTIONS
+from forebay.queues.cuda.programs import OpenCLPtx, compile_opencl
+from forebay.queues.cuda.ptx import for_cuda, read_ptx
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
 from tests.inside import compiler_context, declared_by, makes_context

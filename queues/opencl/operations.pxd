@@ -1,1 +1,0 @@
-from forebay.core.driver cimport Memory, Status, Waits
