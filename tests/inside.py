@@ -153,11 +153,8 @@ def declared_by(library, source, names):
     opencl.call("clGetDeviceIDs", opencl._platform, programs.c_ulong(0xFFFFFFFF), 1, devices, None)
     context = opencl.call("clCreateContext", None, 1, devices, None, None)
     build = programs._Build(opencl, context, programs.c_void_p(devices[0]))
-    program = build._program(source)
-    failed = build._build(program, ["-cl-kernel-arg-info"])
-    found = None if failed else build._declared(program, names), build._log(program, source)
-    opencl.call("clReleaseProgram", program)
-    return found
+    with build.built(source, ["-cl-kernel-arg-info"]) as (program, failed):
+        return None if failed else build._declared(program, names), build._log(program, source)
 
 
 def compiler_context(library, pci):

@@ -5,8 +5,9 @@
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-ctypedef uint32_t cuda_result_t
-ctypedef cuda_result_t (*Function)(...) noexcept nogil
+from forebay.core.driver cimport Status
+
+ctypedef Status (*Function)(...) noexcept nogil
 
 
 cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
@@ -42,22 +43,7 @@ cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
         uint32_t value, size
         size_t width
 
-    cdef enum Call:
-        CALL_LaunchKernel, CALL_LaunchHostFunc, CALL_MemcpyAsync
-        CALL_MemsetD8Async, CALL_MemsetD16Async, CALL_MemsetD32Async, CALL_MemPrefetchAsync_v2
-        CALL_StreamWaitEvent, CALL_StreamWaitValue32_v2, CALL_StreamQuery, CALL_StreamCreateWithPriority
-        CALL_StreamGetCtx
-        CALL_EventRecord, CALL_EventQuery, CALL_EventCreate, CALL_EventElapsedTime_v2
-        CALL_GraphCreate, CALL_GraphAddKernelNode_v2, CALL_GraphAddMemcpyNode, CALL_GraphAddMemsetNode
-        CALL_GraphInstantiateWithFlags, CALL_GraphExecKernelNodeSetParams_v2, CALL_GraphLaunch
-        CALL_MemPoolCreate, CALL_MemPoolSetAttribute, CALL_MemPoolSetAccess, CALL_MemAllocFromPoolAsync
-        CALL_MemAlloc_v2, CALL_MemGetAddressRange_v2, CALL_IpcGetMemHandle, CALL_IpcOpenMemHandle_v2
-        CALL_IpcGetEventHandle, CALL_IpcOpenEventHandle
-        CALL_MemHostAlloc, CALL_MemHostRegister_v2
-        CALL_ModuleLoadDataEx, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2
-        CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_OccupancyMaxActiveBlocksPerMultiprocessor
-        CALL_DeviceCanAccessPeer, CALL_CtxEnablePeerAccess
-        CALL_DevicePrimaryCtxRetain, CALL_CtxPushCurrent_v2, CALL_CtxGetStreamPriorityRange
+    cdef enum:
         N_CALLS
 
     cdef struct Calls:

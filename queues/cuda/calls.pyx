@@ -2,6 +2,8 @@
 
 import ctypes
 
+from libc.stdint cimport uint32_t
+
 from forebay.core.function_table cimport fill, names_of
 
 CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cu")
@@ -21,6 +23,6 @@ def load(library: ctypes.CDLL) -> None:
 def error_name(code: int) -> str:
     """The CUDA_ERROR_… name of a code; "error CODE" for one that the driver does not know."""
     cdef const char* name = NULL
-    if cuda.GetErrorName == NULL or cuda.GetErrorName(<cuda_result_t> code, &name) != 0 or name == NULL:
+    if (<void**> &cuda)[0] == NULL or cuda.GetErrorName(<uint32_t> code, &name) != 0 or name == NULL:
         return f"error {code}"
     return name.decode()

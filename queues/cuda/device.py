@@ -19,20 +19,12 @@ from forebay.core.driver import (
     Natives,
     Parameter,
 )
-from forebay.queues.cuda import calls, objects, operations
+from forebay.queues.cuda import calls, memory, operations
 from forebay.queues.cuda.discovery import CuNative, start
+from forebay.queues.cuda.memory import CuExported, CuImported, CuMemory, CuRegistered
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
-from forebay.queues.cuda.objects import (
-    OUT_OF_MEMORY,
-    ContextHandle,
-    CuExported,
-    CuImported,
-    CuMemory,
-    CuProgram,
-    CuRegistered,
-    explain,
-)
-from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, cpp_compiler, facts_of
+from forebay.queues.cuda.operations import OUT_OF_MEMORY, ContextHandle, CuProgram
+from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
 from forebay.queues.memory.staging import StagingPool
 
@@ -103,6 +95,7 @@ class CudaDevice(DriverDevice):
     shared_room = ROOM // 3
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages = LANGUAGES
+    call_names = calls.CALL_NAMES
 
     def __init__(self, info: DeviceInfo) -> None:
         self.load()
@@ -214,15 +207,15 @@ class CudaDevice(DriverDevice):
 
     def give_back_shared(self) -> bool:
         """As `DriverDevice.give_back_shared`."""
-        return bool(objects.give_back_shared(self.handle))
+        return bool(memory.give_back_shared(self.handle))
 
     def create_shared_event(self) -> tuple[int, bytes]:
         """As `DriverDevice.create_shared_event`."""
-        return objects.create_ipc_event(self.handle)
+        return memory.create_ipc_event(self.handle)
 
     def open_event(self, handle: bytes) -> int:
         """As `DriverDevice.open_event`."""
-        return objects.open_ipc_event(self.handle, handle)
+        return memory.open_ipc_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""
@@ -291,7 +284,7 @@ class CudaDevice(DriverDevice):
 
     def cpp_compiler(self) -> NvrtcCompiler:
         """As `DriverDevice.cpp_compiler`: NVRTC, for this architecture. Raises `NotInstalledError`."""
-        return cpp_compiler(self.info)
+        return NvrtcCompiler(self.native.architecture, self.native.driver_version)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables.
@@ -315,11 +308,6 @@ class CudaDevice(DriverDevice):
         return Natives(self._moves, lambda name: None, "")
 
     # -- errors
-
-    def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation."""
-        explained: tuple[str, int, str] = explain(status)
-        return explained
 
     def error_name(self, code: int) -> str:
         """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""

@@ -173,8 +173,9 @@ def described(library: ctypes.CDLL, ordinal: int, chosen: bool) -> CuNative:
     _checked(library, "cuDeviceTotalMem_v2", byref(memory), device)
     _checked(library, "cuDriverGetVersion", byref(version))
 
-    def ask(which: int) -> int:
-        return attribute(library, device.value, which)
+    def ask(which: int) -> int:  # 0 for an attribute that the driver does not know
+        value = c_int()
+        return value.value if library.cuDeviceGetAttribute(byref(value), c_int(which), device) == 0 else 0
 
     def three(first: int) -> tuple[int, int, int]:
         return ask(first), ask(first + 1), ask(first + 2)
@@ -204,12 +205,6 @@ def described(library: ctypes.CDLL, ordinal: int, chosen: bool) -> CuNative:
         has_ipc=bool(ask(IPC)),
         connections=connections(library, device.value, chosen),
     )
-
-
-def attribute(library: ctypes.CDLL, device: int, which: int) -> int:
-    """Return an attribute of a device; 0 for one that the driver does not know."""
-    value = c_int()
-    return value.value if library.cuDeviceGetAttribute(byref(value), c_int(which), c_int(device)) == 0 else 0
 
 
 def connections(library: ctypes.CDLL, device: int, chosen: bool) -> int:

@@ -42,7 +42,7 @@ class Cuda(DriverFolder):
         if not self.discover():
             raise errors.NotSupportedError(f"adopt_queue: {self.absence()}")
         from forebay.queues.cuda.device import CudaDevice
-        from forebay.queues.cuda.objects import context_of
+        from forebay.queues.cuda.operations import context_of
 
         CudaDevice.load()
         context = context_of(stream)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p, cast
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
 from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, NotInstalledError
-from forebay.queues.cuda.discovery import CONNECTIONS
-from forebay.queues.cuda.nvrtc import NvrtcCompiler, parameters_in, without_facts
+from forebay.queues.cuda.discovery import CONNECTIONS, CuNative
+from forebay.queues.cuda.nvrtc import parameters_in, without_facts
 from forebay.queues.cuda.ptx import PtxEntry, PtxModule, PtxParameter, accesses_of, for_cuda, read_ptx
 from forebay.queues.kernels.build import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
@@ -24,7 +26,7 @@ from forebay.queues.kernels.parameters import UNTYPED, read_parameter
 from forebay.queues.kernels.signatures import KernelInfo
 from forebay.spirv.declarations import Declared
 
-__all__ = ["LANGUAGES", "Image", "KernelFacts", "NativeDevice", "build_image", "cpp_compiler"]
+__all__ = ["LANGUAGES", "Image", "KernelFacts", "build_image", "compile_opencl", "facts_of"]
 
 LANGUAGES = (Language.CUBIN, Language.PTX, Language.OPENCL_C)
 DYNAMIC = Declared("dynamic_shared", "uint4*", "local", 0)  # as in the SPIR-V of HIP C++
@@ -36,22 +38,6 @@ WORDS = {
     "s8": "char", "u8": "char", "s16": "short", "u16": "short", "s32": "int", "u32": "int", "s64": "long",
     "u64": "long", "f16": "half", "f32": "float", "f64": "double",
 }  # fmt: skip
-
-
-class NativeDevice(Protocol):
-    """What is asked of `DeviceInfo.native`."""
-
-    @property
-    def architecture(self) -> tuple[int, int]:
-        """The compute capability: ``(9, 0)``."""
-
-    @property
-    def driver_version(self) -> int:
-        """The version of CUDA that the driver has, as it says it: 13000."""
-
-    @property
-    def pci(self) -> tuple[int, int, int]:
-        """Domain, bus and device."""
 
 
 class KernelFacts(NamedTuple):
@@ -126,7 +112,7 @@ def build_image(info: DeviceInfo, language: Language, source: str | bytes, optio
 
 def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> OpenCLPtx:
     """PTX of OpenCL C, from the cache if possible. What includes files, which may change, is compiled each time."""
-    native: NativeDevice = info.native
+    native: CuNative = info.native
     if reads_files(source):
         return compile_opencl(source, options, native.pci)
     cache = BinaryCache()
@@ -149,12 +135,6 @@ def facts_of(ptx: str, named: Mapping[str, Sequence[Declared]]) -> list[KernelFa
     return [_of_entry(each, named[each.name]) for each in read_ptx(ptx).entries if each.name in named]
 
 
-def cpp_compiler(info: DeviceInfo) -> NvrtcCompiler:
-    """Return the compiler of C++ for a device. Raises `NotInstalledError`."""
-    native: NativeDevice = info.native
-    return NvrtcCompiler(native.architecture, native.driver_version)
-
-
 def _of_cubin(code: bytes) -> Image:
     cubin, kernels, variables, accesses = without_facts(code)
     if kernels is not None:
@@ -167,12 +147,9 @@ def _of_cubin(code: bytes) -> Image:
             accesses=lambda name: accesses.get(symbols.get(name, ""), ()),
         )
     found = [
-        KernelFacts(
-            name, name, [read_parameter(name, i, _nameless(i, nbytes), int) for i, nbytes in enumerate(sizes)],
-            required_block=block,
-        )
+        _with_parameters(KernelFacts(name, name, [], required_block=block), [*starmap(_nameless, enumerate(sizes))])
         for name, (sizes, block) in parameters_in(cubin).items()
-    ]  # fmt: skip
+    ]
     if not found:
         raise InvalidArgumentError("program: the cubin has no kernel")
     return Image(cubin, found)
@@ -190,22 +167,15 @@ def _described(kernel: KernelInfo) -> KernelFacts:
         Declared(each.name, each.type_name, kinds[each.is_pointer], each.nbytes, each.const, each.alignment)
         for each in kernel.parameters
     ]
-    return _facts(kernel.symbol, kernel.mangled, declared, (), kernel.dynamic_shared, kernel.required_block)
+    facts = KernelFacts(kernel.symbol, kernel.mangled, [], (), kernel.dynamic_shared, kernel.required_block)
+    return _with_parameters(facts, declared)
 
 
-def _facts(
-    name: str,
-    symbol: str,
-    declared: Sequence[Declared],
-    alignments: tuple[int, ...],
-    dynamic_shared: bool,
-    required_block: tuple[int, int, int],
-) -> KernelFacts:
-    if dynamic_shared:
+def _with_parameters(facts: KernelFacts, declared: Sequence[Declared]) -> KernelFacts:
+    if facts.dynamic_shared:
         declared = [*declared, DYNAMIC]
-        alignments = (*alignments, DYNAMIC_ALIGNMENT)
-    parameters = [read_parameter(name, index, each, int) for index, each in enumerate(declared)]
-    return KernelFacts(name, symbol, parameters, alignments, dynamic_shared, required_block)
+        facts = facts._replace(local_alignments=(*facts.local_alignments, DYNAMIC_ALIGNMENT))
+    return facts._replace(parameters=[read_parameter(facts.name, i, each, int) for i, each in enumerate(declared)])
 
 
 def _of_ptx(text: str, named: Mapping[str, Sequence[Declared]] | None = None, log: str = "") -> Image:
@@ -229,10 +199,9 @@ def _of_entry(entry: PtxEntry, named: Sequence[Declared] | None) -> KernelFacts:
         for each, parameter in zip(named, entry.parameters, strict=True)
     ]
     alignments = tuple(each.alignment for each in entry.parameters if each.space == "shared")
-    return _facts(
-        entry.name, entry.name, declared, alignments, entry.dynamic_alignment > 0 and not alignments,
-        entry.required_block,
-    )  # fmt: skip
+    dynamic_shared = entry.dynamic_alignment > 0 and not alignments
+    facts = KernelFacts(entry.name, entry.name, [], alignments, dynamic_shared, entry.required_block)
+    return _with_parameters(facts, declared)
 
 
 def _declared(kernel: str, index: int, parameter: PtxParameter) -> Declared:
@@ -408,23 +377,17 @@ class _Build:
         self._opencl, self._context, self._device = opencl, context, device
 
     def compile(self, source: str, options: Sequence[str]) -> OpenCLPtx:
-        program = self._program(source)
-        try:
-            if not self._build(program, [REPORT_PARAMETERS, *options]):
+        with self.built(source, [REPORT_PARAMETERS, *options]) as (program, failed):
+            if not failed:
                 ptx = self._ptx(program)
                 names = [each.name for each in read_ptx(ptx).entries]
                 return OpenCLPtx(ptx, self._log(program, source), self._declared(program, names))
-        finally:
-            self._opencl.call("clReleaseProgram", program)
-        program = self._program(source)
-        try:
-            if self._build(program, options):
+        with self.built(source, options) as (program, failed):
+            if failed:
                 log = self._log(program, source)
                 raise BuildError(f"the program does not build\n{log}", log=log)
             ptx = self._ptx(program)
             return OpenCLPtx(ptx, self._log(program, source), self._declared_elsewhere(source, options, ptx))
-        finally:
-            self._opencl.call("clReleaseProgram", program)
 
     def _declared_elsewhere(self, source: str, options: Sequence[str], ptx: str) -> dict[str, list[Declared]]:
         """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
@@ -435,23 +398,20 @@ class _Build:
         without = [each.name for each in entries if not each.parameters]
         named = [each.name for each in entries if each.parameters]
         macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
-        program = self._program(macros + source)
+        with self.built(macros + source, [REPORT_PARAMETERS, *options]) as (program, failed):
+            return {} if failed else self._declared(program, named)  # if it fails, PTX tells what it can
+
+    @contextlib.contextmanager
+    def built(self, source: str, options: Sequence[str]) -> Iterator[tuple[c_void_p, int]]:
+        """Build a program, which is released afterwards, and say with which status that failed."""
+        text = c_char_p(source.encode(errors="surrogateescape"))
+        program: c_void_p = self._opencl.call("clCreateProgramWithSource", self._context, 1, byref(text), None)
         try:
-            if self._build(program, [REPORT_PARAMETERS, *options]):
-                return {}  # then PTX tells what it can
-            return self._declared(program, named)
+            devices = (c_void_p * 1)(self._device)
+            words = " ".join(options).encode(errors="surrogateescape")
+            yield program, self._opencl.attempt("clBuildProgram", program, 1, devices, words, None, None)[0]
         finally:
             self._opencl.call("clReleaseProgram", program)
-
-    def _program(self, source: str) -> c_void_p:
-        text = c_char_p(source.encode(errors="surrogateescape"))
-        made: c_void_p = self._opencl.call("clCreateProgramWithSource", self._context, 1, byref(text), None)
-        return made
-
-    def _build(self, program: c_void_p, options: Sequence[str]) -> int:
-        devices = (c_void_p * 1)(self._device)
-        words = " ".join(options).encode(errors="surrogateescape")
-        return int(self._opencl.attempt("clBuildProgram", program, 1, devices, words, None, None)[0])
 
     def _log(self, program: c_void_p, source: str) -> str:
         log = self._opencl.text("clGetProgramBuildInfo", program, self._device, BUILD_LOG).strip("\0 \n")

@@ -111,15 +111,6 @@ def read_ptx(text: str) -> PtxModule:
     )
 
 
-def bodies_of(text: str) -> Iterator[tuple[str, list[str], str]]:
-    """Yield each entry: its name, the names of its parameters, and its instructions."""
-    code = without_comments(text)
-    for match in FUNCTION.finditer(code):
-        body = _body(code, match) if match[1] == "entry" else ""
-        if body:
-            yield match[2], [each["name"] for each in PARAMETER.finditer(match[3] or "")], body
-
-
 def without_comments(text: str) -> str:
     """Return PTX without its comments; lines stay where they are."""
     return COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", text.rstrip("\0"))
@@ -228,10 +219,11 @@ def accesses_of(text: str, symbol: str) -> list[str]:
     list of str
         As `forebay.spirv.access.accesses_of`; empty when there is no such kernel, or its text is not understood.
     """
-    for name, parameters, body in bodies_of(text):
-        if name == symbol:
+    code = without_comments(text)
+    for match in FUNCTION.finditer(code):
+        if match.group(1, 2) == ("entry", symbol) and (body := _body(code, match)):
             try:
-                return _accesses(parameters, body)
+                return _accesses([each["name"] for each in PARAMETER.finditer(match[3] or "")], body)
             except ValueError:
                 return []
     return []

@@ -10,18 +10,13 @@ from forebay.core.driver cimport Status
 
 ctypedef int32_t cl_int
 ctypedef uint32_t cl_uint
-ctypedef cl_int (*Function)(...) noexcept nogil
+ctypedef Status (*Function)(...) noexcept nogil
 ctypedef void* (*Maker)(...) noexcept nogil
 
 
 cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
     cdef enum Call:
-        CALL_EnqueueNDRangeKernel, CALL_EnqueueMarkerWithWaitList, CALL_EnqueueBarrierWithWaitList
-        CALL_EnqueueReadBuffer, CALL_EnqueueWriteBuffer, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer
-        CALL_EnqueueSVMMemcpy, CALL_EnqueueSVMMemFill, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer
-        CALL_SetKernelExecInfo, CALL_Flush
-        CALL_WaitForEvents, CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetUserEventStatus
-        CALL_GetCommandQueueInfo, CALL_GetEventInfo, CALL_CreateKernel, CALL_CreateUserEvent, CALL_RetainEvent
+        CALL_CreateKernel, CALL_CreateUserEvent
         N_CALLS
 
     cdef struct Calls:

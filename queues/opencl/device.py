@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -296,6 +295,7 @@ class OpenCLDevice(DriverDevice):
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
+    call_names = calls.CALL_NAMES
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """As `DriverDevice.stage`: pageable memory."""
@@ -324,11 +324,6 @@ class OpenCLDevice(DriverDevice):
         return Builder(self.context, self.info, source, options).build()
 
     # -- errors
-
-    def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation."""
-        code = ctypes.c_int32(status & 0xFFFFFFFF).value
-        return calls.CALL_NAMES[status >> 32], code, self.error_name(code)
 
     def error_name(self, code: int) -> str:
         """The CL_… name of an OpenCL error code."""

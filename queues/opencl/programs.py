@@ -273,12 +273,8 @@ class Builder:
         if not reports and isinstance(self._source, str):
             declared = self._declared_elsewhere(program)
         kernels = self._kernels_of(program, declared)
-        kernels.log = self._log_of(program)
+        kernels.log = readable(self._said(program), self._source)  # what it said about a program that it built
         return program, kernels
-
-    def _log_of(self, program: cl.Program) -> str:
-        """What the compiler said about a program that it built."""
-        return readable(self._said(program), self._source)
 
     def _said(self, program: cl.Program) -> str:
         """The driver's log."""

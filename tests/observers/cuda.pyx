@@ -12,12 +12,12 @@ results show them.
 from forebay.core.driver cimport Driver
 from forebay.queues.queue cimport Queue
 from forebay.queues.cuda.calls cimport Calls, cuda
-from forebay.queues.cuda.handles cimport CuEvent, CuQueue
+from forebay.queues.cuda.operations cimport CuEvent, CuQueue
 
 import functools
 
 from forebay.queues.cuda import calls, discovery, operations
-from forebay.queues.cuda.objects import ContextHandle
+from forebay.queues.cuda.operations import ContextHandle
 from forebay.queues.cuda.ptx import OWN_KERNELS
 
 cdef extern from "tests/observers/cuda.hpp" namespace "forebay_observer" nogil:
