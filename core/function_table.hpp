@@ -15,7 +15,7 @@ template <int number, class Code, class... A> struct Checked {
 
     int64_t operator()(A... arguments) const {
         const Code code = function(arguments...);
-        return code == 0 ? 0 : (int64_t) number << 32 | (uint32_t) code;
+        return __builtin_expect(code == 0, 1) ? 0 : (int64_t) number << 32 | (uint32_t) code;
     }
 };
 
