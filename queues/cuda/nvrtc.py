@@ -156,7 +156,8 @@ def find_nvrtc(most: int) -> Nvrtc:
 @functools.cache
 def _find(most: int, *toolkits: str) -> Nvrtc:
     newer = ""
-    for group in (_in_wheels(), _in_toolkits((*toolkits, TOOLKIT)), _by_loader(most)):
+    in_wheels = [each for folder in _wheels() for each in _libraries(folder / "lib")]
+    for group in (in_wheels, _in_toolkits((*toolkits, TOOLKIT)), _by_loader(most)):
         for major, path in sorted(group, reverse=True):
             if major > most:
                 newer = f": {path} is of CUDA {major}, and this driver of CUDA {most}"
@@ -181,10 +182,6 @@ def _wheels() -> list[Path]:
     spec = importlib.util.find_spec("nvidia")
     places = spec.submodule_search_locations if spec is not None else None
     return [each for place in places or () for each in sorted(Path(place).glob("*/")) if each.is_dir()]
-
-
-def _in_wheels() -> list[tuple[int, Path]]:
-    return [each for folder in _wheels() for each in _libraries(folder / "lib")]
 
 
 def _in_toolkits(toolkits: Sequence[str]) -> list[tuple[int, Path]]:

@@ -37,7 +37,6 @@ from forebay.queues.cuda.calls import CALL_NAMES, error_name
 
 cdef enum:
     # error codes
-    INVALID_VALUE = 1
     NOT_FOUND = 500
     NOT_READY = 600
     ALREADY_ENABLED = 704  # access to a peer
@@ -159,19 +158,6 @@ cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* val
 # -- other commands
 
 
-cdef Status record(CuQueue* queue, bint timed, void** event) noexcept nogil:
-    cdef Status status = 0
-    cdef CuEvent* made = take_event(queue.context, TIMED_EVENT if timed else PLAIN_EVENT, &status)
-    if made == NULL:
-        return status
-    status = cuda.EventRecord(made.handle, queue.stream)
-    if status != 0:
-        release_event(made)
-        return status
-    event[0] = made
-    return 0
-
-
 cdef Status copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
@@ -273,7 +259,10 @@ cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_h
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
     cdef Status status = come_after((<CuQueue*> queue).stream, waits)
-    return record(<CuQueue*> queue, use & TIMED, event) if status == 0 else status
+    cdef CuEvent* made = NULL
+    if status == 0:
+        made = take_event((<CuQueue*> queue).context, TIMED_EVENT if use & TIMED else PLAIN_EVENT, &status)
+    return conclude(<CuQueue*> queue, status, made, event)
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
@@ -604,19 +593,14 @@ cdef CuContext* open_context(int32_t device, const char* kernels, Status* status
             del context  # what it has is the primary context's, and little; nobody will ask for it again
             context = NULL
         else:
+            # GPUs copy to and from each other's memory of the host; without access the driver ends the process then.
+            # If it refuses, only copies between the two are concerned.
             for i in range(contexts.size()):
-                share_host_pools(context, contexts[i])
+                allow_access(context.pools[<int> HOST_POOL], contexts[i].device)
+                allow_access(contexts[i].pools[<int> HOST_POOL], context.device)
             contexts.push_back(context)
     contexts_lock.unlock()
     return context
-
-
-cdef void share_host_pools(CuContext* one, CuContext* other) noexcept nogil:
-    """Let each GPU copy to and from the other's memory of the host. Without access the driver ends the process then. If
-    it refuses, only copies between the two are concerned.
-    """
-    allow_access(one.pools[<int> HOST_POOL], other.device)
-    allow_access(other.pools[<int> HOST_POOL], one.device)
 
 
 cdef Status allow_access(void* pool, int32_t device) noexcept nogil:
@@ -1173,7 +1157,10 @@ cdef class ContextHandle:
         cdef Status status = 0
         cdef bint reached
         with nogil:
-            reached = context == other or has_reached(context, other.device)
+            context.lock.lock()
+            reached = find(context.reached.begin(), context.reached.end(), other.device) != context.reached.end()
+            context.lock.unlock()
+            reached = reached or context == other
             if not reached and begin_without_gates():
                 status = reach_memory(context, other)
                 end_without_gates()
@@ -1226,14 +1213,6 @@ def context_of(uintptr_t stream) -> int:
     cdef void* context = NULL
     check(cuda.StreamGetCtx(<void*> stream, &context), f"the context of stream {stream:#x}")
     return <uintptr_t> context
-
-
-cdef bint has_reached(CuContext* context, int32_t device) noexcept nogil:
-    cdef bint found
-    context.lock.lock()
-    found = find(context.reached.begin(), context.reached.end(), device) != context.reached.end()
-    context.lock.unlock()
-    return found
 
 
 cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:

@@ -67,12 +67,11 @@ class PtxParameter(NamedTuple):
 
 class PtxEntry(NamedTuple):
     """A kernel. `dynamic_alignment` is that of the dynamic shared memory that it or a function of the module uses; 0
-    for none. `static_shared` are the bytes of shared memory that it declares itself."""
+    for none."""
 
     name: str
     parameters: tuple[PtxParameter, ...]
     required_block: tuple[int, int, int]
-    static_shared: int
     dynamic_alignment: int
 
 
@@ -148,12 +147,10 @@ def _entry(match: re.Match[str], body: str, dynamic_alignment: int) -> PtxEntry:
     loaded = dict(LOADED.findall(body))
     addresses = {loaded.get(a or b, "") for a, b in ADDRESS.findall(body)} if loaded else set[str]()
     block = BLOCK.search(match[4])
-    shared = (_size(each)[0] for each in VARIABLE.finditer(body) if each["space"] == "shared")
     return PtxEntry(
         match[2],
         tuple(_parameters(match[3] or "", addresses)),
         (int(block[1]), int(block[2] or 1), int(block[3] or 1)) if block else (0, 0, 0),
-        sum(shared),
         dynamic_alignment,
     )
 

@@ -71,9 +71,7 @@ def test_shared_memory():
     .entry c() { mov.u64 %rd1, words; }
     """
     entries = read_ptx(HEAD + text).entries
-    assert [(each.name, each.static_shared, each.dynamic_alignment) for each in entries] == [
-        ("a", 36, 0), ("b", 0, 16), ("c", 0, 16),
-    ]  # fmt: skip
+    assert [(each.name, each.dynamic_alignment) for each in entries] == [("a", 0), ("b", 16), ("c", 16)]
 
 
 def test_variables():
