@@ -19,7 +19,7 @@ from forebay.core.driver import (
     Natives,
     Parameter,
 )
-from forebay.queues.cuda import calls, memory, operations
+from forebay.queues.cuda import memory, operations
 from forebay.queues.cuda.discovery import CuNative, start
 from forebay.queues.cuda.memory import CuExported, CuImported, CuMemory, CuRegistered
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
@@ -95,7 +95,7 @@ class CudaDevice(DriverDevice):
     shared_room = ROOM // 3
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages = LANGUAGES
-    call_names = calls.CALL_NAMES
+    call_names = operations.CALL_NAMES
 
     def __init__(self, info: DeviceInfo) -> None:
         self.load()
@@ -117,7 +117,7 @@ class CudaDevice(DriverDevice):
     @staticmethod
     def load() -> None:
         """Find the driver's functions. Raises `ImportError` if it is too old."""
-        calls.load(start()[0])
+        operations.load(start()[0])
 
     @property
     def limits(self) -> Limits:
@@ -311,7 +311,7 @@ class CudaDevice(DriverDevice):
 
     def error_name(self, code: int) -> str:
         """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""
-        name: str = calls.error_name(abs(code))
+        name: str = operations.error_name(abs(code))
         return name
 
     def is_lost(self, code: int) -> bool:

@@ -9,12 +9,11 @@ from libc.string cimport memcpy
 
 from forebay.core.driver cimport Status
 from forebay.core.process cimport is_forked
-from forebay.queues.cuda.calls cimport IpcHandle, cuda
 from forebay.queues.cuda.operations cimport (
     DEVICE_POOL, ENDED_EXPORTS, ENDED_IMPORTS, ENDED_REGISTRATIONS, HOST_POOL, IPC_EVENT, KEPT, LARGEST_BLOCK,
-    OUT_OF_MEMORY_CODE, POOLS, PORTABLE_MAPPED, SHARED_POOL, ContextHandle, CuContext, MemoryKind, check, destroy_ended,
-    destroy_later, end_without_gates, enter, give_back_block, importing, leave, new_event, open_pool, take_block,
-    try_destroy_ended, wait_without_gates
+    OUT_OF_MEMORY_CODE, POOLS, PORTABLE_MAPPED, SHARED_POOL, ContextHandle, CuContext, IpcHandle, MemoryKind, check,
+    cuda, destroy_ended, destroy_later, end_without_gates, enter, give_back_block, importing, leave, new_event,
+    open_pool, take_block, try_destroy_ended, wait_without_gates
 )
 
 from forebay.core.errors import InvalidArgumentError

@@ -13,6 +13,7 @@ Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
 - A channel of the hardware has room for 1,020 commands, and many streams share one.
 """
 
+import ctypes
 from collections.abc import Sequence
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -29,11 +30,10 @@ from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
     Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
+from forebay.core.function_table cimport fill as fill_table, names_of
 from forebay.core.vector_clock cimport Lock
-from forebay.queues.cuda.calls cimport AccessDesc, CopyNode, FillNode, KernelNode, Location, PoolProps, cuda
 
 from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
-from forebay.queues.cuda.calls import CALL_NAMES, error_name
 
 cdef enum:
     # error codes
@@ -1066,6 +1066,28 @@ cdef void release_recording(void* handle) noexcept nogil:
 
 
 # -- objects of Python over these. Each is released with its last reference
+
+
+CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cu")
+
+
+def load(library: ctypes.CDLL) -> None:
+    """Fill the table from the driver's library, a `ctypes.CDLL`. One call is enough.
+
+    Raises
+    ------
+    ImportError
+        If the driver is too old to have one of the functions.
+    """
+    fill_table(<void**> &cuda, CALL_NAMES, library, (), "CUDA's driver", "install a driver of CUDA 13.0 or newer (580)")
+
+
+def error_name(code: int) -> str:
+    """The CUDA_ERROR_… name of a code; "error CODE" for one that the driver does not know."""
+    cdef const char* name = NULL
+    if (<void**> &cuda)[0] == NULL or cuda.GetErrorName(<uint32_t> code, &name) != 0 or name == NULL:
+        return f"error {code}"
+    return name.decode()
 
 
 def explain(Status status) -> tuple[str, int, str]:

@@ -12,7 +12,7 @@ import pyopencl as cl
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
 from forebay.queues.kernels import build
-from forebay.queues.opencl import calls, operations
+from forebay.queues.opencl import operations
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, options_for_variables, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
@@ -54,7 +54,7 @@ class OpenCLDevice(DriverDevice):
     """
 
     def __init__(self, info: DeviceInfo, context: cl.Context | None = None) -> None:
-        calls.load()
+        operations.load()
         self.info = info
         self.native: cl.Device = info.native
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
@@ -295,7 +295,7 @@ class OpenCLDevice(DriverDevice):
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
-    call_names = calls.CALL_NAMES
+    call_names = operations.CALL_NAMES
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """As `DriverDevice.stage`: pageable memory."""

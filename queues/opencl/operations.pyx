@@ -1,6 +1,8 @@
 """The OpenCL side of the table of operations (`forebay.core.driver`)."""
 
-from typing import TYPE_CHECKING
+import ctypes
+
+import pyopencl
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
@@ -10,14 +12,39 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.queues.opencl.calls cimport CALL_CreateKernel, CALL_CreateUserEvent, cl, cl_int, outcome
+from forebay.core.function_table cimport fill as fill_table, names_of
 from forebay.sync.host_waits cimport wait_watched
 
 from forebay.core.errors import DriverError
-from forebay.queues.opencl.calls import CALL_NAMES
 
-if TYPE_CHECKING:
-    import pyopencl
+CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cl")
+
+_SVM = {
+    "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo", "clSVMAlloc",
+    "clSVMFree",
+}
+
+
+def load() -> None:
+    """Fill the table from the loader that pyopencl's extension module is linked to. One call is enough.
+
+    A symbol lookup in a library also searches the libraries it depends on. So this finds the same loader that made
+    pyopencl's objects, wherever it came from.
+
+    Raises
+    ------
+    ImportError
+        If that loader is too old to have one of the functions. The SVM functions may be missing.
+    """
+    fill_table(<void**> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
+               "forebay needs OpenCL 1.2 or newer")
+
+
+cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
+    if error == 0:
+        return 0
+    return (<int64_t> call << 32) | <uint32_t> error
+
 
 cdef size_t WARP = 32  # rows of whole warps are what they are in HIP
 

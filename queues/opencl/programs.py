@@ -536,7 +536,7 @@ def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ClVariabl
 
 def _call_of(platform: cl.Platform) -> Any:
     """The extension's function; None if the platform does not have it."""
-    library: Any = ctypes.CDLL(cl._cl.__file__)  # the same loader that pyopencl uses, see `calls.load`
+    library: Any = ctypes.CDLL(cl._cl.__file__)  # the same loader that pyopencl uses, see `operations.load`
     look_up = library.clGetExtensionFunctionAddressForPlatform
     look_up.restype, look_up.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
     address = look_up(platform.int_ptr, CALL.encode())

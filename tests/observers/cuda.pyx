@@ -11,12 +11,11 @@ results show them.
 
 from forebay.core.driver cimport Driver
 from forebay.queues.queue cimport Queue
-from forebay.queues.cuda.calls cimport Calls, cuda
-from forebay.queues.cuda.operations cimport CuEvent, CuQueue
+from forebay.queues.cuda.operations cimport Calls, CuEvent, CuQueue, cuda
 
 import functools
 
-from forebay.queues.cuda import calls, discovery, operations
+from forebay.queues.cuda import discovery, operations
 from forebay.queues.cuda.operations import ContextHandle
 from forebay.queues.cuda.ptx import OWN_KERNELS
 
@@ -27,7 +26,7 @@ cdef extern from "tests/observers/cuda.hpp" namespace "forebay_observer" nogil:
 include "recorder.pxi"
 include "operations.pxi"
 
-NAMES = (*calls.CALL_NAMES, "gate", "open", "argument", "EventQuery", "ReleaseKernel")
+NAMES = (*operations.CALL_NAMES, "gate", "open", "argument", "EventQuery", "ReleaseKernel")
 
 KINDS = {
     "cuEventRecord": "marker",
@@ -82,7 +81,7 @@ cdef uintptr_t handle_of_event(void* event) noexcept nogil:
 cdef void begin():
     global queue_handle, event_handle
     queue_handle, event_handle = stream_of, handle_of_event
-    calls.load(started()[0])
+    operations.load(started()[0])
     wrap_calls(cuda)
     begin_operations()
 
@@ -95,7 +94,7 @@ cdef void end():
 def watch(emulate=False):
     """Open the contexts, which stay. Where nothing executes the driver answers by its model what is done."""
     driver, count = started()
-    calls.load(driver)
+    operations.load(driver)
     for ordinal in range(count):
         ContextHandle(ordinal, OWN_KERNELS.encode() + b"\0")
 

@@ -4,7 +4,7 @@ The objects are pyopencl's. Its own enqueue functions always ask for an event, s
 `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
 from forebay.core.driver cimport Status
 
@@ -34,9 +34,3 @@ cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
 
 
 cdef Calls cl
-
-
-cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
-    if error == 0:
-        return 0
-    return (<int64_t> call << 32) | <uint32_t> error
