@@ -357,6 +357,8 @@ class DriverDevice(ABC):
     most_held: int | None = None
     """How many queues may be held by gates and host functions, or wait behind such, while all others get on; None:
     any number."""
+    call_names: tuple[str, ...]
+    """The driver's calls, by their number in a `Status` of driver.pxd. Only where `explain` is not the device's own."""
     languages: tuple[Language, ...]
     """What `build` takes. A program in another language is compiled for the first of these that its compiler makes."""
     priorities: tuple[int, ...] = (0,)
@@ -600,12 +602,13 @@ class DriverDevice(ABC):
 
     # -- errors
 
-    @abstractmethod
     def explain(self, status: int) -> tuple[str, int, str]:
         """Explain a `Status` of driver.pxd: the driver's call, its error code, and the name of that.
 
         Raises `NotSupportedError` or `OutOfMemoryError` itself where that says more.
         """
+        code = (status & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # 32 bits with a sign
+        return self.call_names[status >> 32], code, self.error_name(code)
 
     @abstractmethod
     def error_name(self, code: int) -> str:

@@ -36,7 +36,7 @@ from forebay import hip, hiprtc
 from forebay.core.errors import BuildError
 from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
 from forebay.hiprtc.options import split_options
-from forebay.queues.cuda.compilers.nvrtc import NvrtcCompiler
+from forebay.queues.cuda.nvrtc import NvrtcCompiler
 
 from .helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
 from .helpers.hip_instances import Instances

@@ -148,32 +148,29 @@ def source_in_cpp(made, device, decided, typed):
 
 def declared_by(library, source, names):
     """Build OpenCL C by this library's table of functions; return (parameters by kernel, or None; the log)."""
-    from forebay.queues.cuda.compilers import opencl_compiler
+    from forebay.queues.cuda import programs
 
-    opencl = opencl_compiler._load(library)
-    devices = (opencl_compiler.c_void_p * 1)()
-    opencl.call("clGetDeviceIDs", opencl._platform, opencl_compiler.c_ulong(0xFFFFFFFF), 1, devices, None)
+    opencl = programs._load(library)
+    devices = (programs.c_void_p * 1)()
+    opencl.call("clGetDeviceIDs", opencl._platform, programs.c_ulong(0xFFFFFFFF), 1, devices, None)
     context = opencl.call("clCreateContext", None, 1, devices, None, None)
-    build = opencl_compiler._Build(opencl, context, opencl_compiler.c_void_p(devices[0]))
-    program = build._program(source)
-    failed = build._build(program, ["-cl-kernel-arg-info"])
-    found = None if failed else build._declared(program, names), build._log(program, source)
-    opencl.call("clReleaseProgram", program)
-    return found
+    build = programs._Build(opencl, context, programs.c_void_p(devices[0]))
+    with build.built(source, ["-cl-kernel-arg-info"]) as (program, failed):
+        return None if failed else build._declared(program, names), build._log(program, source)
 
 
 def compiler_context(library, pci):
     """Return (context, device) of the OpenCL compiler of CUDA for a place of the PCI bus."""
-    from forebay.queues.cuda.compilers import opencl_compiler
+    from forebay.queues.cuda import programs
 
-    return opencl_compiler._context(library, pci)
+    return programs._context(library, pci)
 
 
 def makes_context():
     """Return whether a thread makes such a context."""
-    from forebay.queues.cuda.compilers import opencl_compiler
+    from forebay.queues.cuda import programs
 
-    return opencl_compiler._making.locked()
+    return programs._making.locked()
 
 
 def control_of(bench):

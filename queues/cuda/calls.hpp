@@ -98,6 +98,6 @@ struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 
     X(Result, CtxGetStreamPriorityRange, (int32_t *least, int32_t *greatest)) \
     X(Result, GetErrorName, (Result code, const char **name))
 
-FOREBAY_FUNCTION_TABLE(FOREBAY_CUDA)
+FOREBAY_CHECKED_TABLE(FOREBAY_CUDA)
 
 }

@@ -19,29 +19,14 @@ from forebay.core.driver import (
     Natives,
     Parameter,
 )
-from forebay.queues.cuda import calls, library, objects, operations
-from forebay.queues.cuda.compilers.nvrtc import NvrtcCompiler
-from forebay.queues.cuda.compilers.programs import (
-    LANGUAGES,
-    KernelFacts,
-    build_image,
-    cpp_compiler,
-    facts_of,
-)
-from forebay.queues.cuda.foreign import INTERFACE, described_memory
-from forebay.queues.cuda.library import CuNative
-from forebay.queues.cuda.objects import (
-    OUT_OF_MEMORY,
-    ContextHandle,
-    CuExported,
-    CuImported,
-    CuMemory,
-    CuProgram,
-    CuRegistered,
-    explain,
-)
-from forebay.queues.cuda.own_kernels import MOVES, PTX
-from forebay.queues.memory.transfers import StagingPool
+from forebay.queues.cuda import memory, operations
+from forebay.queues.cuda.discovery import CuNative, start
+from forebay.queues.cuda.memory import CuExported, CuImported, CuMemory, CuRegistered
+from forebay.queues.cuda.nvrtc import NvrtcCompiler
+from forebay.queues.cuda.operations import OUT_OF_MEMORY, ContextHandle, CuProgram
+from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
+from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
+from forebay.queues.memory.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
 # connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part
@@ -49,6 +34,7 @@ from forebay.queues.memory.transfers import StagingPool
 # be in one channel. The rest is for streams of other packages, and because the 27 host functions for which there is
 # room where graphs are launched are counted as 23 each.
 ROOM = 1020
+INTERFACE = "__cuda_array_interface__"
 ON_CUDA = 2  # DLPack's kDLCUDA
 
 
@@ -109,12 +95,13 @@ class CudaDevice(DriverDevice):
     shared_room = ROOM // 3
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages = LANGUAGES
+    call_names = operations.CALL_NAMES
 
     def __init__(self, info: DeviceInfo) -> None:
         self.load()
         self.info = info
         self.native: CuNative = info.native
-        self.handle = ContextHandle(self.native.ordinal, PTX.encode() + b"\0")
+        self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0")
         self.context_handle: int = self.handle.address
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
@@ -124,13 +111,13 @@ class CudaDevice(DriverDevice):
         self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
         self.keeps_gil_below = self._room()
         own = CuProgram.own(self.handle)
-        self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(PTX, MOVES)}
+        self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(OWN_KERNELS, MOVES)}
         self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
 
     @staticmethod
     def load() -> None:
         """Find the driver's functions. Raises `ImportError` if it is too old."""
-        calls.load(library.start()[0])
+        operations.load(start()[0])
 
     @property
     def limits(self) -> Limits:
@@ -220,15 +207,15 @@ class CudaDevice(DriverDevice):
 
     def give_back_shared(self) -> bool:
         """As `DriverDevice.give_back_shared`."""
-        return bool(objects.give_back_shared(self.handle))
+        return bool(memory.give_back_shared(self.handle))
 
     def create_shared_event(self) -> tuple[int, bytes]:
         """As `DriverDevice.create_shared_event`."""
-        return objects.create_ipc_event(self.handle)
+        return memory.create_ipc_event(self.handle)
 
     def open_event(self, handle: bytes) -> int:
         """As `DriverDevice.open_event`."""
-        return objects.open_ipc_event(self.handle, handle)
+        return memory.open_ipc_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""
@@ -249,7 +236,7 @@ class CudaDevice(DriverDevice):
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
         with self.handle:
-            described = described_memory(thing)
+            described = _described_memory(thing)
         if described is None:
             return None
         address, shape, dtype = described
@@ -297,7 +284,7 @@ class CudaDevice(DriverDevice):
 
     def cpp_compiler(self) -> NvrtcCompiler:
         """As `DriverDevice.cpp_compiler`: NVRTC, for this architecture. Raises `NotInstalledError`."""
-        return cpp_compiler(self.info)
+        return NvrtcCompiler(self.native.architecture, self.native.driver_version)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables.
@@ -322,14 +309,9 @@ class CudaDevice(DriverDevice):
 
     # -- errors
 
-    def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation."""
-        explained: tuple[str, int, str] = explain(status)
-        return explained
-
     def error_name(self, code: int) -> str:
         """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""
-        name: str = calls.error_name(abs(code))
+        name: str = operations.error_name(abs(code))
         return name
 
     def is_lost(self, code: int) -> bool:
@@ -339,3 +321,36 @@ class CudaDevice(DriverDevice):
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""
         return bool(code == OUT_OF_MEMORY)
+
+
+def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+    """Return where the memory of an array of CUDA begins, its shape and its dtype; None for what is none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is read-only, masked or not C-contiguous.
+    """
+    described = getattr(thing, INTERFACE, None)
+    if not isinstance(described, dict):
+        return None
+    shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
+    if described.get("descr") and dtype.kind == "V":
+        dtype = np.dtype(described["descr"])
+    address, read_only = described["data"]
+    if read_only:
+        raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} is read-only")
+    if described.get("mask") is not None:
+        raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} has a mask")
+    strides = described.get("strides")
+    if strides is not None and 0 not in shape and tuple(strides) != _contiguous(shape, dtype.itemsize):
+        raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} is not C-contiguous")
+    return int(address or 0), shape, dtype
+
+
+def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    strides = []
+    for size in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= size
+    return tuple(reversed(strides))

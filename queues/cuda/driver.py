@@ -31,9 +31,7 @@ class Cuda(DriverFolder):
 
     def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
         """See `DriverFolder`."""
-        from forebay.queues.cuda.foreign import stream_of
-
-        stream = stream_of(thing)
+        stream = _stream_of(thing)
         if stream is None:
             return None
         if stream in (0, LEGACY, PER_THREAD):
@@ -44,7 +42,7 @@ class Cuda(DriverFolder):
         if not self.discover():
             raise errors.NotSupportedError(f"adopt_queue: {self.absence()}")
         from forebay.queues.cuda.device import CudaDevice
-        from forebay.queues.cuda.objects import context_of
+        from forebay.queues.cuda.operations import context_of
 
         CudaDevice.load()
         context = context_of(stream)
@@ -58,3 +56,21 @@ class Cuda(DriverFolder):
             "adopt_queue: this stream is in a context of its own; forebay uses the primary context of a GPU, as CUDA's "
             "runtime, CuPy, PyTorch and numba do"
         )
+
+
+def _stream_of(thing: Any) -> int | None:
+    """Return the driver's handle of a stream of CUDA; None for what is none.
+
+    Known are ``__cuda_stream__`` (cuda.core, CuPy 14 and newer), ``cuda_stream`` (PyTorch), and ``ptr`` and ``handle``
+    of the streams of CuPy and numba.
+    """
+    protocol = getattr(type(thing), "__cuda_stream__", None)
+    if protocol is not None:
+        described = protocol(thing) if callable(protocol) else thing.__cuda_stream__
+        return int(described[1])
+    package = type(thing).__module__.partition(".")[0]
+    name = {"torch": "cuda_stream", "cupy": "ptr", "numba": "handle"}.get(package)
+    if name is None or "Stream" not in type(thing).__name__ or not hasattr(thing, name):
+        return None
+    handle = getattr(thing, name)
+    return int(getattr(handle, "value", handle) or 0)

@@ -1,52 +1,117 @@
-"""CUDA's side of the table of operations (`forebay.core.driver`)."""
+"""CUDA's side of the table of operations (`forebay.core.driver`), and the objects that it works on.
 
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
+Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
+
+- Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes things
+  does, and to add or change a node of a graph without one ends the process: `enter` and `leave`.
+- cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
+  closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
+  by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`begin_without_gates`), and
+  unloaded when the next one is loaded.
+- cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So
+  was the destruction of an executable.
+- A channel of the hardware has room for 1,020 commands, and many streams share one.
+"""
+
+import ctypes
+from collections.abc import Sequence
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
+from libcpp.algorithm cimport find
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.vector cimport vector
 
+from forebay.core.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
     Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.core.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
-from forebay.queues.cuda.calls cimport (
-    CALL_EventElapsedTime_v2, CALL_EventQuery, CALL_EventRecord, CALL_GraphAddKernelNode_v2, CALL_GraphAddMemcpyNode,
-    CALL_GraphAddMemsetNode, CALL_GraphCreate, CALL_GraphExecKernelNodeSetParams_v2, CALL_GraphInstantiateWithFlags,
-    CALL_GraphLaunch, CALL_LaunchHostFunc, CALL_LaunchKernel, CALL_MemcpyAsync, CALL_MemPrefetchAsync_v2,
-    CALL_MemsetD8Async, CALL_MemsetD16Async, CALL_MemsetD32Async, CALL_StreamQuery, CALL_StreamWaitEvent,
-    CALL_StreamWaitValue32_v2, CopyNode, FillNode, KernelNode, Location, cuda, cuda_result_t
-)
-from forebay.queues.cuda.handles cimport (
-    GATE_EVENT, PLAIN_EVENT, TIMED_EVENT, CuContext, CuEvent, CuKernel, CuNode, CuQueue, CuRecording, begin_gate,
-    begin_without_gates, copy_kernel, destroy_ended, end_gate, end_without_gates, enter, gates_closed, give_back_join,
-    leave, open_word, outcome, place_locals,
-    release_event as end_event, release_kernel as end_kernel, release_queue as end_queue,
-    release_recording as end_recording, retain_event, take_event, take_join
-)
+from forebay.core.function_table cimport fill as fill_table, names_of
+from forebay.core.vector_clock cimport Lock
+
+from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
 
 cdef enum:
+    # error codes
+    NOT_FOUND = 500
     NOT_READY = 600
+    ALREADY_ENABLED = 704  # access to a peer
     EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
     UNIFIED = 4  # CU_MEMORYTYPE_UNIFIED: the driver knows where an address is
     LARGEST_PATTERN = 128
     FILL_BLOCK = 256
     FILL_GROUPS = 1024
-    INVALID_VALUE = 1
-    # CUmemLocationType
+    NON_BLOCKING = 1  # of a stream: forebay's own rules say what the null queue waits for
+    AHEAD = 256  # streams, 6 ms
+    NO_TIMING = 2  # of an event
+    FIRST = 4096  # bytes of a pool's first memory
+    CHUNK = 1 << 20  # bytes of the host that blocks are cut from, a multiple of the largest
+    MOST_ASKED = 4  # gates, for each that is made
+    # CUmemAllocationType, CUmemLocationType, CUmemAccess_flags, CUmemPool_attribute
+    PINNED = 1
+    MANAGED = 2
     ON_DEVICE = 1
     ON_HOST = 2
+    READ_WRITE = 3
+    RELEASE_THRESHOLD = 4
+    # CUfunction_attribute
+    THREADS = 0
+    STATIC_SHARED = 1
+    DYNAMIC_SHARED = 8
+    # CUjit_option
+    ERROR_LOG = 5
+    ERROR_SIZE = 6
+    LOG_SIZE = 1 << 14
+
+OUT_OF_MEMORY: int = 2  # as Python knows it
 
 cdef extern from *:
     """
+    #include <atomic>
     #include <chrono>
     #include <thread>
     static inline std::int64_t forebay_now() {
         return std::chrono::duration_cast<std::chrono::microseconds>(
             std::chrono::steady_clock::now().time_since_epoch()).count();
     }
-    static inline void forebay_rest() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+    static inline void forebay_rest(int time) { std::this_thread::sleep_for(std::chrono::microseconds(time)); }
+    static inline void forebay_store(std::uint32_t *word, std::uint32_t value) {
+        reinterpret_cast<std::atomic<std::uint32_t> *>(word)->store(value, std::memory_order_release);
+    }
     """
     int64_t now "forebay_now" () noexcept nogil  # microseconds
-    void rest "forebay_rest" () noexcept nogil
+    void rest "forebay_rest" (int microseconds) noexcept nogil
+    void store "forebay_store" (uint32_t* word, uint32_t value) noexcept nogil
+
+
+cdef cppclass CuKernel:
+    """A function and the values of its parameters, which a launch copies."""
+    void* function
+    CuModule* module  # retained
+    vector[uint64_t] words  # the values, each at a whole word
+    vector[void*] values  # where each of the driver's parameters is, as cuLaunchKernel takes them
+    vector[uint32_t] locals  # by parameter: bytes of local memory
+    vector[uint32_t] alignments  # of these; 0 for a parameter that is no local memory
+    uint32_t shared  # bytes of dynamic shared memory
+
+
+cdef cppclass CuNode:
+    """A launch in a recording, as it is now."""
+    void* node
+    CuKernel* kernel  # a copy, so that it can change; NULL for another command
+    KernelNode params
+
+
+cdef cppclass CuRecording:
+    void* graph
+    void* executable
+    CuContext* context
+    vector[CuNode*] nodes
+    vector[void*] after  # room for the nodes that one comes after
 
 
 # -- the launch path
@@ -57,8 +122,7 @@ cdef Status come_after(void* stream, Waits waits) noexcept nogil:
     cdef Status status = 0
     cdef uint32_t i
     for i in range(waits.count):
-        status = outcome(CALL_StreamWaitEvent, cuda.StreamWaitEvent(
-            stream, (<CuEvent*> waits.events[i]).handle, 0))
+        status = cuda.StreamWaitEvent(stream, (<CuEvent*> waits.events[i]).handle, 0)
         if status != 0:
             break
     return status
@@ -71,9 +135,9 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
         status = come_after((<CuQueue*> queue).stream, waits)
         if status != 0:
             return status
-    return outcome(CALL_LaunchKernel, cuda.LaunchKernel(
+    return cuda.LaunchKernel(
         launched.function, geometry.groups[0], geometry.groups[1], geometry.groups[2], geometry.block[0],
-        geometry.block[1], geometry.block[2], launched.shared, (<CuQueue*> queue).stream, launched.values.data(), NULL))
+        geometry.block[1], geometry.block[2], launched.shared, (<CuQueue*> queue).stream, launched.values.data(), NULL)
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
@@ -94,19 +158,6 @@ cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* val
 # -- other commands
 
 
-cdef Status record(CuQueue* queue, bint timed, void** event) noexcept nogil:
-    cdef Status status = 0
-    cdef CuEvent* made = take_event(queue.context, TIMED_EVENT if timed else PLAIN_EVENT, &status)
-    if made == NULL:
-        return status
-    status = outcome(CALL_EventRecord, cuda.EventRecord(made.handle, queue.stream))
-    if status != 0:
-        end_event(made)
-        return status
-    event[0] = made
-    return 0
-
-
 cdef Status copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
@@ -115,8 +166,7 @@ cdef Status copy(
     if status == 0 and event != NULL:  # before the copy, which cannot be taken back
         made = take_event((<CuQueue*> queue).context, PLAIN_EVENT, &status)
     if status == 0:
-        status = outcome(CALL_MemcpyAsync, cuda.MemcpyAsync(
-            to.address, source.address, nbytes, (<CuQueue*> queue).stream))
+        status = cuda.MemcpyAsync(to.address, source.address, nbytes, (<CuQueue*> queue).stream)
     return conclude(<CuQueue*> queue, status, made, event)
 
 
@@ -125,11 +175,11 @@ cdef Status conclude(CuQueue* queue, Status status, CuEvent* made, void** event)
     if made == NULL:
         return status
     if status == 0:
-        status = outcome(CALL_EventRecord, cuda.EventRecord(made.handle, queue.stream))
+        status = cuda.EventRecord(made.handle, queue.stream)
     if status == 0:
         event[0] = made
     else:
-        end_event(made)
+        release_event(made)
     return status
 
 
@@ -143,42 +193,6 @@ cdef inline uint32_t repeats(const void* pattern, size_t size) noexcept nogil:
         if words[i] != words[0]:
             return <uint32_t> size
     return 4
-
-
-cdef Status fill(
-    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef CuQueue* filled = <CuQueue*> queue
-    cdef uint32_t size
-    cdef Status status = come_after(filled.stream, waits)
-    cdef CuEvent* made = NULL
-    if status == 0 and event != NULL:
-        made = take_event(filled.context, PLAIN_EVENT, &status)
-    if status == 0:
-        size = repeats(pattern, pattern_size)
-        if size == 1:
-            status = outcome(CALL_MemsetD8Async, cuda.MemsetD8Async(
-                to.address, (<const unsigned char*> pattern)[0], nbytes, filled.stream))
-        elif size == 2:
-            status = outcome(CALL_MemsetD16Async, cuda.MemsetD16Async(
-                to.address, (<const uint16_t*> pattern)[0], nbytes // 2, filled.stream))
-        elif size == 4:
-            status = outcome(CALL_MemsetD32Async, cuda.MemsetD32Async(
-                to.address, (<const uint32_t*> pattern)[0], nbytes // 4, filled.stream))
-        else:
-            status = fill_wide(filled, to.address, pattern, size, nbytes)
-    return conclude(filled, status, made, event)
-
-
-cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil:
-    cdef CuQueue* on = <CuQueue*> queue
-    cdef Location to
-    cdef Status status = come_after(on.stream, waits)
-    to.type = ON_HOST if to_host else ON_DEVICE
-    to.id = 0 if to_host else on.context.device
-    if status == 0:
-        status = outcome(CALL_MemPrefetchAsync_v2, cuda.MemPrefetchAsync_v2(memory.address, nbytes, to, 0, on.stream))
-    return status
 
 
 cdef cppclass Fill:
@@ -206,16 +220,49 @@ cdef inline uint32_t groups_to_fill(size_t nbytes) noexcept nogil:
     return <uint32_t> groups if groups < FILL_GROUPS else <uint32_t> FILL_GROUPS
 
 
-cdef Status fill_wide(CuQueue* queue, uint64_t to, const void* pattern, size_t size, size_t nbytes) noexcept nogil:
-    cdef Fill fill
-    set_fill(&fill, to, pattern, size, nbytes)
-    return outcome(CALL_LaunchKernel, cuda.LaunchKernel(
-        queue.context.fill, groups_to_fill(nbytes), 1, 1, FILL_BLOCK, 1, 1, 0, queue.stream, &fill.values[0], NULL))
+cdef Status fill(
+    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef CuQueue* filled = <CuQueue*> queue
+    cdef Fill wide
+    cdef uint32_t size
+    cdef Status status = come_after(filled.stream, waits)
+    cdef CuEvent* made = NULL
+    if status == 0 and event != NULL:
+        made = take_event(filled.context, PLAIN_EVENT, &status)
+    if status == 0:
+        size = repeats(pattern, pattern_size)
+        if size == 1:
+            status = cuda.MemsetD8Async(to.address, (<const unsigned char*> pattern)[0], nbytes, filled.stream)
+        elif size == 2:
+            status = cuda.MemsetD16Async(to.address, (<const uint16_t*> pattern)[0], nbytes // 2, filled.stream)
+        elif size == 4:
+            status = cuda.MemsetD32Async(to.address, (<const uint32_t*> pattern)[0], nbytes // 4, filled.stream)
+        else:
+            set_fill(&wide, to.address, pattern, size, nbytes)
+            status = cuda.LaunchKernel(
+                filled.context.fill, groups_to_fill(nbytes), 1, 1, FILL_BLOCK, 1, 1, 0, filled.stream, &wide.values[0],
+                NULL)
+    return conclude(filled, status, made, event)
+
+
+cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil:
+    cdef CuQueue* on = <CuQueue*> queue
+    cdef Location to
+    cdef Status status = come_after(on.stream, waits)
+    to.type = ON_HOST if to_host else ON_DEVICE
+    to.id = 0 if to_host else on.context.device
+    if status == 0:
+        status = cuda.MemPrefetchAsync_v2(memory.address, nbytes, to, 0, on.stream)
+    return status
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
     cdef Status status = come_after((<CuQueue*> queue).stream, waits)
-    return record(<CuQueue*> queue, use & TIMED, event) if status == 0 else status
+    cdef CuEvent* made = NULL
+    if status == 0:
+        made = take_event((<CuQueue*> queue).context, TIMED_EVENT if use & TIMED else PLAIN_EVENT, &status)
+    return conclude(<CuQueue*> queue, status, made, event)
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
@@ -223,7 +270,7 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
 
 
 cdef Status record_shared(void* queue, void* event) noexcept nogil:
-    return outcome(CALL_EventRecord, cuda.EventRecord((<CuEvent*> event).handle, (<CuQueue*> queue).stream))
+    return cuda.EventRecord((<CuEvent*> event).handle, (<CuQueue*> queue).stream)
 
 
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
@@ -239,23 +286,22 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     status = come_after(held.stream, waits)
     if status == 0 and wake != NULL:
         arrival = new_arrival(wake, data)
-        status = outcome(CALL_LaunchHostFunc, cuda.LaunchHostFunc(held.stream, on_arrival, arrival))
+        status = cuda.LaunchHostFunc(held.stream, on_arrival, arrival)
         if status != 0:
             drop_arrival(arrival)
             arrival = NULL
     if status == 0:
-        status = outcome(CALL_StreamWaitValue32_v2, cuda.StreamWaitValue32_v2(
-            held.stream, <uint64_t> <uintptr_t> made.word, 1, EQUAL))
+        status = cuda.StreamWaitValue32_v2(held.stream, <uint64_t> <uintptr_t> made.word, 1, EQUAL)
         waits_for_word = status == 0
     if status == 0:
-        status = outcome(CALL_EventRecord, cuda.EventRecord(made.handle, held.stream))
+        status = cuda.EventRecord(made.handle, held.stream)
     if status != 0:
         gate[0] = NULL
-        end_gate()
+        closed_gates.fetch_sub(1)
         if waits_for_word:
-            open_word(made)  # and nobody knows when the stream has read it, so it is not used again
+            store(made.word, 1)  # and nobody knows when the stream has read it, so it is not used again
         else:
-            end_event(made)
+            release_event(made)
     if arrival != NULL:
         settle(arrival, status == 0)
     return status
@@ -263,8 +309,8 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     """Open a gate. CUDA cannot fail the commands behind it: they run even if `failed`."""
-    open_word(<CuEvent*> gate)
-    end_gate()
+    store((<CuEvent*> gate).word, 1)
+    closed_gates.fetch_sub(1)
     return 0
 
 
@@ -275,9 +321,9 @@ cdef Status new_recording(void* queue, bint changeable, void** recording) noexce
     cdef void* graph = NULL
     cdef CuRecording* made
     cdef Status status
-    if gates_closed() != 0:
+    if closed_gates.load() != 0:
         return NOT_NOW
-    status = outcome(CALL_GraphCreate, cuda.GraphCreate(&graph, 0))
+    status = cuda.GraphCreate(&graph, 0)
     if status != 0:
         return status
     made = new CuRecording()
@@ -285,20 +331,6 @@ cdef Status new_recording(void* queue, bint changeable, void** recording) noexce
     made.context = (<CuQueue*> queue).context
     recording[0] = made
     return 0
-
-
-cdef void set_params(CuNode* node, const Geometry* geometry) noexcept nogil:
-    cdef int i
-    for i in range(3):
-        node.params.groups[i] = geometry.groups[i]
-        node.params.block[i] = geometry.block[i]
-
-
-cdef void take_values(CuNode* node, CuContext* context) noexcept nogil:
-    node.params.function = node.kernel.function
-    node.params.shared = node.kernel.shared
-    node.params.values = node.kernel.values.data()
-    node.params.context = context.handle
 
 
 cdef Status add_command(
@@ -318,8 +350,12 @@ cdef Status add_command(
     node = new CuNode()
     if command.kind == LAUNCH_COMMAND:
         node.kernel = copy_kernel(<const CuKernel*> command.kernel)
-        set_params(node, &command.geometry)
-        take_values(node, context)
+        memcpy(node.params.groups, command.geometry.groups, sizeof(command.geometry.groups))
+        memcpy(node.params.block, command.geometry.block, sizeof(command.geometry.block))
+        node.params.function = node.kernel.function
+        node.params.shared = node.kernel.shared
+        node.params.values = node.kernel.values.data()
+        node.params.context = context.handle
         status = add_kernel(extended, node, &node.params)
     elif command.kind == COPY_COMMAND:
         status = add_copy(extended, node, command)
@@ -330,14 +366,14 @@ cdef Status add_command(
         extended.nodes.push_back(node)
     else:
         if node.kernel != NULL:
-            end_kernel(node.kernel)
+            release_kernel(node.kernel)
         del node
     return status
 
 
 cdef Status add_kernel(CuRecording* recording, CuNode* node, const KernelNode* params) noexcept nogil:
-    return outcome(CALL_GraphAddKernelNode_v2, cuda.GraphAddKernelNode_v2(
-        &node.node, recording.graph, recording.after.data(), recording.after.size(), params))
+    return cuda.GraphAddKernelNode_v2(
+        &node.node, recording.graph, recording.after.data(), recording.after.size(), params)
 
 
 cdef Status add_copy(CuRecording* recording, CuNode* node, const Command* command) noexcept nogil:
@@ -351,8 +387,8 @@ cdef Status add_copy(CuRecording* recording, CuNode* node, const Command* comman
     params.source.height = 1
     params.to.height = 1
     params.width = command.nbytes
-    return outcome(CALL_GraphAddMemcpyNode, cuda.GraphAddMemcpyNode(
-        &node.node, recording.graph, recording.after.data(), recording.after.size(), &params, recording.context.handle))
+    return cuda.GraphAddMemcpyNode(
+        &node.node, recording.graph, recording.after.data(), recording.after.size(), &params, recording.context.handle)
 
 
 cdef Status add_fill(CuRecording* recording, CuNode* node, const Command* command) noexcept nogil:
@@ -374,8 +410,8 @@ cdef Status add_fill(CuRecording* recording, CuNode* node, const Command* comman
     params.size = size
     params.width = command.nbytes // size
     memcpy(&params.value, command.pattern, size)
-    return outcome(CALL_GraphAddMemsetNode, cuda.GraphAddMemsetNode(
-        &node.node, recording.graph, recording.after.data(), recording.after.size(), &params, recording.context.handle))
+    return cuda.GraphAddMemsetNode(
+        &node.node, recording.graph, recording.after.data(), recording.after.size(), &params, recording.context.handle)
 
 
 cdef Status close_recording(void* recording) noexcept nogil:
@@ -385,9 +421,8 @@ cdef Status close_recording(void* recording) noexcept nogil:
         return NOT_NOW
     status = enter(closed.context)
     if status == 0:
-        destroy_ended(closed.context)
-        status = outcome(CALL_GraphInstantiateWithFlags, cuda.GraphInstantiateWithFlags(
-            &closed.executable, closed.graph, 0))
+        destroy_ended(closed.context, ENDED_EXECUTABLES)
+        status = cuda.GraphInstantiateWithFlags(&closed.executable, closed.graph, 0)
         leave()
     end_without_gates()
     return status
@@ -411,8 +446,7 @@ cdef Status change(void* recording, const Change* changes, size_t count) noexcep
             set_value(node.kernel, changes[i].index, changes[i].size, changes[i].value)
         if i + 1 == count or changes[i + 1].command != changes[i].command:
             node.params.shared = node.kernel.shared
-            status = outcome(CALL_GraphExecKernelNodeSetParams_v2, cuda.GraphExecKernelNodeSetParams_v2(
-                changed.executable, node.node, &node.params))
+            status = cuda.GraphExecKernelNodeSetParams_v2(changed.executable, node.node, &node.params)
             if status != 0:
                 break
     leave()
@@ -423,16 +457,16 @@ cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
     cdef Status status = come_after((<CuQueue*> queue).stream, waits)
     if status != 0:
         return status
-    return outcome(CALL_GraphLaunch, cuda.GraphLaunch((<CuRecording*> recording).executable, (<CuQueue*> queue).stream))
+    return cuda.GraphLaunch((<CuRecording*> recording).executable, (<CuQueue*> queue).stream)
 
 
 # -- the host's side
 
 
 cdef Status poll(void* queue, bint* done) noexcept nogil:
-    cdef cuda_result_t error = cuda.StreamQuery((<CuQueue*> queue).stream)
-    done[0] = error == 0
-    return 0 if error == NOT_READY else outcome(CALL_StreamQuery, error)
+    cdef Status status = cuda.StreamQuery((<CuQueue*> queue).stream)
+    done[0] = status == 0
+    return 0 if <uint32_t> status == NOT_READY else status
 
 
 cdef enum:
@@ -451,7 +485,7 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     cdef void* joined = NULL
     cdef Status status = 0
     cdef uint32_t i
-    if events.count < JOINED_FROM or gates_closed() != 0:
+    if events.count < JOINED_FROM or closed_gates.load() != 0:
         for i in range(events.count):
             status = wait_for_event(<CuEvent*> events.events[i], interrupted)
             if status != 0:
@@ -463,30 +497,32 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     status = marker(join, events, 0, &joined)
     if status == 0:
         status = wait_for_event(<CuEvent*> joined, interrupted)
-        end_event(<CuEvent*> joined)
+        release_event(joined)
     if status == 0:
-        give_back_join(join)
+        on.lock.lock()
+        on.joins.push_back(join)
+        on.lock.unlock()
     else:
-        end_queue(join)  # it may wait still, for nobody
+        release_queue(join)  # it may wait still, for nobody
     return status
 
 
 cdef Status wait_for_event(CuEvent* event, Interrupted interrupted) noexcept nogil:
     """Ask for the event until it is done. The driver's own wait cannot be interrupted, and asks as well."""
     cdef int64_t begin, asked, current
-    cdef cuda_result_t error = cuda.EventQuery(event.handle)
-    if error == NOT_READY:
+    cdef Status status = cuda.EventQuery(event.handle)
+    if <uint32_t> status == NOT_READY:
         begin = asked = now()
-        while error == NOT_READY:
+        while <uint32_t> status == NOT_READY:
             current = now()
             if current - begin > SPIN:
-                rest()
+                rest(50)
             if interrupted != NULL and current - asked > ASKS_EVERY:
                 asked = current
                 if interrupted():
                     return INTERRUPTED
-            error = cuda.EventQuery(event.handle)
-    return outcome(CALL_EventQuery, error)
+            status = cuda.EventQuery(event.handle)
+    return status
 
 
 cdef void write_printed(void* context) noexcept nogil:
@@ -501,55 +537,880 @@ cdef void write_printed(void* context) noexcept nogil:
         on.written.store(ended)  # afterwards, so that another thread's wait does not return before
 
 
-cdef inline bint is_lost(cuda_result_t error) noexcept nogil:
+cdef inline bint is_lost(uint32_t error) noexcept nogil:
     """Whether an error says that the context is of no more use: all its commands are over."""
     return error in (214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999)
 
 
 def lost(error: int) -> bool:
     """Whether an error says that the context is of no more use."""
-    return is_lost(<cuda_result_t> error)
+    return is_lost(<uint32_t> error)
 
 
 cdef Answer event_status(void* event) noexcept nogil:
-    cdef cuda_result_t error = cuda.EventQuery((<CuEvent*> event).handle)
+    cdef Status status = cuda.EventQuery((<CuEvent*> event).handle)
+    cdef uint32_t error = <uint32_t> status
     if error == 0:
         return DONE
     if error == NOT_READY:
         return NOT_YET
-    if is_lost(error):
-        return -<Answer> error
-    return outcome(CALL_EventQuery, error)
+    return -<Answer> error if is_lost(error) else status
 
 
 cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
     cdef float milliseconds = 0
-    cdef Status status = outcome(CALL_EventElapsedTime_v2, cuda.EventElapsedTime_v2(
-        &milliseconds, (<CuEvent*> first).handle, (<CuEvent*> second).handle))
+    cdef Status status = cuda.EventElapsedTime_v2(&milliseconds, (<CuEvent*> first).handle, (<CuEvent*> second).handle)
     nanoseconds[0] = milliseconds * 1e6
     return status
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """Streams wait for events of other devices, too."""
-    bridged[0] = retain_event(<CuEvent*> event)
+    (<CuEvent*> event).references.fetch_add(1, memory_order_relaxed)
+    bridged[0] = event
     return 0
 
 
-cdef void release_event(void* event) noexcept nogil:
-    end_event(<CuEvent*> event)
+# -- contexts
+
+cdef Lock contexts_lock
+cdef vector[CuContext*] contexts
 
 
-cdef void release_kernel(void* kernel) noexcept nogil:
-    end_kernel(<CuKernel*> kernel)
+cdef CuContext* open_context(int32_t device, const char* kernels, Status* status) noexcept nogil:
+    """The primary context of a GPU; `kernels` is PTX of forebay's own."""
+    cdef CuContext* context = NULL
+    cdef size_t i
+    contexts_lock.lock()
+    for i in range(contexts.size()):
+        if contexts[i].device == device:
+            context = contexts[i]
+    if context == NULL:
+        context = new CuContext()
+        context.device = device
+        status[0] = begin_context(context, kernels)
+        if status[0] != 0:
+            del context  # what it has is the primary context's, and little; nobody will ask for it again
+            context = NULL
+        else:
+            # GPUs copy to and from each other's memory of the host; without access the driver ends the process then.
+            # If it refuses, only copies between the two are concerned.
+            for i in range(contexts.size()):
+                allow_access(context.pools[<int> HOST_POOL], contexts[i].device)
+                allow_access(contexts[i].pools[<int> HOST_POOL], context.device)
+            contexts.push_back(context)
+    contexts_lock.unlock()
+    return context
 
 
-cdef void release_recording(void* recording) noexcept nogil:
-    end_recording(<CuRecording*> recording)
+cdef Status allow_access(void* pool, int32_t device) noexcept nogil:
+    """Let a GPU use what is and will be taken from a pool."""
+    cdef AccessDesc access
+    access.location.type = ON_DEVICE
+    access.location.id = device
+    access.flags = READ_WRITE
+    return cuda.MemPoolSetAccess(pool, &access, 1)
 
 
-cdef void release_queue(void* queue) noexcept nogil:
-    end_queue(<CuQueue*> queue)
+cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogil:
+    """Make what the context has. All of it is made here, because some of these calls wait behind closed gates."""
+    cdef int kind
+    cdef void* module = NULL
+    cdef Status status = cuda.DevicePrimaryCtxRetain(&context.handle, context.device)
+    if status == 0:
+        status = enter(context)
+    if status != 0:
+        return status
+    status = cuda.StreamCreateWithPriority(&context.memory_stream, NON_BLOCKING, 0)
+    if status == 0:
+        status = cuda.ModuleLoadDataEx(&module, kernels, 0, NULL, NULL)
+    if status == 0:
+        context.kernels = new_module(context, module, False)
+        status = cuda.ModuleGetFunction(&context.fill, module, b"fill")
+    if status == 0:
+        make_streams_ahead()
+    leave()
+    for kind in range(POOLS):
+        if status == 0:
+            status = open_pool(context, <MemoryKind> kind)
+            if kind == SHARED_POOL:
+                status = 0  # a GPU may have none, which is said when it is asked for
+    return status
+
+
+cdef void make_streams_ahead() noexcept nogil:
+    """Have the driver take the memory for `AHEAD` streams, which it keeps. It takes it for some 43 at a time, and a
+    stream that is made behind a closed gate waits for that. Streams of forebay's own are made there, too.
+    """
+    cdef void* made[AHEAD]
+    cdef int count = 0
+    cdef Status status = 0
+    while status == 0 and count < AHEAD:
+        status = cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)
+        count += status == 0
+    while count:
+        count -= 1
+        cuda.StreamDestroy_v2(made[count])
+
+
+cdef Status enter(CuContext* context) noexcept nogil:
+    """Make the context current in this thread, until `leave`."""
+    return cuda.CtxPushCurrent_v2(context.handle)
+
+
+cdef void leave() noexcept nogil:
+    cdef void* popped = NULL
+    cuda.CtxPopCurrent_v2(&popped)
+
+
+cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
+    """Have a pool of this kind, with its first memory."""
+    cdef PoolProps props
+    cdef uint64_t kept = KEPT
+    cdef uint64_t first = 0
+    cdef void* pool = NULL
+    cdef Status status
+    context.lock.lock()
+    pool = context.pools[<int> kind]
+    context.lock.unlock()
+    if pool != NULL:
+        return 0
+    props.allocation = MANAGED if kind == SHARED_POOL else PINNED
+    props.location.type = ON_HOST if kind == HOST_POOL else ON_DEVICE
+    props.location.id = 0 if kind == HOST_POOL else context.device
+    status = enter(context)
+    if status != 0:
+        return status
+    status = cuda.MemPoolCreate(&pool, &props)
+    if status == 0 and kind == HOST_POOL:
+        status = allow_access(pool, context.device)
+    if status == 0:
+        status = cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept)
+    if status == 0:
+        status = cuda.MemAllocFromPoolAsync(&first, FIRST, pool, context.memory_stream)
+        if status == 0:
+            cuda.MemFreeAsync(first, context.memory_stream)
+    leave()
+    context.lock.lock()
+    if status == 0 and context.pools[<int> kind] == NULL:
+        context.pools[<int> kind] = pool
+        pool = NULL
+    context.lock.unlock()
+    if pool != NULL:  # refused, or another thread was first
+        cuda.MemPoolDestroy(pool)
+    return status
+
+
+# -- small memory of the host: pinned, and never given back to the driver, whose cuMemFreeHost waits for the whole
+# device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on there is
+# no difference.
+
+
+cdef inline int class_of(size_t nbytes) noexcept nogil:
+    """Which of the lists has blocks for so many bytes: their sizes are powers of two."""
+    cdef int found = 0
+    while SMALLEST_BLOCK << found < <int64_t> nbytes:
+        found += 1
+    return found
+
+
+cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noexcept nogil:
+    """Take pinned memory, of at most LARGEST_BLOCK bytes."""
+    cdef int at = class_of(nbytes)
+    cdef size_t size = SMALLEST_BLOCK << at
+    cdef void* chunk = NULL
+    cdef Status status
+    while True:
+        context.lock.lock()
+        if not context.blocks[at].empty():
+            address[0] = context.blocks[at].back()
+            context.blocks[at].pop_back()
+        elif context.chunk_left >= size:
+            context.chunk_left -= size
+            address[0] = context.chunk + context.chunk_left
+        context.lock.unlock()
+        if address[0]:
+            return 0
+        status = enter(context)
+        if status == 0:
+            status = cuda.MemHostAlloc(&chunk, CHUNK, PORTABLE_MAPPED)
+            leave()
+        if status != 0:
+            return status
+        context.lock.lock()
+        add_chunk(context, <uint64_t> <uintptr_t> chunk)
+        context.lock.unlock()
+
+
+cdef void add_chunk(CuContext* context, uint64_t chunk) noexcept nogil:
+    """Cut blocks from this memory from now on; what is left of the one before goes to the lists."""
+    cdef int at
+    for at in range(BLOCK_CLASSES - 1, -1, -1):
+        while context.chunk_left >= <size_t> SMALLEST_BLOCK << at:
+            context.chunk_left -= SMALLEST_BLOCK << at
+            context.blocks[at].push_back(context.chunk + context.chunk_left)
+    context.chunk = chunk
+    context.chunk_left = CHUNK
+
+
+cdef void give_back_block(CuContext* context, size_t nbytes, uint64_t address) noexcept nogil:
+    context.lock.lock()
+    context.blocks[class_of(nbytes)].push_back(address)
+    context.lock.unlock()
+
+
+# -- queues
+
+
+cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil:
+    cdef void* stream = NULL
+    cdef CuQueue* queue
+    status[0] = enter(context)
+    if status[0] != 0:
+        return NULL
+    status[0] = cuda.StreamCreateWithPriority(&stream, NON_BLOCKING, priority)
+    leave()
+    if status[0] != 0:
+        return NULL
+    queue = new CuQueue()
+    queue.stream = stream
+    queue.context = context
+    queue.owned = True
+    queue.owner = NULL
+    context.streams.fetch_add(1)
+    return queue
+
+
+cdef void release_queue(void* handle) noexcept nogil:
+    """Nobody asks the stream for anything any more. No lock is held: whoever owned an adopted one may go with it."""
+    cdef CuQueue* queue = <CuQueue*> handle
+    if queue.owned:
+        cuda.StreamDestroy_v2(queue.stream)
+        queue.context.streams.fetch_sub(1)
+    if queue.owner != NULL:
+        with gil:
+            Py_DECREF(<object> queue.owner)
+    del queue
+
+
+cdef CuQueue* take_join(CuContext* context, Status* status) noexcept nogil:
+    """An idle private stream, or a new one. NULL on failure."""
+    cdef CuQueue* join = NULL
+    context.lock.lock()
+    if not context.joins.empty():
+        join = context.joins.back()
+        context.joins.pop_back()
+    context.lock.unlock()
+    return join if join != NULL else new_queue(context, 0, status)
+
+
+# -- events
+
+
+cdef CuEvent* take_event(CuContext* context, EventKind kind, Status* status) noexcept nogil:
+    """An idle event, or a new one, with one reference. NULL on failure.
+
+    One that others still wait for may be recorded again: a stream waits for what was recorded when it was told to.
+    """
+    cdef CuEvent* event = NULL
+    if kind == GATE_EVENT:
+        recycle_gates(context)
+    context.lock.lock()
+    if not context.idle[<int> kind].empty():
+        event = context.idle[<int> kind].back()
+        context.idle[<int> kind].pop_back()
+    context.lock.unlock()
+    if event == NULL:
+        event = create_event(context, kind, status)
+    if event != NULL:
+        event.references.store(1, memory_order_relaxed)
+        if event.word != NULL:
+            store(event.word, 0)
+    return event
+
+
+cdef CuEvent* create_event(CuContext* context, EventKind kind, Status* status) noexcept nogil:
+    cdef void* handle = NULL
+    cdef uint64_t word = 0
+    status[0] = take_block(context, sizeof(uint32_t), &word) if kind == GATE_EVENT else 0
+    if status[0] == 0:
+        status[0] = enter(context)
+    if status[0] == 0:
+        status[0] = cuda.EventCreate(&handle, 0 if kind == TIMED_EVENT else NO_TIMING)
+        leave()
+    if status[0] != 0:
+        if word:
+            give_back_block(context, sizeof(uint32_t), word)
+        return NULL
+    return new_event(context, kind, handle, word)
+
+
+cdef CuEvent* new_event(CuContext* context, EventKind kind, void* handle, uint64_t word) noexcept nogil:
+    """An event over this one of the driver's, with one reference."""
+    cdef CuEvent* event = new CuEvent()
+    event.references.store(1, memory_order_relaxed)
+    event.handle = handle
+    event.context = context
+    event.word = <uint32_t*> <uintptr_t> word
+    event.kind = kind
+    return event
+
+
+cdef void release_event(void* handle) noexcept nogil:
+    cdef CuEvent* event = <CuEvent*> handle
+    cdef CuContext* context = event.context
+    if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    if event.kind == IPC_EVENT:
+        cuda.EventDestroy_v2(event.handle)
+        del event
+        return
+    context.lock.lock()
+    if event.kind == GATE_EVENT:
+        context.passing.push_back(event)  # its stream may not have read the word yet
+    else:
+        context.idle[<int> event.kind].push_back(event)
+    context.lock.unlock()
+
+
+cdef void recycle_gates(CuContext* context) noexcept nogil:
+    """Find gates that can be used again, because their stream has passed them. It asks for a few in turn: many may be
+    open behind one that is closed.
+    """
+    cdef size_t left, i
+    context.lock.lock()
+    left = context.passing.size()
+    if left > MOST_ASKED:
+        left = MOST_ASKED
+    while left:
+        left -= 1
+        i = context.asked_for if context.asked_for < context.passing.size() else 0
+        if cuda.EventQuery(context.passing[i].handle) == 0:
+            context.idle[<int> GATE_EVENT].push_back(context.passing[i])
+            context.passing[i] = context.passing.back()
+            context.passing.pop_back()
+            context.asked_for = i
+        else:
+            context.asked_for = i + 1
+    context.lock.unlock()
+
+
+# -- gates, and what must not run while one is closed
+
+cdef Lock without_gates  # a gate is closed, a module loaded and a graph instantiated with it
+cdef atomic[uint32_t] closed_gates  # of all devices of the process
+
+
+cdef void begin_gate() noexcept nogil:
+    """Count a gate that is about to be closed. Blocks while a module is loaded or a graph instantiated: then no gate is
+    closed, so that waits for nothing but kernels.
+    """
+    without_gates.lock()
+    closed_gates.fetch_add(1)
+    without_gates.unlock()
+
+
+cdef bint begin_without_gates() noexcept nogil:
+    """Begin something for which the driver would wait until all gates are open, and let no other thread launch. Returns
+    False, and nothing is begun, if one is closed. `end_without_gates` follows if it returns True.
+    """
+    without_gates.lock()
+    if closed_gates.load() == 0:
+        return True
+    without_gates.unlock()
+    return False
+
+
+cdef int wait_without_gates() except -1 nogil:
+    """Block until something begins for which `begin_without_gates` returned True."""
+    while not begin_without_gates():
+        rest(1000)
+        with gil:
+            PyErr_CheckSignals()
+    return 0
+
+
+cdef void end_without_gates() noexcept nogil:
+    without_gates.unlock()
+
+
+# -- what is destroyed later
+
+
+cdef void destroy_later(CuContext* context, EndedKind kind, uint64_t handle) noexcept nogil:
+    context.lock.lock()
+    context.ended[<int> kind].push_back(handle)
+    context.lock.unlock()
+
+
+cdef void destroy_ended(CuContext* context, EndedKind kind) noexcept nogil:
+    """Destroy what nobody uses any more, which waits until nothing runs. No gate is closed, and for executables and
+    modules the context is current.
+    """
+    cdef vector[uint64_t] ended
+    cdef size_t i
+    context.lock.lock()
+    ended.swap(context.ended[<int> kind])
+    context.lock.unlock()
+    for i in range(ended.size()):
+        if kind == ENDED_MODULES:
+            cuda.ModuleUnload(<void*> <uintptr_t> ended[i])
+        elif kind == ENDED_EXECUTABLES:
+            cuda.GraphExecDestroy(<void*> <uintptr_t> ended[i])
+        elif kind == ENDED_REGISTRATIONS:
+            cuda.MemHostUnregister(ended[i])
+        elif kind == ENDED_EXPORTS:
+            cuda.MemFree_v2(ended[i])
+        else:
+            importing.lock()
+            cuda.IpcCloseMemHandle(ended[i])
+            importing.unlock()
+
+
+cdef bint try_destroy_ended(CuContext* context, EndedKind first, EndedKind last) noexcept nogil:
+    """Destroy what nobody uses any more of these kinds. False, and nothing is destroyed, while a gate is closed: then
+    it is left to who comes next.
+    """
+    cdef int kind
+    if not begin_without_gates():
+        return False
+    for kind in range(first, last + 1):
+        destroy_ended(context, <EndedKind> kind)
+    end_without_gates()
+    return True
+
+
+# -- modules, kernels and recordings: a plan may keep a kernel for longer than anybody keeps the program
+
+
+cdef CuModule* new_module(CuContext* context, void* handle, bint prints) noexcept nogil:
+    cdef CuModule* module = new CuModule()
+    module.references.store(1, memory_order_relaxed)
+    module.handle = handle
+    module.context = context
+    module.prints = prints
+    if prints:
+        context.printing.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef CuModule* retain_module(CuModule* module) noexcept nogil:
+    module.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef void release_module(CuModule* module) noexcept nogil:
+    """Unloading waits for all that runs on the device, so it is left to who loads the next module."""
+    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    if module.prints:  # in this order, so that no wait takes it for ended and written
+        module.context.ended_printing.fetch_add(1)
+        module.context.printing.fetch_sub(1)
+    destroy_later(module.context, ENDED_MODULES, <uintptr_t> module.handle)
+    del module
+
+
+cdef CuKernel* copy_kernel(const CuKernel* kernel) noexcept nogil:
+    """Another kernel object of the same function, with the same values."""
+    cdef CuKernel* copy = new CuKernel()
+    cdef size_t i
+    copy[0] = kernel[0]
+    retain_module(copy.module)
+    for i in range(copy.values.size()):
+        copy.values[i] = <void*> (<uintptr_t> kernel.values[i] - <uintptr_t> kernel.words.data()
+                                  + <uintptr_t> copy.words.data())
+    return copy
+
+
+cdef void place_locals(CuKernel* kernel) noexcept nogil:
+    """Place the parameters in local memory one after the other in dynamic shared memory."""
+    cdef uint32_t end = 0
+    cdef uint32_t alignment
+    cdef size_t i
+    for i in range(kernel.alignments.size()):
+        alignment = kernel.alignments[i]
+        if alignment == 0:
+            continue
+        end = (end + alignment - 1) // alignment * alignment
+        if i < kernel.values.size():
+            (<uint64_t*> kernel.values[i])[0] = end
+        end += kernel.locals[i]
+    kernel.shared = end
+
+
+cdef void release_kernel(void* handle) noexcept nogil:
+    cdef CuKernel* kernel = <CuKernel*> handle
+    release_module(kernel.module)
+    del kernel
+
+
+cdef void release_recording(void* handle) noexcept nogil:
+    """To destroy an executable may wait for closed gates, as to make one does; then it is left to who makes the next.
+    """
+    cdef CuRecording* recording = <CuRecording*> handle
+    cdef CuContext* context = recording.context
+    cdef size_t i
+    cdef bint entered = enter(context) == 0
+    if recording.executable != NULL:
+        destroy_later(context, ENDED_EXECUTABLES, <uintptr_t> recording.executable)
+        if entered:
+            try_destroy_ended(context, ENDED_EXECUTABLES, ENDED_EXECUTABLES)
+    cuda.GraphDestroy(recording.graph)
+    if entered:
+        leave()
+    for i in range(recording.nodes.size()):
+        if recording.nodes[i].kernel != NULL:
+            release_kernel(recording.nodes[i].kernel)
+        del recording.nodes[i]
+    del recording
+
+
+# -- objects of Python over these. Each is released with its last reference
+
+
+CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cu")
+
+
+def load(library: ctypes.CDLL) -> None:
+    """Fill the table from the driver's library, a `ctypes.CDLL`. One call is enough.
+
+    Raises
+    ------
+    ImportError
+        If the driver is too old to have one of the functions.
+    """
+    fill_table(<void**> &cuda, CALL_NAMES, library, (), "CUDA's driver", "install a driver of CUDA 13.0 or newer (580)")
+
+
+def error_name(code: int) -> str:
+    """The CUDA_ERROR_… name of a code; "error CODE" for one that the driver does not know."""
+    cdef const char* name = NULL
+    if (<void**> &cuda)[0] == NULL or cuda.GetErrorName(<uint32_t> code, &name) != 0 or name == NULL:
+        return f"error {code}"
+    return name.decode()
+
+
+def explain(Status status) -> tuple[str, int, str]:
+    """(call, code, name of the code) of a failed operation."""
+    code = status & 0xFFFFFFFF
+    return CALL_NAMES[status >> 32], code, error_name(code)
+
+
+cdef int check(Status status, str what) except -1:
+    """Raise for a failed call."""
+    if status == 0:
+        return 0
+    call, code, name = explain(status)
+    message = f"{call} failed: {name} ({what})"
+    if code == OUT_OF_MEMORY:
+        raise OutOfMemoryError(message)
+    raise DriverError(message, call=call, code=code, name=name)
+
+
+cdef class ContextHandle:
+    """The primary context of a GPU, which all Devices of it share and which lives as long as the process.
+
+    Parameters
+    ----------
+    device : int
+        The driver's number of the GPU.
+    kernels : bytes
+        PTX of forebay's own kernels, ending with a zero.
+
+    Blocks while the context is made, half a second when nobody in the process has used the GPU before.
+    """
+
+    def __init__(self, int32_t device, bytes kernels not None) -> None:
+        cdef Status status = 0
+        cdef const char* text = kernels
+        if self.context != NULL:
+            raise TypeError("this ContextHandle is made already")
+        with nogil:
+            self.context = open_context(device, text, &status)
+        check(status,
+              "opening the device; where many processes share it, start them with CUDA_DEVICE_MAX_CONNECTIONS=8")
+
+    @property
+    def address(self) -> int:
+        """The address of the CuContext, which is the context handle for the table of operations."""
+        return <uintptr_t> self.context
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle of the context."""
+        return <uintptr_t> self.context.handle
+
+    def __enter__(self) -> None:
+        """Make the context current in this thread until `__exit__`: other packages take the thread's current device for
+        the one that is meant when they hand over memory or streams.
+        """
+        check(enter(self.context), "making the context current")
+
+    def __exit__(self, *raised: object) -> None:
+        leave()
+
+    @property
+    def streams(self) -> int:
+        """How many streams forebay has on the GPU, of all Devices."""
+        return self.context.streams.load()
+
+    @property
+    def priorities(self) -> tuple[int, ...]:
+        """The priorities of streams; lower is more urgent."""
+        cdef int32_t least = 0, greatest = 0
+        cdef Status status = enter(self.context)
+        if status == 0:
+            status = cuda.CtxGetStreamPriorityRange(&least, &greatest)
+            leave()
+        check(status, "the priorities of streams")
+        return tuple(range(greatest, least + 1))
+
+    def can_reach(self, ContextHandle peer not None) -> bool:
+        """Whether this GPU has access to the memory of another one. All Devices of a GPU have one context."""
+        cdef int32_t can = peer.context.device == self.context.device
+        if not can:
+            check(cuda.DeviceCanAccessPeer(&can, self.context.device, peer.context.device), "access to another GPU")
+        return can != 0
+
+    def reach(self, ContextHandle peer not None) -> bool:
+        """Let this GPU use the other's memory: of its pools, and its variables. False while a gate is closed."""
+        cdef CuContext* context = self.context
+        cdef CuContext* other = peer.context
+        cdef Status status = 0
+        cdef bint reached
+        with nogil:
+            context.lock.lock()
+            reached = find(context.reached.begin(), context.reached.end(), other.device) != context.reached.end()
+            context.lock.unlock()
+            reached = reached or context == other
+            if not reached and begin_without_gates():
+                status = reach_memory(context, other)
+                end_without_gates()
+                reached = True
+        check(status, "access to another GPU")
+        return reached
+
+    def create_queue(self, int32_t priority) -> tuple[int, int]:
+        """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
+        the caller owns).
+
+        Blocks behind a closed gate where the driver takes memory for more streams (docs/cuda.md); others run meanwhile.
+        """
+        cdef Status status = 0
+        cdef CuQueue* queue
+        with nogil:
+            queue = new_queue(self.context, priority, &status)
+        check(status, "making a queue")
+        return <uintptr_t> queue.stream, <uintptr_t> queue
+
+    def adopt_queue(self, uintptr_t stream, object owner) -> int:
+        """The operations' handle, which the caller owns, of a stream of another package. The stream is `owner`'s, which
+        is kept as long as the handle: after a close, too, forebay may have to ask the stream how far it is.
+        """
+        cdef CuQueue* queue = new CuQueue()
+        Py_INCREF(owner)
+        queue.owner = <PyObject*> owner
+        queue.stream = <void*> stream
+        queue.context = self.context
+        queue.owned = False
+        return <uintptr_t> queue
+
+    def order(self, uintptr_t later, uintptr_t earlier) -> None:
+        """Let what one stream gets from now on come after what another has got. The other may be a default stream."""
+        cdef void* event = NULL
+        cdef Status status = enter(self.context)  # which default streams are of
+        if status == 0:
+            status = cuda.EventCreate(&event, NO_TIMING)
+            if status == 0:
+                status = cuda.EventRecord(event, <void*> earlier)
+                if status == 0:
+                    status = cuda.StreamWaitEvent(<void*> later, event, 0)
+                cuda.EventDestroy_v2(event)
+            leave()
+        check(status, "waiting for a stream of another package")
+
+
+def context_of(uintptr_t stream) -> int:
+    """The driver's handle of the context that a stream is of. Raises `DriverError`."""
+    cdef void* context = NULL
+    check(cuda.StreamGetCtx(<void*> stream, &context), f"the context of stream {stream:#x}")
+    return <uintptr_t> context
+
+
+cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:
+    """Pools say by themselves who has access to what is taken from them, variables and other packages' memory do not.
+    """
+    cdef Status status = enter(context)
+    if status == 0:
+        status = cuda.CtxEnablePeerAccess(other.handle, 0)
+        leave()
+    if <uint32_t> status == ALREADY_ENABLED:  # by another package
+        status = 0
+    if status == 0:
+        status = allow_access(other.pools[<int> DEVICE_POOL], context.device)
+    if status == 0:
+        context.lock.lock()
+        context.reached.push_back(other.device)
+        context.lock.unlock()
+    return status
+
+
+cdef class CuProgram:
+    """A module that is loaded.
+
+    Parameters
+    ----------
+    image : bytes
+        PTX that ends with a zero, or a cubin.
+    name : str
+        Of the device, for errors.
+
+    Raises
+    ------
+    BuildError
+        If the driver refuses it; with what it says as the log.
+
+    Blocks while the driver compiles; until nothing runs on the device; and while any gate is closed, of any device of
+    CUDA in this process: behind a closed gate the driver would block, and let no other thread launch.
+    """
+
+    cdef CuModule* module
+    cdef ContextHandle context
+
+    def __init__(self, ContextHandle context not None, bytes image not None, str name) -> None:
+        cdef CuContext* of = context.context
+        cdef const char* text = image
+        cdef uint32_t options[4]
+        cdef void* values[4]
+        cdef void* handle = NULL
+        cdef Status status
+        cdef bytearray errors = bytearray(LOG_SIZE)
+        if self.module != NULL:
+            raise TypeError("this CuProgram is made already")
+        self.context = context
+        options[0] = ERROR_LOG
+        values[0] = <char*> errors
+        options[1] = ERROR_SIZE
+        values[1] = <void*> <uintptr_t> LOG_SIZE
+        with nogil:
+            wait_without_gates()
+            status = enter(of)
+            if status == 0:
+                destroy_ended(of, ENDED_MODULES)
+                status = cuda.ModuleLoadDataEx(&handle, text, 2, options, values)
+                leave()
+            end_without_gates()
+        if status != 0:
+            call, code, called = explain(status)
+            if code == OUT_OF_MEMORY:
+                check(status, "building a program")
+            log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip() or called
+            raise BuildError(f"the program does not build on {name}: {call} failed: {called}\n{log}", log=log)
+        self.module = new_module(of, handle, b"vprintf" in image)
+
+    @staticmethod
+    def own(ContextHandle context not None) -> CuProgram:
+        """The module of forebay's own kernels, which was loaded with the context and stays. Does not block."""
+        cdef CuProgram made = CuProgram.__new__(CuProgram)
+        made.context = context
+        made.module = retain_module(context.context.kernels)
+        return made
+
+    def __dealloc__(self):
+        if self.module != NULL:
+            release_module(self.module)
+
+    def function(self, str symbol) -> int:
+        """The driver's handle of a kernel. It is valid as long as this object."""
+        cdef bytes encoded = symbol.encode()
+        cdef void* function = NULL
+        check(cuda.ModuleGetFunction(&function, self.module.handle, encoded),
+              f"kernel {symbol!r}")
+        return <uintptr_t> function
+
+    def limits(self, uintptr_t function, int32_t most_shared) -> tuple[int, int]:
+        """Have a kernel take so many bytes of shared memory in all, and return (work-items that a group can have,
+        bytes of its own shared memory).
+        """
+        cdef int32_t threads = 0, static = 0
+        cdef Status status = cuda.FuncGetAttribute(&threads, THREADS, <void*> function)
+        if status == 0:
+            status = cuda.FuncGetAttribute(&static, STATIC_SHARED, <void*> function)
+        if status == 0 and most_shared > static:
+            status = cuda.FuncSetAttribute(<void*> function, DYNAMIC_SHARED, most_shared - static)
+        check(status, "properties of a kernel")
+        return threads, static
+
+    def groups_at_once(self, uintptr_t function, int32_t block, size_t shared) -> int:
+        """How many groups of so many work-items a multiprocessor runs at once, each with so many bytes of dynamic
+        shared memory.
+        """
+        cdef int32_t groups = 0
+        cdef Status status = enter(self.context.context)
+        if status == 0:
+            status = cuda.OccupancyMaxActiveBlocksPerMultiprocessor(&groups, <void*> function, block, shared)
+            leave()
+        check(status, f"groups of {block}")
+        return groups
+
+    def create_kernel(self, uintptr_t function, sizes: Sequence[int], alignments: Sequence[int]) -> int:
+        """The operations' handle of a new kernel object, which the caller owns.
+
+        Parameters
+        ----------
+        sizes
+            Bytes of the driver's parameters.
+        alignments
+            By forebay's parameter, that of its local memory; 0 for one that is none. The last ones may have no
+            parameter of the driver's.
+        """
+        cdef CuKernel* kernel = new CuKernel()
+        cdef vector[size_t] offsets
+        cdef size_t words = 0
+        cdef size_t offset
+        cdef size_t nbytes
+        for nbytes in sizes:
+            offsets.push_back(words)
+            words += (nbytes + 7) // 8
+        kernel.words.resize(words)
+        for offset in offsets:
+            kernel.values.push_back(kernel.words.data() + offset)
+        for alignment in alignments:
+            kernel.alignments.push_back(alignment)
+        kernel.locals.resize(kernel.alignments.size())
+        kernel.function = <void*> function
+        kernel.module = retain_module(self.module)
+        return <uintptr_t> kernel
+
+    def variable(self, str symbol) -> CuVariable | None:
+        """A variable of the program; None if no variable has this name."""
+        cdef bytes encoded = symbol.encode()
+        cdef size_t nbytes = 0
+        cdef uint64_t address = 0
+        cdef CuVariable variable
+        cdef Status status = cuda.ModuleGetGlobal_v2(&address, &nbytes, self.module.handle, encoded)
+        if <uint32_t> status == NOT_FOUND:
+            return None
+        check(status, f"variable {symbol!r}")
+        variable = CuVariable.__new__(CuVariable)
+        variable.program = self
+        variable.address = address
+        variable.nbytes = nbytes
+        return variable
+
+
+cdef class CuVariable:
+    """The memory of a variable. It keeps the program loaded."""
+
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef CuProgram program
+
+    handle = 0  # memory has addresses only
+    usm_type = "device"
+
+
+# -- the table
 
 
 cdef Driver table  # entries that are not set are NULL

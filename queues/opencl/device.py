@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +12,9 @@ import pyopencl as cl
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
 from forebay.queues.kernels import build
-from forebay.queues.opencl import calls, operations
+from forebay.queues.opencl import operations
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
-from forebay.queues.opencl.programs import Builder, takes_spirv
-from forebay.queues.opencl.variables import options_for
+from forebay.queues.opencl.programs import Builder, options_for_variables, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
 CL_QUEUE_PROPERTIES = 0x1093
@@ -56,7 +54,7 @@ class OpenCLDevice(DriverDevice):
     """
 
     def __init__(self, info: DeviceInfo, context: cl.Context | None = None) -> None:
-        calls.load()
+        operations.load()
         self.info = info
         self.native: cl.Device = info.native
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
@@ -297,6 +295,7 @@ class OpenCLDevice(DriverDevice):
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
+    call_names = operations.CALL_NAMES
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """As `DriverDevice.stage`: pageable memory."""
@@ -312,7 +311,7 @@ class OpenCLDevice(DriverDevice):
     @property
     def variable_options(self) -> tuple[str, ...] | None:
         """As `DriverDevice.variable_options`."""
-        return options_for(self.native)
+        return options_for_variables(self.native)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables.
@@ -325,11 +324,6 @@ class OpenCLDevice(DriverDevice):
         return Builder(self.context, self.info, source, options).build()
 
     # -- errors
-
-    def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation."""
-        code = ctypes.c_int32(status & 0xFFFFFFFF).value
-        return calls.CALL_NAMES[status >> 32], code, self.error_name(code)
 
     def error_name(self, code: int) -> str:
         """The CL_… name of an OpenCL error code."""

@@ -16,20 +16,28 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import importlib.metadata
 import os
+import platform as host
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from forebay.core.driver import PROBE, DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import how_to_install
-from forebay.queues.kernels.cache import BinaryCache, key_of
-from forebay.queues.opencl.identity import identity_of
-from forebay.queues.opencl.turns import POCL, turn
+from forebay.queues.kernels.cache import BinaryCache, key_of, without_waiting
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, shown_to_loader
 
-__all__ = ["describe", "look", "why_unusable"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
+__all__ = ["POCL", "describe", "identity_of", "look", "turn", "why_unusable"]
+
+POCL = "Portable Computing Language"
 GET_CPU_RUNTIME = f"{how_to_install('cpu')} for a driver that runs on any x86-64 CPU and needs no root"
 PLATFORM_NOT_FOUND_KHR = -1001
 
@@ -197,3 +205,73 @@ def _missing(runtime: Path) -> DeviceInfo:
         reason=reason,
         advice=advice,
     )
+
+
+# -- what decides whether the code that a driver has compiled runs on a device
+
+
+# The fields of /proc/cpuinfo that decide which code runs on a processor, on x86 and on ARM.
+DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
+            "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
+
+
+def identity_of(info: DeviceInfo) -> list[str]:
+    """Return the device, its driver, and the settings that this one reads, for the key of a cache."""
+    native = info.native
+    # Intel's CPU runtime reads settings, such as the processor to compile for, from these environment variables.
+    orders = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CL_CONFIG_")]
+    return [
+        info.platform, native.platform.version, info.driver_version, info.version, info.description,
+        f"{native.vendor_id:x}", processor() if info.kind == "cpu" else "", str(len(orders)), *orders,
+    ]  # fmt: skip
+
+
+@functools.cache
+def processor() -> str:
+    """The facts about this machine's processor that decide which code runs on it: machines may share a cache."""
+    try:
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    except OSError:
+        return host.processor() or host.machine()
+    return "\n".join(line for line in first.splitlines() if line.partition(":")[0].strip() in DECISIVE)
+
+
+# -- turns: PoCL's cache on the disk does not stand several processes that build one program at once
+#
+# PoCL 3.1 keeps what it built in files. Who built a program that another process has built meanwhile removes the file,
+# writes it anew and waits for the disk. A third one that has just seen the file reads nothing: its build fails, or an
+# assertion ends the process.
+
+SLOTS = 64  # different programs rarely wait for each other
+
+
+@contextlib.contextmanager
+def turn(platform: str, source: str | bytes) -> Iterator[None]:
+    """Build this source within. On PoCL no other process of this user, nor another thread, does so at the same time.
+
+    Blocks until it is its turn. Where files cannot be locked, nobody waits.
+    """
+    slot = open_slot(source) if platform == POCL and fcntl is not None else None
+    if slot is None:
+        yield
+        return
+    with slot:
+        with contextlib.suppress(OSError):
+            fcntl.flock(slot, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(slot, fcntl.LOCK_UN)  # closing is not enough: a forked child has the file open, too
+
+
+def open_slot(source: str | bytes) -> IO[bytes] | None:
+    """Open the file that stands for this source in the folder where PoCL keeps its own; None if that cannot be."""
+    data = source.encode(errors="replace") if isinstance(source, str) else source
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME") or "/tmp", ".cache")
+    folder = Path(os.environ.get("POCL_CACHE_DIR") or os.path.join(home, "pocl", "kcache"))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open(folder / f"forebay-{zlib.crc32(data) % SLOTS}.lock", "ab", opener=without_waiting)
+    except OSError:
+        return None

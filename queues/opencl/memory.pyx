@@ -8,7 +8,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
 from forebay.core.process cimport is_forked
-from forebay.queues.opencl.calls cimport cl, cl_int
+from forebay.queues.opencl.operations cimport cl, cl_int
 
 from forebay.core.errors import OutOfMemoryError
 

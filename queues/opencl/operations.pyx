@@ -1,31 +1,50 @@
 """The OpenCL side of the table of operations (`forebay.core.driver`)."""
 
-from typing import TYPE_CHECKING
+import ctypes
 
-from cython.operator cimport dereference
+import pyopencl
+
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.mutex cimport mutex
-from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.queues.opencl.calls cimport (
-    CALL_CreateKernel, CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer,
-    CALL_EnqueueFillBuffer, CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer,
-    CALL_EnqueueSVMMemFill, CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Flush, CALL_GetCommandQueueInfo,
-    CALL_GetEventInfo, CALL_GetEventProfilingInfo, CALL_RetainEvent, CALL_SetEventCallback, CALL_SetKernelArg,
-    CALL_SetKernelArgSVMPointer, CALL_SetKernelExecInfo, CALL_SetUserEventStatus, CALL_WaitForEvents, Call, cl, cl_int,
-    outcome
-)
+from forebay.core.function_table cimport fill as fill_table, names_of
 from forebay.sync.host_waits cimport wait_watched
 
 from forebay.core.errors import DriverError
 
-if TYPE_CHECKING:
-    import pyopencl
+CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cl")
+
+_SVM = {
+    "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo", "clSVMAlloc",
+    "clSVMFree",
+}
+
+
+def load() -> None:
+    """Fill the table from the loader that pyopencl's extension module is linked to. One call is enough.
+
+    A symbol lookup in a library also searches the libraries it depends on. So this finds the same loader that made
+    pyopencl's objects, wherever it came from.
+
+    Raises
+    ------
+    ImportError
+        If that loader is too old to have one of the functions. The SVM functions may be missing.
+    """
+    fill_table(<void**> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
+               "forebay needs OpenCL 1.2 or newer")
+
+
+cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
+    if error == 0:
+        return 0
+    return (<int64_t> call << 32) | <uint32_t> error
+
 
 cdef size_t WARP = 32  # rows of whole warps are what they are in HIP
 
@@ -73,52 +92,47 @@ cdef enum:
     GROUP = 64
 
 cdef cppclass Filler:
+    uintptr_t context
     uintptr_t program
     vector[void*] idle  # kernels that no thread is submitting
 
 cdef mutex lock
-cdef unordered_map[uintptr_t, vector[Filler]] fillers  # by context: each of its devices has one
+cdef vector[Filler] fillers  # each device has one
 
 
 def add_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Fill with this program, made of `FILL_SOURCE`, in the queues of the context."""
     cdef Filler filler
+    filler.context = context
     filler.program = program
     with nogil:
         lock.lock()
-    fillers[context].push_back(filler)
+    fillers.push_back(filler)
     lock.unlock()
 
 
 def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
-    cdef vector[Filler]* known
-    cdef vector[void*] idle
+    cdef Filler filler
     cdef size_t i
     with nogil:
         lock.lock()
-    known = &fillers[context]
-    for i in range(known.size()):
-        if known.at(i).program == program:
-            idle.swap(known.at(i).idle)
-            known.erase(known.begin() + i)
-            break
-    if known.empty():
-        fillers.erase(context)
-    lock.unlock()
-    with nogil:
-        for i in range(idle.size()):
-            cl.ReleaseKernel(idle[i])
+        for i in range(fillers.size()):
+            if fillers[i].context == context and fillers[i].program == program:
+                filler = fillers[i]
+                fillers.erase(fillers.begin() + i)
+                break
+        lock.unlock()
+        for i in range(filler.idle.size()):
+            cl.ReleaseKernel(filler.idle[i])
 
 
 cdef Filler* find_filler(void* context, uintptr_t program) noexcept nogil:
     """The filler of this program, or with 0 any of the context; NULL if there is none. The lock is held."""
-    cdef unordered_map[uintptr_t, vector[Filler]].iterator found = fillers.find(<uintptr_t> context)
     cdef size_t i
-    if found != fillers.end():
-        for i in range(dereference(found).second.size()):
-            if program == 0 or dereference(found).second.at(i).program == program:
-                return &dereference(found).second.at(i)
+    for i in range(fillers.size()):
+        if fillers[i].context == <uintptr_t> context and program in (0, fillers[i].program):
+            return &fillers[i]
     return NULL
 
 
@@ -154,6 +168,11 @@ cdef void put_back(void* context, void* kernel, uintptr_t program) noexcept nogi
         cl.ReleaseKernel(kernel)
 
 
+cdef inline void* const* events_of(Waits waits) noexcept nogil:
+    """The wait list; NULL if it is empty, because OpenCL refuses an empty list."""
+    return waits.events if waits.count else NULL
+
+
 cdef bint fill_by_kernel(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event,
     Status* status
@@ -166,10 +185,8 @@ cdef bint fill_by_kernel(
     cdef uint64_t n = nbytes
     cdef size_t group = GROUP, at = 0
     cdef size_t items = (nbytes + OF_ONE * GROUP - 1) // (OF_ONE * GROUP) * GROUP
-    cdef Call call = CALL_SetKernelArgSVMPointer
-    cdef cl_int error = cl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(void*), &context, NULL)
-    if error != 0:
-        status[0] = outcome(CALL_GetCommandQueueInfo, error)
+    status[0] = cl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(void*), &context, NULL)
+    if status[0] != 0:
         return True
     status[0] = take_kernel(context, &kernel, &program)
     if kernel == NULL:
@@ -177,18 +194,15 @@ cdef bint fill_by_kernel(
     while at < REPEATED:
         memcpy(repeated + at, pattern, pattern_size)
         at += pattern_size
-    error = cl.SetKernelArgSVMPointer(kernel, 0, <void*> <uintptr_t> to.address)
-    if error == 0:
-        call = CALL_SetKernelArg
-        error = cl.SetKernelArg(kernel, 1, sizeof(n), &n)
-    if error == 0:
-        error = cl.SetKernelArg(kernel, 2, REPEATED, repeated)
-    if error == 0:
-        call = CALL_EnqueueNDRangeKernel
-        error = cl.EnqueueNDRangeKernel(
-            queue, kernel, 1, NULL, &items, &group, waits.count, waits.events if waits.count else NULL, event)
+    status[0] = cl.SetKernelArgSVMPointer(kernel, 0, <void*> <uintptr_t> to.address)
+    if status[0] == 0:
+        status[0] = cl.SetKernelArg(kernel, 1, sizeof(n), &n)
+    if status[0] == 0:
+        status[0] = cl.SetKernelArg(kernel, 2, REPEATED, repeated)
+    if status[0] == 0:
+        status[0] = cl.EnqueueNDRangeKernel(
+            queue, kernel, 1, NULL, &items, &group, waits.count, events_of(waits), event)
     put_back(context, kernel, program)
-    status[0] = outcome(call, error)
     return True
 
 
@@ -199,15 +213,10 @@ cdef enum:
     CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6
 
 
-cdef inline void* const* events_of(Waits waits) noexcept nogil:
-    """The wait list; NULL if it is empty, because OpenCL refuses an empty list."""
-    return waits.events if waits.count else NULL
-
-
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
-    return outcome(CALL_EnqueueNDRangeKernel, cl.EnqueueNDRangeKernel(
+    return cl.EnqueueNDRangeKernel(
         queue, kernel, geometry.dimensions, geometry.offset, geometry.global_size, geometry.local_size, waits.count,
-        events_of(waits), NULL))
+        events_of(waits), NULL)
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
@@ -216,20 +225,18 @@ cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noex
     # address, so a null pointer is passed as a null memory object. On NVIDIA that works only if every earlier argument
     # of the parameter was a null pointer too.
     if memory.address == 0 or memory.handle != NULL and memory.offset == 0:
-        return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
-    return outcome(
-        CALL_SetKernelArgSVMPointer, cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address))
+        return cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle)
+    return cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address)
 
 
 cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, size, value))
+    return cl.SetKernelArg(kernel, index, size, value)
 
 
 cdef Status follow(void* kernel, const uint64_t* addresses, size_t count) noexcept nogil:
     # An empty list is CL_INVALID_VALUE. Setting it on a kernel object whose earlier launch has not run concerns later
     # launches only (tried on Intel's runtime and on NVIDIA's, while a launch was held).
-    return outcome(CALL_SetKernelExecInfo, cl.SetKernelExecInfo(
-        kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, count * sizeof(void*), addresses))
+    return cl.SetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, count * sizeof(void*), addresses)
 
 
 cdef Status copy(
@@ -239,17 +246,16 @@ cdef Status copy(
     cdef void* source_address = <void*> <uintptr_t> source.address
     cdef void* const* events = events_of(waits)
     if to.handle != NULL and source.handle != NULL:
-        return outcome(CALL_EnqueueCopyBuffer, cl.EnqueueCopyBuffer(
-            queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event))
+        return cl.EnqueueCopyBuffer(
+            queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event)
     # Memory of pyopencl may have no address. Then the address of the other end is the host's, as all are on CPUs.
     if source.handle != NULL and (to.kind & HOST_MEMORY or source.address == 0):
-        return outcome(CALL_EnqueueReadBuffer, cl.EnqueueReadBuffer(
-            queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event))
+        return cl.EnqueueReadBuffer(
+            queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event)
     if to.handle != NULL and (source.kind & HOST_MEMORY or to.address == 0):
-        return outcome(CALL_EnqueueWriteBuffer, cl.EnqueueWriteBuffer(
-            queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event))
-    return outcome(CALL_EnqueueSVMMemcpy, cl.EnqueueSVMMemcpy(
-        queue, False, to_address, source_address, nbytes, waits.count, events, event))
+        return cl.EnqueueWriteBuffer(
+            queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event)
+    return cl.EnqueueSVMMemcpy(queue, False, to_address, source_address, nbytes, waits.count, events, event)
 
 
 cdef Status fill(
@@ -257,16 +263,12 @@ cdef Status fill(
 ) noexcept nogil:
     cdef Status status = 0
     if to.handle != NULL:
-        return outcome(CALL_EnqueueFillBuffer, cl.EnqueueFillBuffer(
-            queue, to.handle, pattern, pattern_size, to.offset, nbytes, waits.count, events_of(waits), event))
+        return cl.EnqueueFillBuffer(
+            queue, to.handle, pattern, pattern_size, to.offset, nbytes, waits.count, events_of(waits), event)
     if fill_by_kernel(queue, to, pattern, pattern_size, nbytes, waits, event, &status):
         return status
-    return outcome(CALL_EnqueueSVMMemFill, cl.EnqueueSVMMemFill(
-        queue, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, waits.count, events_of(waits), event))
-
-
-cdef Status flush(void* queue) noexcept nogil:
-    return outcome(CALL_Flush, cl.Flush(queue))
+    return cl.EnqueueSVMMemFill(
+        queue, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, waits.count, events_of(waits), event)
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
@@ -275,16 +277,16 @@ cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nog
     #
     # The waits of a timed marker go to a barrier before it: NVIDIA's driver reports times of 0 for the event of a
     # marker with a wait list, and for the event of a barrier the times of the command before it.
-    cdef cl_int error
+    cdef Status status
     if use & TIMED and waits.count != 0:
-        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
-        if error != 0:
-            return outcome(CALL_EnqueueBarrierWithWaitList, error)
+        status = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
+        if status != 0:
+            return status
         waits.count = 0
-    error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
-    if error != 0:
-        return outcome(CALL_EnqueueMarkerWithWaitList, error)
-    cdef Status status = flush(queue)
+    status = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
+    if status != 0:
+        return status
+    status = cl.Flush(queue)
     if status != 0:
         cl.ReleaseEvent(event[0])
         event[0] = NULL
@@ -292,8 +294,7 @@ cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nog
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    return outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
-        queue, waits.count, events_of(waits), NULL))
+    return cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), NULL)
 
 
 cdef cppclass Arrival:
@@ -333,53 +334,51 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         del arrival
         return outcome(CALL_CreateUserEvent, error)
     if wake == NULL:
-        status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
-            queue, waits.count, events_of(waits), NULL)) if waits.count else 0
+        status = cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), NULL) if waits.count else 0
     else:
-        status = outcome(CALL_EnqueueMarkerWithWaitList, cl.EnqueueMarkerWithWaitList(
-            queue, waits.count, events_of(waits), &reached))
+        status = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), &reached)
     if status == 0:
-        status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL))
+        status = cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL)
         if status == 0 and wake != NULL:
             # From here on the driver may call `wake`, even before this function returns.
-            status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
+            status = cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival)
     if reached != NULL:
         cl.ReleaseEvent(reached)
     if status != 0:
         del arrival
         drop_user_event(gate)  # the barrier that was submitted would hold the queue for ever
         return status
-    flush(queue)
+    cl.Flush(queue)
     return 0
 
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     """Set the user event. If it is set to an error, the commands behind it end with that error and do not run."""
-    return outcome(CALL_SetUserEventStatus, cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE))
+    return cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE)
 
 
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
-    return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
+    return cl.WaitForEvents(events.count, events.events)
 
 
 cdef Answer event_status(void* event) noexcept nogil:
-    cdef cl_int status = 0
-    cdef cl_int error = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL)
-    if error != 0:
-        return outcome(CALL_GetEventInfo, error)
-    if status > 0:
+    cdef cl_int state = 0
+    cdef Status status = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL)
+    if status != 0:
+        return status
+    if state > 0:
         return NOT_YET
-    return DONE if status == CL_COMPLETE else status
+    return DONE if state == CL_COMPLETE else state
 
 
 cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
     cdef uint64_t begin = 0
     cdef uint64_t end = 0
-    cdef cl_int error = cl.GetEventProfilingInfo(first, CL_PROFILING_COMMAND_END, sizeof(begin), &begin, NULL)
-    if error == 0:
-        error = cl.GetEventProfilingInfo(second, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL)
+    cdef Status status = cl.GetEventProfilingInfo(first, CL_PROFILING_COMMAND_END, sizeof(begin), &begin, NULL)
+    if status == 0:
+        status = cl.GetEventProfilingInfo(second, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL)
     nanoseconds[0] = <double> <int64_t> (end - begin)
-    return outcome(CALL_GetEventProfilingInfo, error)
+    return status
 
 
 cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
@@ -389,19 +388,19 @@ cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """Make a user event that stands for an event of another context: OpenCL cannot wait for that (3.0, 5.11)."""
+    cdef Status status
     cdef cl_int error
     bridged[0] = cl.CreateUserEvent(context, &error)
     if error != 0:
         return outcome(CALL_CreateUserEvent, error)
-    error = cl.RetainEvent(bridged[0])  # the callback's own reference
-    if error != 0:
+    status = cl.RetainEvent(bridged[0])  # the callback's own reference
+    if status == 0:
+        status = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
+        if status != 0:
+            cl.ReleaseEvent(bridged[0])
+    if status != 0:
         drop_user_event(bridged)
-        return outcome(CALL_RetainEvent, error)
-    error = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
-    if error != 0:
-        cl.ReleaseEvent(bridged[0])
-        drop_user_event(bridged)
-    return outcome(CALL_SetEventCallback, error)
+    return status
 
 
 cdef void release_event(void* event) noexcept nogil:
@@ -462,9 +461,10 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
     return found
 
 
-cdef int check(str call, cl_int error) except -1:
+cdef int check(Status status) except -1:
     """Raise for a failed call. A reference that was not taken must not be given back later."""
-    if error != 0:
+    if status != 0:
+        call, error = CALL_NAMES[status >> 32], <cl_int> status
         raise DriverError(f"{call} failed: error {error}", call=call, code=error)
     return 0
 
@@ -475,18 +475,18 @@ def wait_for(event: pyopencl.Event) -> None:
     cdef Status status
     with nogil:
         status = wait_watched(&table, NULL, Waits(1, &handle), NULL)
-    check("clWaitForEvents", <cl_int> status)
+    check(status)
 
 
 def retain_queue(queue: pyopencl.CommandQueue) -> int:
     """The handle of a pyopencl queue. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
-    check("clRetainCommandQueue", cl.RetainCommandQueue(handle))
+    check(cl.RetainCommandQueue(handle))
     return <uintptr_t> handle
 
 
 def retain_kernel(kernel: pyopencl.Kernel) -> int:
     """The handle of a pyopencl kernel. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
-    check("clRetainKernel", cl.RetainKernel(handle))
+    check(cl.RetainKernel(handle))
     return <uintptr_t> handle

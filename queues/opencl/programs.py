@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import dataclasses
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -16,20 +18,18 @@ from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.opencl import operations, variables
-from forebay.queues.opencl.identity import identity_of
-from forebay.queues.opencl.turns import POCL, turn
+from forebay.queues.opencl import operations
+from forebay.queues.opencl.discovery import POCL, identity_of, turn
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.block_shapes import let_blocks_be_flat
 from forebay.spirv.intel_cpu.early_returns import let_threads_return
 from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
-from forebay.spirv.intel_cpu.runtime import INTEL_CPU
+from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
-WORKER = "forebay.queues.opencl.build_worker"
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[declarations.Declared]]
@@ -250,13 +250,13 @@ class Builder:
         vectors = True
         try:
             try:
-                data = build_apart(WORKER, self._info, source, self._options)
+                data = build_apart(__name__, self._info, source, self._options)
             except CompilerEndedError:
                 parted = None if key in _hopeless else without_vectors(source)
                 if parted is None:
                     raise
                 _hopeless.add(key)
-                data = build_apart(WORKER, self._info, parted, self._options)
+                data = build_apart(__name__, self._info, parted, self._options)
                 _hopeless.discard(key)
                 vectors = False
         except BuildProcessError:
@@ -273,12 +273,8 @@ class Builder:
         if not reports and isinstance(self._source, str):
             declared = self._declared_elsewhere(program)
         kernels = self._kernels_of(program, declared)
-        kernels.log = self._log_of(program)
+        kernels.log = readable(self._said(program), self._source)  # what it said about a program that it built
         return program, kernels
-
-    def _log_of(self, program: cl.Program) -> str:
-        """What the compiler said about a program that it built."""
-        return readable(self._said(program), self._source)
 
     def _said(self, program: cl.Program) -> str:
         """The driver's log."""
@@ -337,7 +333,7 @@ class Builder:
                 )
                 for name in names
             },
-            partial(variables.find, self._info, program),
+            partial(find_variable, self._info, program),
         )
         if isinstance(self._source, bytes):
             natives.accesses = partial(accesses_of, self._source)
@@ -436,3 +432,112 @@ def names_in(program: cl.Program) -> list[str]:
         return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
     except cl.Error:  # Intel's CPU runtime fails for a program without kernels
         return []
+
+
+# -- what the process for building does for an OpenCL device; `queues/kernels/build.py` starts it
+
+_contexts: dict[str, tuple[Any, DeviceInfo]] = {}
+
+
+def build(info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
+    """The driver's binary and the parameters of its kernels, as `Entry` loads them.
+
+    Raises
+    ------
+    BuildError
+        If the program does not build; with the driver's log.
+    DeviceNotFoundError
+        If this process does not find the device.
+
+    Blocks while it compiles.
+    """
+    if info.name not in _contexts:
+        _contexts[info.name] = _opened(info)
+    return Builder(*_contexts[info.name], source, options).compiled_entry().dumps()
+
+
+def _opened(info: DeviceInfo) -> tuple[Any, DeviceInfo]:
+    """A context of the device that the asking process means; it is not tried out again."""
+    with shown_to_loader(intel_cpu_runtime()):
+        platforms = cl.get_platforms()
+    found = [
+        device for platform in platforms if platform.name.strip() == info.platform for device in platform.get_devices()
+    ]
+    same = [
+        device for device in found
+        if (device.name.strip(), device.driver_version.strip()) == (info.description, info.driver_version)
+    ]  # fmt: skip
+    if not same:
+        raise errors.DeviceNotFoundError(f"the process for building does not find {info.name}")
+    return cl.Context([same[0]]), dataclasses.replace(info, native=same[0])
+
+
+# -- variables: the compiler options that allow them, and their addresses
+#
+# OpenCL itself does not let the host reach a variable. Intel's drivers do, with clGetDeviceGlobalVariablePointerINTEL.
+# Kernels and the SVM commands accept that address (tried on the CPU runtime, 2026.2.0).
+#
+# The alternative, a kernel that stores the address, does not work on PoCL (3.1): it compiles such a kernel with
+# -cl-std=CL2.0 although it has no variables, and gives every kernel its own copy.
+
+CALL = "clGetDeviceGlobalVariablePointerINTEL"
+FEATURE = "__opencl_c_program_scope_global_variables"
+CL_INVALID_ARG_VALUE = -50  # Intel's drivers return it for a name without a variable
+SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t),
+    ctypes.POINTER(ctypes.c_void_p)
+)  # fmt: skip
+
+
+class ClVariable:
+    """The memory of a variable. It keeps the program alive."""
+
+    handle = 0  # no memory object; only the address is used
+    usm_type = "device"
+
+    def __init__(self, program: cl.Program, address: int, nbytes: int) -> None:
+        self._program = program
+        self.address: int = address
+        self.nbytes: int = nbytes
+
+
+def options_for_variables(device: cl.Device) -> tuple[str, ...] | None:
+    """The options that allow variables in global memory at file scope; None if the device has no variables."""
+    try:
+        if FEATURE in [feature.name for feature in device.opencl_c_features]:
+            return ("-cl-std=CL3.0",)
+    except (cl.Error, AttributeError):  # before OpenCL 3.0: 2.x always has them, 1.x never
+        if device.opencl_c_version.startswith("OpenCL C 2."):
+            return ("-cl-std=CL2.0",)
+    return None
+
+
+def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ClVariable | None:
+    """A variable of a program; None if no variable has this name.
+
+    Raises
+    ------
+    NotSupportedError
+        If the driver cannot find variables.
+    """
+    device: cl.Device = info.native
+    call = _call_of(device.platform)
+    if call is None:
+        lacks = f"no program-scope variables ({FEATURE})" if options_for_variables(device) is None else f"no {CALL}"
+        raise errors.NotSupportedError(f"variable {name!r}: {info.name} has {lacks}, so no host can reach one")
+    nbytes, address = ctypes.c_size_t(), ctypes.c_void_p()
+    error = call(device.int_ptr, program.int_ptr, name.encode(), nbytes, address)
+    if error == CL_INVALID_ARG_VALUE:
+        return None
+    if error or not address.value:
+        raise errors.DriverError(f"{CALL} failed: error {error} (variable {name!r})", call=CALL, code=error)
+    return ClVariable(program, address.value, nbytes.value)
+
+
+def _call_of(platform: cl.Platform) -> Any:
+    """The extension's function; None if the platform does not have it."""
+    library: Any = ctypes.CDLL(cl._cl.__file__)  # the same loader that pyopencl uses, see `operations.load`
+    look_up = library.clGetExtensionFunctionAddressForPlatform
+    look_up.restype, look_up.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
+    address = look_up(platform.int_ptr, CALL.encode())
+    return SIGNATURE(address) if address else None

@@ -7,7 +7,7 @@ import os
 import re
 
 from forebay import hip
-from forebay.queues.opencl.variables import options_for
+from forebay.queues.opencl.programs import options_for_variables
 from forebay.queues.selection import VARIABLE, devices, select
 from tests.drivers.levelzero import validation
 from tools import null_levelzero
@@ -65,7 +65,9 @@ NEEDS = {
     # Of clang, which makes SPIR-V, or of the driver; elsewhere it is refused.
     "a compiler of HIP C++": lambda info: limits(info).spirv or info.backend == "cuda",
     "no compiler of HIP C++": lambda info: not limits(info).spirv and info.backend != "cuda",
-    "no variables": lambda info: info.backend == "sycl" or (info.backend == "opencl" and not options_for(info.native)),
+    "no variables": lambda info: (
+        info.backend == "sycl" or (info.backend == "opencl" and not options_for_variables(info.native))
+    ),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.kernels.cache import BinaryCache
-from forebay.queues.opencl import identity, programs
+from forebay.queues.opencl import discovery, programs
 from forebay.queues.opencl.programs import Builder, Entry
 from tests.helpers.device_data import device_data
 from tests.inside import cache_key, refusing_to_tell
@@ -217,14 +217,14 @@ def test_whatever_decides_what_is_compiled_is_in_the_key(device):
     with mock.patch.dict(os.environ, CL_CONFIG_CPU_TARGET_ARCH="corei7-avx"):
         keys.append(key_of(device))
     if device.info.kind == "cpu":
-        with mock.patch.object(identity, "processor", return_value="another"):
+        with mock.patch.object(discovery, "processor", return_value="another"):
             keys.append(key_of(device))
     assert len({here, *keys}) == 1 + len(keys)
 
 
 def test_the_processor_is_described_by_what_does_not_change():
-    assert identity.processor()
-    assert "MHz" not in identity.processor()
+    assert discovery.processor()
+    assert "MHz" not in discovery.processor()
 
 
 @pytest.mark.parametrize("directive", ["#include", "# /* over\nlines */ include"])

@@ -1,4 +1,4 @@
-"""Processes that build one program at once take turns with PoCL: see queues/opencl/turns.py."""
+"""Processes that build one program at once take turns with PoCL: see queues/opencl/discovery.py."""
 
 import itertools
 import os
@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from forebay.queues.opencl.turns import POCL, open_slot, turn
+from forebay.queues.opencl.discovery import POCL, open_slot, turn
 
 fcntl = pytest.importorskip("fcntl")
 SOURCE = "kernel void k(global int *a) {{ a[0] = {}; }}"
@@ -19,7 +19,7 @@ LOCKS = Path("/proc/locks")
 
 HOLDER = """
 import sys
-from forebay.queues.opencl.turns import POCL, turn
+from forebay.queues.opencl.discovery import POCL, turn
 with turn(POCL, sys.argv[1]):
     print("has it", flush=True)
     sys.stdin.read()

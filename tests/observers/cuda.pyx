@@ -11,14 +11,13 @@ results show them.
 
 from forebay.core.driver cimport Driver
 from forebay.queues.queue cimport Queue
-from forebay.queues.cuda.calls cimport Calls, cuda
-from forebay.queues.cuda.handles cimport CuEvent, CuQueue
+from forebay.queues.cuda.operations cimport Calls, CuEvent, CuQueue, cuda
 
 import functools
 
-from forebay.queues.cuda import calls, library, operations
-from forebay.queues.cuda.own_kernels import PTX
-from forebay.queues.cuda.objects import ContextHandle
+from forebay.queues.cuda import discovery, operations
+from forebay.queues.cuda.operations import ContextHandle
+from forebay.queues.cuda.ptx import OWN_KERNELS
 
 cdef extern from "tests/observers/cuda.hpp" namespace "forebay_observer" nogil:
     void wrap_calls(Calls& table)
@@ -27,7 +26,7 @@ cdef extern from "tests/observers/cuda.hpp" namespace "forebay_observer" nogil:
 include "recorder.pxi"
 include "operations.pxi"
 
-NAMES = (*calls.CALL_NAMES, "gate", "open", "argument", "EventQuery", "ReleaseKernel")
+NAMES = (*operations.CALL_NAMES, "gate", "open", "argument", "EventQuery", "ReleaseKernel")
 
 KINDS = {
     "cuEventRecord": "marker",
@@ -68,7 +67,7 @@ FINISH_IS_POLL = True
 FAILURE = 1, "CUDA_ERROR_INVALID_VALUE"
 OUT_OF_MEMORY = 2
 
-started = functools.cache(library.start)  # in a child that was forked the driver does not start
+started = functools.cache(discovery.start)  # in a child that was forked the driver does not start
 
 
 cdef uintptr_t stream_of(void* queue) noexcept nogil:
@@ -82,7 +81,7 @@ cdef uintptr_t handle_of_event(void* event) noexcept nogil:
 cdef void begin():
     global queue_handle, event_handle
     queue_handle, event_handle = stream_of, handle_of_event
-    calls.load(started()[0])
+    operations.load(started()[0])
     wrap_calls(cuda)
     begin_operations()
 
@@ -95,9 +94,9 @@ cdef void end():
 def watch(emulate=False):
     """Open the contexts, which stay. Where nothing executes the driver answers by its model what is done."""
     driver, count = started()
-    calls.load(driver)
+    operations.load(driver)
     for ordinal in range(count):
-        ContextHandle(ordinal, PTX.encode() + b"\0")
+        ContextHandle(ordinal, OWN_KERNELS.encode() + b"\0")
 
 
 def handle_of(Queue queue not None):

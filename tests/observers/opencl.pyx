@@ -4,10 +4,10 @@ It does not see calls inside the driver, nor calls that pyopencl makes itself. I
 pointers to memory that was freed. Other mistakes the driver refuses, or the results show them.
 """
 
-from forebay.queues.opencl.calls cimport Calls, cl
+from forebay.queues.opencl.operations cimport Calls, cl
 from forebay.queues.queue cimport Queue
 
-from forebay.queues.opencl import calls
+from forebay.queues.opencl import operations
 
 cdef extern from "tests/observers/opencl.hpp" namespace "forebay_observer" nogil:
     void wrap_calls(Calls& table)
@@ -15,7 +15,7 @@ cdef extern from "tests/observers/opencl.hpp" namespace "forebay_observer" nogil
 
 include "recorder.pxi"
 
-NAMES = calls.CALL_NAMES
+NAMES = operations.CALL_NAMES
 KINDS = {
     "clEnqueueMarkerWithWaitList": "marker",
     "clEnqueueBarrierWithWaitList": "barrier",
@@ -51,7 +51,7 @@ OUT_OF_MEMORY = -6
 
 
 cdef void begin():
-    calls.load()
+    operations.load()
     wrap_calls(cl)
 
 

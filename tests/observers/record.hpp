@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/function_table.hpp"
+
 namespace forebay_observer {
 
 struct Call {
@@ -247,6 +249,13 @@ template <template <int, class, class...> class Wrapper, int function, class R, 
 static void unwrap(R (*&slot)(A...)) {
     if (slot) slot = Wrapper<function, R, A...>::original;
 }
+
+// The same for an entry that returns a `Status`.
+template <template <int, class, class...> class Wrapper, int function, class R, class... A>
+static void wrap(forebay::Checked<function, R, A...>& entry) { wrap<Wrapper, function>(entry.function); }
+
+template <template <int, class, class...> class Wrapper, int function, class R, class... A>
+static void unwrap(forebay::Checked<function, R, A...>& entry) { unwrap<Wrapper, function>(entry.function); }
 
 // For each function of a driver's list, whose pointers are in `table`.
 #define FOREBAY_WRAP(result, name, parameters) wrap<Wrapper, CALL_##name>(table.name);

@@ -5,7 +5,7 @@ import pytest
 
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import NotInstalledError
-from forebay.queues.cuda.compilers.nvrtc import NvrtcCompiler
+from forebay.queues.cuda.nvrtc import NvrtcCompiler
 
 ARCHITECTURE, DRIVER = (9, 0), 13000
 

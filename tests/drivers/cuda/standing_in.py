@@ -5,9 +5,8 @@ from __future__ import annotations
 from unittest import mock
 
 from forebay.core.errors import BuildError
-from forebay.queues.cuda import library
-from forebay.queues.cuda.compilers import programs
-from forebay.queues.cuda.compilers.opencl_compiler import OpenCLPtx
+from forebay.queues.cuda import discovery, programs
+from forebay.queues.cuda.programs import OpenCLPtx
 from forebay.spirv.declarations import Declared
 
 from . import standin
@@ -23,7 +22,7 @@ def begin():
     Nothing may have looked for devices of CUDA yet.
     """
     patches = [
-        mock.patch.object(library, "LIBRARY", standin.PATH),
+        mock.patch.object(discovery, "LIBRARY", standin.PATH),
         # Not through the cache: a real device's programs are in it.
         mock.patch.object(programs, "_compiled", compiled),
     ]
@@ -34,7 +33,7 @@ def begin():
 
 def inside():
     """Whether CUDA is the stand-in in this process."""
-    return library.LIBRARY == standin.PATH
+    return discovery.LIBRARY == standin.PATH
 
 
 def compiled(info, source, options):

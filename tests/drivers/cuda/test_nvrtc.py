@@ -6,9 +6,8 @@ from unittest import mock
 import pytest
 
 from forebay.core.errors import BuildError, NotInstalledError
-from forebay.queues.cuda.compilers import nvrtc as module
-from forebay.queues.cuda.compilers.debug_info import read_entries, read_signatures
-from forebay.queues.cuda.compilers.nvrtc import NvrtcCompiler, find_nvrtc
+from forebay.queues.cuda import nvrtc as module
+from forebay.queues.cuda.nvrtc import NvrtcCompiler, find_nvrtc, read_entries, read_signatures
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 

@@ -8,10 +8,10 @@ import pytest
 
 from forebay.core.driver import Language
 from forebay.core.errors import NotInstalledError, NotSupportedError
-from forebay.queues.cuda.compilers import programs
-from forebay.queues.cuda.compilers.opencl_compiler import CONNECTIONS, OpenCLPtx, compile_opencl
-from forebay.queues.cuda.compilers.opencl_ptx import for_cuda
-from forebay.queues.cuda.compilers.ptx import read_ptx
+from forebay.queues.cuda import programs
+from forebay.queues.cuda.discovery import CONNECTIONS
+from forebay.queues.cuda.programs import OpenCLPtx, compile_opencl
+from forebay.queues.cuda.ptx import for_cuda
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
 from tests.inside import compiler_context, declared_by, makes_context
@@ -134,7 +134,7 @@ def test_local_parameters_are_offsets():
     assert ".param .u64 sp_param_1," in ptx
     assert ".param .u64 sp_param_4" in ptx, "also one that the kernel does not use"
     assert ".param .u64 .ptr .global .align 8 sp_param_3" in ptx
-    assert read_ptx(ptx).entries[0].static_shared == 4
+    assert ".shared .align 4 .u32 s_$_l;" in ptx
 
 
 def test_constant_memory_is_global_where_it_is_passed():

@@ -4,8 +4,8 @@ import pytest
 
 from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.cuda.compilers.cubin import MAGIC, without_facts
-from forebay.queues.cuda.compilers.programs import build_image
+from forebay.queues.cuda.nvrtc import MAGIC, without_facts
+from forebay.queues.cuda.programs import build_image
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from forebay.queues.cuda.compilers.ptx import read_ptx
-from forebay.queues.cuda.own_kernels import MOVES, PTX
+from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS, read_ptx
 from forebay.queues.memory.shapes import SOURCE, UNITS
 from tests.drivers.cuda.kernel_declarations import read_kernels
 
@@ -72,9 +71,7 @@ def test_shared_memory():
     .entry c() { mov.u64 %rd1, words; }
     """
     entries = read_ptx(HEAD + text).entries
-    assert [(each.name, each.static_shared, each.dynamic_alignment) for each in entries] == [
-        ("a", 36, 0), ("b", 0, 16), ("c", 0, 16),
-    ]  # fmt: skip
+    assert [(each.name, each.dynamic_alignment) for each in entries] == [("a", 0), ("b", 16), ("c", 16)]
 
 
 def test_variables():
@@ -99,7 +96,7 @@ def test_nothing():
 def test_own_kernels_are_called_like_those_in_opencl_c():
     source = read_kernels("".join(SOURCE.replace("UNIT", name) for name in UNITS.values()))
     assert source.keys() == MOVES.keys()
-    entries = {each.name: each for each in read_ptx(PTX).entries}
+    entries = {each.name: each for each in read_ptx(OWN_KERNELS).entries}
     for name, kernel in source.items():
         expected = [(each.name, each.type_name, each.kind, each.read_only) for each in kernel.parameters]
         assert [(each.name, each.type_name, each.kind, each.read_only) for each in MOVES[name]] == expected

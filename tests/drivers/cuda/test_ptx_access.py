@@ -2,8 +2,8 @@
 
 import pytest
 
-from forebay.queues.cuda.compilers.cubin import without_facts
-from forebay.queues.cuda.compilers.ptx_access import accesses_of
+from forebay.queues.cuda.nvrtc import without_facts
+from forebay.queues.cuda.ptx import accesses_of
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 

@@ -1,1 +1,0 @@
-"""What CUDA's driver loads for a program: NVRTC, NVIDIA's OpenCL compiler, and what is read from PTX and cubins."""

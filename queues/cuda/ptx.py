@@ -1,0 +1,536 @@
+"""Reads PTX and changes it, and has that of forebay's own kernels.
+
+`read_ptx` reads the entries with their parameters, and the variables: PTX ISA, "Kernel and Function Directives" and
+"State Spaces". No compiler's layout is relied on, only the directives. `accesses_of` reads the instructions, and
+`for_cuda` adapts what NVIDIA's OpenCL compiler makes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from forebay.core.errors import NotSupportedError
+from forebay.spirv.access import ATOMICS, READS, UNKNOWN, WRITES
+from forebay.spirv.declarations import Declared
+
+__all__ = [
+    "MOVES", "OWN_KERNELS", "PtxEntry", "PtxModule", "PtxParameter", "PtxVariable", "accesses_of", "for_cuda",
+    "read_ptx",
+]  # fmt: skip
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+NAME = r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)"
+FUNCTION = re.compile(rf"\.(entry|func)\s+(?:\([^)]*\)\s*)?({NAME})\s*(?:\(([^)]*)\))?([^{{;]*)([{{;])")
+PARAMETER = re.compile(
+    r"\.param\s+(?P<outer>\.align\s+\d+\s+)?\.(?P<type>\w+)"
+    r"(?P<pointer>\s+\.ptr(?:\s+\.(?P<space>global|shared|local|const))?)?"
+    rf"(?:\s+\.align\s+(?P<inner>\d+))?\s+(?P<name>{NAME})\s*(?P<dimensions>(?:\[\d+\])*)"
+)
+VARIABLE = re.compile(
+    r"(?:^|(?<=[;{}\n]))\s*(?P<linkage>\.(?:visible|extern|weak|common)\s+)?\.(?P<space>global|const|shared)\s"
+    rf"(?P<rest>(?:\.attribute\([^)]*\)|[^;={{}}()])*?)\.(?P<type>\w+)\s+(?P<name>{NAME})\s*(?P<dimensions>(?:\[\d*\])*)\s*(?=[;=])"
+)
+BLOCK = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+ALIGNMENT = re.compile(r"\.align\s+(\d+)")
+VECTOR = re.compile(r"\.v([248])\b")
+WORD = re.compile(NAME)
+# What is loaded from a parameter is an address if it becomes one of global memory, or is used as one.
+LOADED = re.compile(rf"ld\.param\.[bus]64\s+({NAME})\s*,\s*\[\s*({NAME})\s*\]")
+ADDRESS = re.compile(rf"cvta\.to\.global\.u64\s+{NAME}\s*,\s*({NAME})|\[\s*({NAME})\s*(?:\+-?\d+\s*)?\]")
+
+
+class PtxParameter(NamedTuple):
+    """A parameter of an entry.
+
+    Attributes
+    ----------
+    name
+    type
+        As in PTX: ``"u64"``; that of the elements for an array, which is how structures are passed.
+    nbytes, alignment
+        For a pointer to shared memory the alignment is that of what it points to.
+    is_pointer
+        Whether it is declared as one, or its value is used as an address.
+    space
+        The memory that it points to: "global", "shared", "local", "const"; empty if that is not declared.
+    """
+
+    name: str
+    type: str
+    nbytes: int
+    alignment: int
+    is_pointer: bool
+    space: str
+
+
+class PtxEntry(NamedTuple):
+    """A kernel. `dynamic_alignment` is that of the dynamic shared memory that it or a function of the module uses; 0
+    for none."""
+
+    name: str
+    parameters: tuple[PtxParameter, ...]
+    required_block: tuple[int, int, int]
+    dynamic_alignment: int
+
+
+class PtxVariable(NamedTuple):
+    """A variable of the module in "global" or "const" memory."""
+
+    name: str
+    space: str
+    nbytes: int
+    alignment: int
+
+
+class PtxModule(NamedTuple):
+    """What a module has."""
+
+    entries: tuple[PtxEntry, ...]
+    variables: tuple[PtxVariable, ...]
+
+
+def read_ptx(text: str) -> PtxModule:
+    """Read the entries and the variables that have their memory in this module."""
+    code = without_comments(text)
+    functions = [(match, _body(code, match)) for match in FUNCTION.finditer(code)]
+    variables, dynamic = [], dict[str, int]()
+    for match in VARIABLE.finditer(code):
+        nbytes, alignment = _size(match)
+        if match["space"] == "shared":
+            if (match["linkage"] or "").strip() == ".extern":
+                dynamic[match["name"]] = alignment
+        elif (match["linkage"] or "").strip() != ".extern":
+            variables.append(PtxVariable(match["name"], match["space"], nbytes, alignment))
+    using = _users(functions, dynamic)
+    return PtxModule(
+        tuple(_entry(match, body, using.get(match[2], 0)) for match, body in functions if match[1] == "entry" and body),
+        tuple(variables),
+    )
+
+
+def without_comments(text: str) -> str:
+    """Return PTX without its comments; lines stay where they are."""
+    return COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", text.rstrip("\0"))
+
+
+def _body(code: str, match: re.Match[str]) -> str:
+    """The text between the braces of a function; nothing for one that is only declared."""
+    if match[5] == ";":
+        return ""
+    depth, start = 1, match.end()
+    for brace in re.finditer(r"[{}]", code[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return code[start : start + brace.start()] or " "
+    return code[start:]
+
+
+def _users(functions: list[tuple[re.Match[str], str]], dynamic: dict[str, int]) -> dict[str, int]:
+    """The alignment of the dynamic shared memory that each function uses, itself or by one whose name it knows."""
+    if not dynamic:
+        return {}
+    known = {match[2]: set(WORD.findall(body)) for match, body in functions if body}
+    using: dict[str, int] = {}
+    while True:
+        whose = dynamic | using
+        found = {
+            name: max(whose[each] for each in there) for name, words in known.items() if (there := words & whose.keys())
+        }
+        if found == using:
+            return using
+        using = found
+
+
+def _entry(match: re.Match[str], body: str, dynamic_alignment: int) -> PtxEntry:
+    loaded = dict(LOADED.findall(body))
+    addresses = {loaded.get(a or b, "") for a, b in ADDRESS.findall(body)} if loaded else set[str]()
+    block = BLOCK.search(match[4])
+    return PtxEntry(
+        match[2],
+        tuple(_parameters(match[3] or "", addresses)),
+        (int(block[1]), int(block[2] or 1), int(block[3] or 1)) if block else (0, 0, 0),
+        dynamic_alignment,
+    )
+
+
+def _parameters(text: str, addresses: set[str]) -> Iterator[PtxParameter]:
+    for match in PARAMETER.finditer(text):
+        element = _bytes_of(match["type"])
+        nbytes = element
+        for dimension in re.findall(r"\d+", match["dimensions"]):
+            nbytes *= int(dimension)
+        pointed = bool(match["pointer"])
+        outer = ALIGNMENT.search(match["outer"] or "")
+        # With .ptr the alignment is that of what it points to.
+        inner = match["inner"] if not pointed or match["space"] == "shared" else None
+        alignment = int(outer[1]) if outer else int(inner or element or 1)
+        is_pointer = pointed or (not match["dimensions"] and match["name"] in addresses)
+        yield PtxParameter(match["name"], match["type"], nbytes, alignment, is_pointer, match["space"] or "")
+
+
+def _size(match: re.Match[str]) -> tuple[int, int]:
+    """The bytes and the alignment of a variable."""
+    nbytes = _bytes_of(match["type"])
+    vector = VECTOR.search(match["rest"])
+    nbytes *= int(vector[1]) if vector else 1
+    alignment = ALIGNMENT.search(match["rest"])
+    stated = int(alignment[1]) if alignment else nbytes or 1
+    for dimension in re.findall(r"\[(\d*)\]", match["dimensions"]):
+        nbytes *= int(dimension or 0)
+    return nbytes, stated
+
+
+def _bytes_of(type: str) -> int:
+    """The bytes of a fundamental type; 0 for what is none, such as texref."""
+    bits = re.fullmatch(r"(?:[bus]|f|bf)(8|16|32|64|128)(?:x2)?|pred", type)
+    if not bits:
+        return 0
+    return int(bits[1] or 8) // 8 * (2 if type.endswith("x2") and type[:1] == "f" else 1)
+
+
+# -- accesses: what kernels do with the memory that their parameters point to, as far as their instructions show
+#
+# PTX ISA, "Instruction Set". A register counts as an address of a parameter's memory if anything was computed into it
+# from that parameter, in any order of the instructions.
+
+INSTRUCTION = re.compile(r"(?:@!?[%\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s*(.*)", re.DOTALL)
+REGISTER = re.compile(r"%[A-Za-z_$][\w$]*")
+MEMORY = re.compile(r"\[([^\]]*)\]")
+FIRST_OPERAND = re.compile(r"\s*(\{[^}]*\}|[^,\s]+)")
+# Labels, and where lines of the source begin.
+WITHOUT_SEMICOLON = re.compile(r"^[ \t]*(?:[$%\w]+:(?!:)|\.loc\b[^\n]*)", re.MULTILINE)
+# What only reads where it is told to, or decides by a value.
+READING = {
+    "ld", "ldu", "prefetch", "prefetchu", "ldmatrix", "setp", "bra", "brx", "ret", "exit", "bar", "barrier", "membar",
+    "fence", "isspacep", "tex", "trap",
+}  # fmt: skip
+
+
+def accesses_of(text: str, symbol: str) -> list[str]:
+    """Return for each parameter of a kernel what is done with the memory that it points to.
+
+    Returns
+    -------
+    list of str
+        As `forebay.spirv.access.accesses_of`; empty when there is no such kernel, or its text is not understood.
+    """
+    code = without_comments(text)
+    for match in FUNCTION.finditer(code):
+        if match.group(1, 2) == ("entry", symbol) and (body := _body(code, match)):
+            try:
+                return _accesses([each["name"] for each in PARAMETER.finditer(match[3] or "")], body)
+            except ValueError:
+                return []
+    return []
+
+
+def _accesses(parameters: list[str], body: str) -> list[str]:
+    instructions = list(_instructions(body))
+    index = {name: at for at, name in enumerate(parameters)}
+    origins: dict[str, int] = {}  # a mask of the parameters that a register's value comes from
+    changed = True
+    while changed:
+        changed = False
+        for kind, operands in instructions:
+            mask = _origin(kind, operands, index, origins)
+            first = FIRST_OPERAND.match(operands)
+            for register in REGISTER.findall(first[1]) if mask and first else ():
+                if origins.get(register, 0) | mask != origins.get(register, 0):
+                    origins[register] = origins.get(register, 0) | mask
+                    changed = True
+    written = atomic = lost = 0
+    for kind, operands in instructions:
+        name = kind.partition(".")[0]
+        places = _mask(" ".join(MEMORY.findall(operands)), origins)
+        if name in ("st", "call"):
+            written |= places if name == "st" else 0
+            lost |= _mask(MEMORY.sub(" ", operands), origins)  # to where it cannot be followed
+        elif name in ("atom", "red"):
+            first = FIRST_OPERAND.match(operands) if name == "atom" else None
+            lost |= _mask(MEMORY.sub(" ", operands[first.end() :] if first else operands), origins)
+            atomic |= places
+        elif name not in READING and not kind.startswith("wmma.load"):
+            written |= places
+    return [
+        WRITES if written >> at & 1 else UNKNOWN if lost >> at & 1 else ATOMICS if atomic >> at & 1 else READS
+        for at in range(len(parameters))
+    ]
+
+
+def _origin(kind: str, operands: str, index: dict[str, int], origins: dict[str, int]) -> int:
+    """The parameters that the result of an instruction comes from."""
+    name = kind.partition(".")[0]
+    if kind.startswith("ld.param"):
+        named = re.match(rf"\s*({NAME})", (MEMORY.findall(operands) or [""])[0])
+        return 1 << index[named[1]] if named and named[1] in index else 0
+    if name in READING or name in ("st", "atom", "red", "call") or MEMORY.search(operands):
+        return 0
+    if name == "mov":  # mov.u64 of a parameter's own address
+        own = [index[each] for each in re.findall(NAME, operands) if each in index]
+        if own:
+            return 1 << own[0]
+    first = FIRST_OPERAND.match(operands)
+    return _mask(operands[first.end() :], origins) if first else 0
+
+
+def _mask(text: str, origins: dict[str, int]) -> int:
+    mask = 0
+    for register in REGISTER.findall(text):
+        mask |= origins.get(register, 0)
+    return mask
+
+
+def _instructions(body: str) -> Iterator[tuple[str, str]]:
+    """The instructions: the opcode with what qualifies it, and the operands."""
+    for statement in WITHOUT_SEMICOLON.sub(" ", body).split(";"):
+        text = statement.strip(" \t\r\n{}")
+        match = INSTRUCTION.match(text)
+        if match:
+            yield match[1], match[2]
+        elif text and not text.startswith("."):
+            raise ValueError(f"this is no instruction of PTX: {text.split(chr(10))[0]!r}")
+
+
+# -- OpenCL: what is changed in the PTX of NVIDIA's OpenCL compiler, so that CUDA's driver takes it
+#
+# Each change is anchored to a directive or an instruction. What is left of OpenCL's own then is refused.
+#
+# =============================== ==================================== =================================================
+# In OpenCL's PTX                 becomes
+# =============================== ==================================== =================================================
+# ``texmode_independent``         nothing                              it is about samplers
+# ``.ptr .shared`` of a parameter nothing                              refused by CUDA; see `_local_parameters`
+# ``.const``, if a parameter is   ``.global``                          for CUDA a ``constant`` parameter is an ordinary
+# ``.ptr .const``                                                      address, and a function may get either
+# ``%envreg0`` to 5               0                                    number of the first group, global offset
+# ``%envreg6`` to 8               ``%nctaid``                          number of groups
+# ``%envreg9``                    computed                             number of dimensions
+# ``.func … vprintf``             ``.extern .func``                    CUDA's driver has it
+# =============================== ==================================== =================================================
+
+TARGET = re.compile(r"^(\s*\.target\s+\w+)\s*,\s*texmode_independent\b", re.MULTILINE)
+ADDRESS_SIZE = re.compile(r"^\s*\.address_size\s+64\s*?$", re.MULTILINE)
+ENVIRONMENT = re.compile(rf"^(\s*mov\.[bus]32\s+)({NAME})(\s*,\s*)%envreg(\d+)\s*;", re.MULTILINE)
+LOCAL = re.compile(rf"(\.param\s+\.[bu]64)\s+\.ptr\s+\.shared\s+\.align\s+(\d+)(\s+)({NAME})")
+CONSTANT = re.compile(r"(\.param\s+\.[bu]64\s+\.ptr\s+)\.const\b")
+CONSTANT_VARIABLE = re.compile(r"^(\s*(?:\.(?:visible|extern|weak)\s+)?)\.const\b", re.MULTILINE)
+CONSTANT_USE = re.compile(r"^(\s*(?:@!?%\w+\s+)?(?:ld|cvta|prefetch)(?:\.\w+)*?)\.const\b", re.MULTILINE)
+PRINTF = re.compile(r"^(\s*)(\.func\s+\([^)]*\)\s*vprintf\b)", re.MULTILINE)
+OBJECT = re.compile(r"\.(texref|surfref|samplerref)\b")
+LEFT = re.compile(r"%envreg\d+|\.ptr\s+\.shared\b")
+
+WORDS = {"texref": "an image", "surfref": "an image", "samplerref": "a sampler"}
+SHARED = "forebay_dynamic_shared"
+DIMENSIONS = """\
+	{{
+	.reg .pred %forebay_more;
+	.reg .b32 %forebay_threads, %forebay_groups;
+	mov.u32 %forebay_threads, %ntid.y;
+	mov.u32 %forebay_groups, %nctaid.y;
+	mul.lo.u32 %forebay_threads, %forebay_threads, %forebay_groups;
+	setp.gt.u32 %forebay_more, %forebay_threads, 1;
+	selp.b32 {0}, 2, 1, %forebay_more;
+	mov.u32 %forebay_threads, %ntid.z;
+	mov.u32 %forebay_groups, %nctaid.z;
+	mul.lo.u32 %forebay_threads, %forebay_threads, %forebay_groups;
+	setp.gt.u32 %forebay_more, %forebay_threads, 1;
+	selp.b32 {0}, 3, {0}, %forebay_more;
+	}}"""
+
+
+def for_cuda(ptx: str) -> str:
+    """Return PTX of NVIDIA's OpenCL compiler as CUDA's driver takes it.
+
+    Raises
+    ------
+    NotSupportedError
+        For what CUDA has not: images and samplers, and whatever else of OpenCL's own was left.
+    """
+    ptx = without_comments(ptx)
+    if found := OBJECT.search(ptx):
+        raise NotSupportedError(
+            f"the program has {WORDS[found[1]]} ({found[0]}): images and samplers of OpenCL are not supported on CUDA"
+        )
+    ptx = TARGET.sub(r"\1", ptx)
+    ptx = ENVIRONMENT.sub(_environment, ptx)
+    ptx = PRINTF.sub(r"\1.extern \2", ptx)
+    if CONSTANT.search(ptx):
+        ptx = CONSTANT.sub(r"\1.global", ptx)
+        ptx = CONSTANT_VARIABLE.sub(r"\1.global", ptx)
+        ptx = CONSTANT_USE.sub(r"\1.global", ptx)
+        _refuse(re.search(r"\.const\b", ptx))
+    ptx = _local_parameters(ptx)
+    _refuse(LEFT.search(ptx))
+    return ptx
+
+
+def _refuse(found: re.Match[str] | None) -> None:
+    if found:
+        raise NotSupportedError(f"the program's PTX has {found[0]}, which CUDA's driver does not take from OpenCL")
+
+
+def _environment(match: re.Match[str]) -> str:
+    """An instruction that reads what OpenCL tells of a launch."""
+    number = int(match[4])
+    if number < 6:
+        return f"{match[1]}{match[2]}{match[3]}0;"
+    if number < 9:
+        return f"{match[1]}{match[2]}{match[3]}%nctaid.{'xyz'[number - 6]};"
+    return DIMENSIONS.format(match[2]) if number == 9 else match[0]
+
+
+def _local_parameters(ptx: str) -> str:
+    """Let local parameters be offsets in dynamic shared memory: each load adds where that begins.
+
+    The address itself cannot be passed: shared memory begins with a part that the system has, and no call tells its
+    size. Static shared memory comes before what the launch asks for.
+    """
+    found = LOCAL.findall(ptx)
+    if not found:
+        return ptx
+    ptx = LOCAL.sub(r"\1\3\4", ptx)
+    for _, _, _, name in found:
+        # In a load, the name stands in brackets; in its declaration, it does not.
+        load = re.compile(rf"^(\s*)ld\.param\.[bu]64\s+({NAME})\s*,\s*\[\s*{re.escape(name)}\s*\]\s*;", re.MULTILINE)
+        ptx, loads = load.subn(
+            rf"\g<0>\n\1{{ .reg .b64 %forebay_base; mov.u64 %forebay_base, {SHARED}; "
+            r"add.s64 \2, \2, %forebay_base; }",
+            ptx,
+        )
+        if len(re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])", ptx)) != loads + 1:
+            raise NotSupportedError(f"the program's PTX uses the local parameter {name} in a way that is not known")
+    alignment = max(int(align) for _, align, _, _ in found)
+    declaration = f"\n.extern .shared .align {max(alignment, 16)} .b8 {SHARED}[];"
+    return ADDRESS_SIZE.sub(lambda match: match[0] + declaration, ptx, count=1)
+
+
+# -- forebay's own kernels: they are loaded with the context
+#
+# Loading a program later waits while any gate is closed, and what needs one of these may be what opens the gate.
+
+HEAD = """
+.version 7.0
+.target sm_70
+.address_size 64
+"""
+
+# A pattern of 8 to 128 bytes, which no call of the driver fills with: word i of the memory is word i & mask of it.
+FILL = """
+.visible .entry fill(.param .u64 to, .param .u64 count, .param .u32 mask, .param .align 4 .b8 pattern[128])
+{
+    .reg .u64 %to, %count, %i, %stride, %offset, %pattern;
+    .reg .u32 %mask, %group, %size, %item, %word;
+    .reg .pred %past;
+    ld.param.u64 %to, [to];
+    ld.param.u64 %count, [count];
+    ld.param.u32 %mask, [mask];
+    mov.u64 %pattern, pattern;
+    mov.u32 %group, %ctaid.x;
+    mov.u32 %size, %ntid.x;
+    mov.u32 %item, %tid.x;
+    mul.wide.u32 %i, %group, %size;
+    cvt.u64.u32 %offset, %item;
+    add.u64 %i, %i, %offset;
+    mov.u32 %group, %nctaid.x;
+    mul.wide.u32 %stride, %group, %size;
+NEXT:
+    setp.ge.u64 %past, %i, %count;
+    @%past bra END;
+    cvt.u32.u64 %item, %i;
+    and.b32 %item, %item, %mask;
+    mul.wide.u32 %offset, %item, 4;
+    add.u64 %offset, %pattern, %offset;
+    ld.param.u32 %word, [%offset];
+    shl.b64 %offset, %i, 2;
+    add.u64 %offset, %to, %offset;
+    st.global.u32 [%offset], %word;
+    add.u64 %i, %i, %stride;
+    bra NEXT;
+END:
+    ret;
+}
+"""
+
+# Strided memory: in PTX what queues/memory/shapes.py has in OpenCL C.
+MOVE = """
+.visible .entry move_{unit}({parameters})
+{{
+    .reg .u64 %{registers};
+    .reg .u64 %x, %row, %step, %y, %z, %w, %rest, %there, %here;
+    .reg .u32 %group, %size, %item;
+    .reg .{register} %value;
+    .reg .pred %past;
+    {loads}
+    mov.u32 %group, %ctaid.x;
+    mov.u32 %size, %ntid.x;
+    mov.u32 %item, %tid.x;
+    mul.wide.u32 %x, %group, %size;
+    cvt.u64.u32 %rest, %item;
+    add.u64 %x, %x, %rest;
+    setp.ge.u64 %past, %x, %nx;
+    @%past bra END;
+    mad.lo.u64 %to_start, %x, %to_x, %to_start;
+    mad.lo.u64 %from_start, %x, %from_x, %from_start;
+    mov.u32 %group, %ctaid.y;
+    mov.u32 %size, %ntid.y;
+    mov.u32 %item, %tid.y;
+    mul.wide.u32 %row, %group, %size;
+    cvt.u64.u32 %rest, %item;
+    add.u64 %row, %row, %rest;
+    mov.u32 %group, %nctaid.y;
+    mul.wide.u32 %step, %group, %size;
+NEXT:
+    setp.ge.u64 %past, %row, %rows;
+    @%past bra END;
+    rem.u64 %y, %row, %ny;
+    div.u64 %rest, %row, %ny;
+    rem.u64 %z, %rest, %nz;
+    div.u64 %w, %rest, %nz;
+    mad.lo.u64 %there, %y, %to_y, %to_start;
+    mad.lo.u64 %there, %z, %to_z, %there;
+    mad.lo.u64 %there, %w, %to_w, %there;
+    mad.lo.u64 %there, %there, {size}, %to;
+    mad.lo.u64 %here, %y, %from_y, %from_start;
+    mad.lo.u64 %here, %z, %from_z, %here;
+    mad.lo.u64 %here, %w, %from_w, %here;
+    mad.lo.u64 %here, %here, {size}, %from;
+    ld.global.{type} %value, [%here];
+    st.global.{type} [%there], %value;
+    add.u64 %row, %row, %step;
+    bra NEXT;
+END:
+    ret;
+}}
+"""
+
+UNITS = {
+    "uchar": (1, "u8", "u16"), "ushort": (2, "u16", "u16"), "uint": (4, "u32", "u32"), "ulong": (8, "u64", "u64"),
+}  # fmt: skip
+MOVE_PARAMETERS = (
+    "to", "to_start", "from", "from_start", "rows",
+    "nx", "to_x", "from_x", "ny", "to_y", "from_y", "nz", "to_z", "from_z", "to_w", "from_w",
+)  # fmt: skip
+
+
+def _move(unit: str) -> str:
+    size, type_name, register = UNITS[unit]
+    return MOVE.format(
+        unit=unit, size=size, type=type_name, register=register, registers=", %".join(MOVE_PARAMETERS),
+        parameters=", ".join(f".param .u64 p_{name}" for name in MOVE_PARAMETERS),
+        loads="\n    ".join(f"ld.param.u64 %{name}, [p_{name}];" for name in MOVE_PARAMETERS),
+    )  # fmt: skip
+
+
+def _declared_move(unit: str, name: str) -> Declared:
+    if name in ("to", "from"):
+        return Declared(name, f"{unit}*", "pointer", 8, name == "from")
+    return Declared(name, "long" if name[-2:] in ("_x", "_y", "_z", "_w") else "ulong", "value", 8)
+
+
+MOVES = {f"move_{unit}": [_declared_move(unit, name) for name in MOVE_PARAMETERS] for unit in UNITS}
+"""The kernels that copy strided memory, with their parameters."""
+
+OWN_KERNELS = HEAD + FILL + "".join(map(_move, UNITS))
+"""The text of all."""
