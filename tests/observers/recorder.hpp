@@ -1,4 +1,5 @@
-// Shared by the observers: the record of a driver's calls, the planned failures, and the wrapping of its table.
+// One recorder of driver calls for all drivers: the record, the planned failures, and what takes the place of a driver's
+// functions. The driver's own list says which there are, and by the names of their parameters what an argument is.
 
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <pthread.h>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -30,8 +32,31 @@ struct Call {
 
 struct Failure { int function; int64_t code; uint64_t after; };
 
-// Observers add their own data; the lock guards that, too.
+typedef std::unique_lock<std::mutex> Guard;
+
+// Drivers add what only they need; the lock guards that, too.
 struct Record {
+    // -- what a driver says of itself, where this is not so
+
+    static constexpr std::string_view QUEUE = "queue", KERNEL = "kernel", WAITS = "waits";  // names of parameters
+    static constexpr int ONLY_WAITS = -1;   // a call that does nothing else
+    static constexpr bool HAS_DETAIL = true;  // which is the second argument
+
+    virtual void install(void *table) = 0;
+    virtual void uninstall(void *table) = 0;
+    uintptr_t (*queue_handle)(void *) = same;  // what the record has for the handles of queues and events
+    uintptr_t (*event_handle)(void *) = same;
+
+    static uintptr_t same(void *handle) { return (uintptr_t) handle; }
+
+    uintptr_t object_of(uintptr_t handle) { return handle; }
+
+    template <class F> static constexpr bool is_described() { return true; }
+
+    template <class F> bool fails_now(int64_t& code) { return fails(F::function, code); }
+
+    // -- the record
+
     std::mutex lock;
     std::vector<Call> log;
     size_t read = 0;  // calls that somebody has read, or counted: these do not change any more
@@ -59,7 +84,7 @@ struct Record {
 
     // When the driver has returned and its caller does not know yet.
     void pause_at(int function) {
-        std::unique_lock<std::mutex> guard(lock);
+        Guard guard(lock);
         if (function != to_pause) return;
         to_pause = -1;
         paused = true;
@@ -210,7 +235,7 @@ struct Record {
     }
 
     void wait_until_paused() {
-        std::unique_lock<std::mutex> guard(lock);
+        Guard guard(lock);
         moved.wait(guard, [this] { return paused; });
     }
 
@@ -221,8 +246,6 @@ struct Record {
         moved.notify_all();
     }
 };
-
-static Record& record();  // each observer's own
 
 template <class T> T& only() {
     static T& one = *new T();  // never destroyed: threads may still call while the process ends
@@ -236,20 +259,129 @@ template <class T> static uintptr_t word(T value) {
     else return 0;
 }
 
-template <template <int, class, class...> class Wrapper, int function, class R, class... A>
-static void wrap(R (*&slot)(A...)) {
+// Which of these parameters has the name; -1: none has.
+constexpr int place_of(std::string_view parameters, std::string_view name) {
+    int depth = 0, place = 0;
+    for (size_t i = 0; i < parameters.size(); i++) {
+        depth += (parameters[i] == '(') - (parameters[i] == ')');
+        if (depth > 1 || (depth == 1 && parameters[i] != ',')) continue;
+        const size_t begin = i > name.size() ? i - name.size() : 0;
+        const char before = parameters[begin - (begin > 0)];
+        if (parameters.substr(begin, i - begin) == name && (before == ' ' || before == '*')) return place;
+        place++;
+    }
+    return -1;
+}
+
+// Takes the place of a driver's function. The driver's struct has these for all of its functions:
+//   fails_now  whether this call is made to fail, and with which code
+//   before     whether it answers in the place of the driver; `is_without`: what the call waits for is left out
+//   after      puts the call into the record, if it belongs there; `is_asked`: the driver has answered
+template <class Driver, int number, class R, class... A> struct Function {
+    static inline R (*original)(A...) = nullptr;
+
+    typedef std::tuple<A...> Arguments;
+    typedef std::conditional_t<std::is_void_v<R>, char, R> Result;
+
+    static constexpr std::string_view name = Driver::names[number];
+
+    static constexpr bool is_handle[] = {std::is_same_v<A, void *>..., false};
+
+    static constexpr int at(std::string_view parameter) { return place_of(Driver::parameters[number], parameter); }
+
+    static constexpr int given(std::string_view handle) {  // not made
+        const int place = at(handle);
+        return place >= 0 && is_handle[place] ? place : -1;
+    }
+
+    static constexpr int function = number, n = sizeof...(A);
+    static constexpr int queue = given(Driver::QUEUE), kernel = given(Driver::KERNEL);
+    static constexpr int waits = at(Driver::WAITS), events = waits < 0 ? at("events") : waits;
+    static constexpr int count = at("count") < 0 ? at("n_waits") : at("count");
+    static constexpr bool has_error = at("error") >= 0, is_of_event = queue < 0 && given("event") == 0;
+
+    static void describe(Driver& s, const Arguments& all, Call& seen) {
+        if constexpr (n > 0) seen.object = word(std::get<queue < 0 ? 0 : queue>(all));
+        if constexpr (queue >= 0) seen.object = s.object_of(seen.object);
+        if constexpr (n > 1 && Driver::HAS_DETAIL) seen.detail = (int64_t) word(std::get<1>(all));
+        if constexpr (queue >= 0 && kernel >= 0) seen.kernel = word(std::get<kernel>(all));
+        if constexpr (is_of_event) seen.event = s.serial_of(seen.object);
+        if constexpr (events >= 0)
+            for (size_t i = 0; i < std::get<count>(all); i++)
+                seen.waits.push_back(s.serial_of(word(std::get<events>(all)[i])));
+    }
+
+    // What a result says: 0 for success, as the codes of all drivers have it.
+    static int64_t status_of(const Arguments& all, const Result& result) {
+        if constexpr (has_error) return *std::get<at("error")>(all);
+        else if constexpr (std::is_pointer_v<Result>) return result ? 0 : Driver::NOTHING_MADE;
+        else if constexpr (std::is_same_v<Result, typename Driver::Status>) return (int64_t) result;
+        else return 0;
+    }
+
+    static void fail(const Arguments& all, Result& result, int64_t code) {
+        if constexpr (has_error) *std::get<at("error")>(all) = (int32_t) code;
+        else if constexpr (std::is_same_v<Result, typename Driver::Status>) result = (Result) code;
+    }
+
+    static void ask(const Arguments& all, Result& result) {
+        if constexpr (std::is_void_v<R>) std::apply(original, all);
+        else result = std::apply(original, all);
+    }
+
+    static R call(A... args) {
+        Driver& s = only<Driver>();
+        Arguments all(args...), passed = all;  // to the driver
+        Result result{};
+        Call seen = {number};
+        int64_t code = 0;
+        bool is_without = false;
+        Guard guard(s.lock);
+        if constexpr (Driver::template is_described<Function>()) describe(s, all, seen);
+        seen.injected = s.template fails_now<Function>(code);
+        if constexpr (waits >= 0) {
+            is_without = !seen.injected && std::get<count>(all) && s.drops_waits(number);
+            if (is_without) {
+                std::get<count>(passed) = 0;
+                std::get<waits>(passed) = nullptr;
+            }
+        } else if (number == Driver::ONLY_WAITS) {
+            is_without = !seen.injected && s.drops_waits(number);
+        }
+        const bool is_answered = s.template before<Function>(all, seen, is_without, guard, result);
+        const bool is_asked = !is_answered && !seen.injected && !(is_without && number == Driver::ONLY_WAITS);
+        guard.unlock();
+        if (is_asked) ask(passed, result);
+        guard.lock();
+        if (seen.injected) fail(all, result, code);
+        seen.status = seen.injected ? code : status_of(all, result);
+        s.template after<Function>(all, seen, is_asked, guard, result);
+        guard.unlock();
+        s.pause_at(number);
+        if constexpr (!std::is_void_v<R>) return result;
+    }
+};
+
+template <class Driver, int number, class R, class... A> static void wrap(R (*&slot)(A...)) {
     if (!slot) return;  // a library that does not have it
-    Wrapper<function, R, A...>::original = slot;
-    slot = Wrapper<function, R, A...>::call;
+    Function<Driver, number, R, A...>::original = slot;
+    slot = Function<Driver, number, R, A...>::call;
 }
 
-template <template <int, class, class...> class Wrapper, int function, class R, class... A>
-static void unwrap(R (*&slot)(A...)) {
-    if (slot) slot = Wrapper<function, R, A...>::original;
-}
+#define FOREBAY_PARAMETERS(result, name, parameters) #parameters,
+#define FOREBAY_WRAP(result, name, parameters) wrap<Self, CALL_##name>(calls.name);
 
-// For each function of a driver's list, whose pointers are in `table`.
-#define FOREBAY_WRAP(result, name, parameters) wrap<Wrapper, CALL_##name>(table.name);
-#define FOREBAY_UNWRAP(result, name, parameters) unwrap<Wrapper, CALL_##name>(table.name);
+// In a driver's struct: what its list says.
+#define FOREBAY_RECORDED(DRIVER, LIST) \
+    typedef DRIVER Self; \
+    static constexpr auto& names = call_names; \
+    static constexpr const char *parameters[] = {LIST(FOREBAY_PARAMETERS)}; \
+    Calls originals; \
+    void install(void *table) override { \
+        Calls& calls = *(Calls *) table; \
+        originals = calls; \
+        LIST(FOREBAY_WRAP) \
+    } \
+    void uninstall(void *table) override { *(Calls *) table = originals; }
 
 }
