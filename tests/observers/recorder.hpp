@@ -166,9 +166,7 @@ struct Record {
         return act();
     }
 
-    void begin() {
-        locked([&] { clear(); });
-    }
+    void begin() { locked([&] { clear(); }); }
 
     std::vector<int64_t> alive() {
         std::lock_guard<std::mutex> guard(lock);
@@ -178,9 +176,7 @@ struct Record {
         return found;
     }
 
-    size_t size() {
-        return locked([&] { return read = log.size(); });
-    }
+    size_t size() { return locked([&] { return read = log.size(); }); }
 
     std::vector<Call> tail(size_t first) {
         std::lock_guard<std::mutex> guard(lock);
@@ -194,9 +190,7 @@ struct Record {
         return std::exchange(log, {});
     }
 
-    std::vector<std::string> take_violations() {
-        return locked([&] { return std::exchange(violations, {}); });
-    }
+    std::vector<std::string> take_violations() { return locked([&] { return std::exchange(violations, {}); }); }
 
     void fail(int function, int64_t code, uint64_t after) {
         locked([&] { failures.push_back({function, code, after}); });
@@ -220,9 +214,7 @@ struct Record {
         with_waits = dropped = 0;
     }
 
-    uint64_t waits_dropped() {
-        return locked([&] { return dropped; });
-    }
+    uint64_t waits_dropped() { return locked([&] { return dropped; }); }
 
     void forgive() {
         std::lock_guard<std::mutex> guard(lock);
@@ -230,9 +222,7 @@ struct Record {
         one_in = drop_one_in = 0;
     }
 
-    void pause(int function) {
-        locked([&] { to_pause = function; });
-    }
+    void pause(int function) { locked([&] { to_pause = function; }); }
 
     void wait_until_paused() {
         Guard guard(lock);

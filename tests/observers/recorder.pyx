@@ -24,6 +24,8 @@ from forebay.queues.queue cimport Queue
 from forebay.queues.sycl.calls cimport FAILED, sycl
 from forebay.queues.sycl.operations cimport SyclQueue
 
+from forebay.queues.sycl import calls as sycl_calls
+
 cdef extern from "tests/observers/recorder.hpp" namespace "forebay_observer" nogil:
     cdef cppclass Seen "forebay_observer::Call":
         int function
@@ -62,14 +64,14 @@ cdef extern from "tests/observers/opencl.hpp" nogil:
 
 cdef extern from "tests/observers/cuda.hpp" nogil:
     Record& cuda_record "forebay_observer::only<forebay_observer::cuda::Cuda>"()
-    void wrap_cuda "forebay_observer::wrap_operations<forebay_observer::cuda::Cuda>"(Driver& table)
+    void wrap_cuda "forebay_observer::wrap_operations<forebay_observer::cuda::Cuda>"(Driver& table) noexcept
 
 cdef extern from "tests/observers/sycl.hpp" namespace "forebay_observer::sycl" nogil:
     cdef enum:
         THROWN_WAIT
 
     Record& sycl_record "forebay_observer::only<forebay_observer::sycl::Sycl>"()
-    void wrap_sycl "forebay_observer::wrap_operations<forebay_observer::sycl::Sycl>"(Driver& table)
+    void wrap_sycl "forebay_observer::wrap_operations<forebay_observer::sycl::Sycl>"(Driver& table) noexcept
     atomic[uint64_t] kept_back
 
 cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer::levelzero" nogil:
@@ -88,54 +90,95 @@ cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer::le
     vector[size_t] objects_alive()
     unsigned int number_of(void* list)
 
-# The kinds of the calls that drivers name below. A wait comes after a finish, which may be the same call.
-KINDS = {
-    "MARKER": "marker", "BARRIER": "barrier", "HOLD": "barrier", "FINISH": "finish", "WAIT": "wait", "QUERY": "query",
-    "OPEN": "open", "ARGUMENT": "argument",
-}
+DRIVERS = ("opencl", "levelzero", "sycl", "cuda")
 
-
-def names_of(backend):
-    """The driver's functions, by number."""
-    return importlib.import_module(f"forebay.queues.{backend}.calls").CALL_NAMES
+# By which call a driver does what: the role and the kind of the calls, and of each of the DRIVERS their names.
+CALLS = (
+    ("LAUNCH", "command",
+     "clEnqueueNDRangeKernel", "zeCommandListAppendLaunchKernel", "DPCTLQueue_SubmitNDRange", "cuLaunchKernel"),
+    ("MARKER", "marker",
+     "clEnqueueMarkerWithWaitList", "zeCommandListAppendSignalEvent", "DPCTLQueue_SubmitBarrier", "cuEventRecord"),
+    ("BARRIER", "barrier", "clEnqueueBarrierWithWaitList", "zeCommandListAppendWaitOnEvents",
+     "DPCTLQueue_SubmitBarrierForEvents", "cuStreamWaitEvent"),
+    # by which a gate holds the queue; SYCL's is forebay's own list
+    ("HOLD", "barrier",
+     "clEnqueueBarrierWithWaitList", "zeCommandListAppendWaitOnEvents", "hold", "cuStreamWaitValue32_v2"),
+    # each of these can make a gate
+    ("GATE", "", "clCreateUserEvent", "zeEventHostReset zeEventPoolCreate", "hold", "cuStreamWaitValue32_v2"),
+    # of Level Zero's events that a command signals, no command waits for this serial
+    ("MADE_GATE", "gate", "clCreateUserEvent", "zeEventCreate zeEventHostReset", "gate", "gate"),
+    ("OPEN", "open", "clSetUserEventStatus", "zeEventHostSignal", "open", "open"),
+    ("HOST_FUNCTION", "", "clSetEventCallback", "zeCommandListAppendHostFunction", "hold", "cuLaunchHostFunc"),
+    ("ARGUMENT", "argument", "clSetKernelArg clSetKernelArgSVMPointer", "zeKernelSetArgumentValue",
+     "DPCTLRawKernelArg_Create", "argument"),
+    # cuStreamQuery has the status 600 when it says "not done"; OpenCL's and SYCL's waits are for a marker
+    ("FINISH", "finish", "clWaitForEvents", "zeCommandListHostSynchronize", "DPCTLEvent_Wait", "cuStreamQuery"),
+    # EventQuery is cuEventQuery, until it says that the event is done
+    ("WAIT", "wait", "clWaitForEvents", "zeEventHostSynchronize", "DPCTLEvent_Wait", "EventQuery"),
+    ("QUERY", "query",
+     "clGetEventInfo", "zeEventQueryStatus", "DPCTLEvent_GetCommandExecutionStatus", "cuEventQuery"),
+    ("FLUSH", "", "clFlush", "", "", ""),
+    ("REPLAY", "command", "", "zeCommandListImmediateAppendCommandListsExp", "", "cuGraphLaunch"),  # or by a loop
+    # a call's event is the node, and its waits are nodes
+    ("NODE", "node", "", "", "", "cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode"),
+    ("NEW_RECORDING", "", "", "zeCommandListCreate", "", ""),  # its detail is what `handle_of` is for a queue
+    ("NEW_QUEUE", "",
+     "clRetainCommandQueue", "zeCommandListCreateImmediate", "DPCTLQueue_Copy", "cuStreamCreateWithPriority"),
+    ("RELEASE_QUEUE", "",
+     "clReleaseCommandQueue", "zeCommandListDestroy", "DPCTLQueue_Delete", "cuStreamDestroy_v2"),
+    ("ALLOCATION", "allocate", "clSVMAlloc clCreateBuffer", "zeMemAllocDevice zeMemAllocHost zeMemAllocShared",
+     "DPCTLmalloc_device DPCTLmalloc_shared DPCTLmalloc_host", "cuMemAllocFromPoolAsync"),
+)
 
 
 cdef class Recorder:
     """Records one driver's calls.
 
-    Each driver's class has the NAMES of its functions, and of operations that are recorded like calls; which of these
-    are COMMANDS, by how they begin, are of OTHER kinds, or NEVER_FAIL; and by which call each operation is done, where
-    there is only one: LAUNCH, UPLOAD, DOWNLOAD, FILL (with elements of four bytes), MARKER, BARRIER, ARGUMENT, WAIT,
-    QUERY, NEW_QUEUE, RELEASE_QUEUE, OPEN, and HOLD, by which a gate holds the queue; HOST_FUNCTION, and FINISH (perhaps
-    for a marker); GATE, of which any one makes a gate. FAILURE is an error that any call may return, and OUT_OF_MEMORY
-    a code.
+    It has the NAMES of the driver's functions, and of operations that are recorded like calls (OWN). Each role of CALLS
+    is an attribute: the first name, all names if the role has no kind and several, or None. Besides there are COMMANDS,
+    by how they begin; what can NEVER_FAIL; FAILURE, an error that any call may return; and the code OUT_OF_MEMORY.
     """
 
     cdef Record* record
     cdef void* table  # of the driver's functions
+    cdef void (*wrap_operations)(Driver& operations) noexcept nogil  # NULL where only calls are recorded
     cdef Driver unwrapped
     cdef cbool recording
-    cdef readonly dict kinds
+    cdef dict kinds
+    cdef object calls  # the driver's module
+    cdef str driver
+    cdef readonly tuple NAMES
+    cdef dict __dict__  # the roles
 
+    OWN = ()
     NEVER_FAIL = ()
-    OTHER = {}
-    REPLAY = None  # the replay of a graph; None: by a loop over its commands
-    NEW_RECORDING = None  # its detail is what `handle_of` is for a queue
-    FLUSH = None
     GATE_MARKERS = 0  # markers that a gate makes for itself
     POLLS = False  # whether the driver reports that a queue is done, without a marker
     FINISH_IS_POLL = False  # there is no other finish
     RELEASING = ("Release", "Free", "Destroy", "Delete", "free")  # parts of the names of functions that do
 
-    def __init__(self):
-        self.kinds = {getattr(self, role): kind for role, kind in KINDS.items()} | self.OTHER
+    def __init__(self, str driver):
+        self.driver = driver
+        self.calls = importlib.import_module(f"forebay.queues.{driver}.calls")
+        self.NAMES = (*self.calls.CALL_NAMES, *self.OWN)
+        self.kinds = {}
+        for role, kind, *drivers in CALLS:
+            names = drivers[DRIVERS.index(driver)].split()
+            if kind:
+                self.kinds |= dict.fromkeys(names, kind)
+            setattr(self, role, tuple(names) if len(names) > 1 and not kind else names[0] if names else None)
 
     def kind_of(self, name):
         """The kind of a call; "command" for other commands and "other" for the rest."""
         return self.kinds.get(name, "command" if name.startswith(self.COMMANDS) else "other")
 
+    def may_fail(self, name):
+        """Whether a program can go on when this call fails: it releases nothing, and opens no gate."""
+        return name not in self.NEVER_FAIL and name != self.OPEN and not any(word in name for word in self.RELEASING)
+
     def load(self):
         """Fill the table of the driver's functions."""
+        self.calls.load()
 
     def watch(self, emulate=False):
         """Follow all objects that the driver makes from here on, before `start`. Most drivers' need not."""
@@ -143,16 +186,30 @@ cdef class Recorder:
     def unwatch(self):
         """End what `watch` began."""
 
+    def handle_of(self, Queue queue not None):
+        """What the record has for a queue: the driver's handle, of Level Zero the number of its list."""
+        return self.record.queue_handle(queue.state.handle)
+
     def events_alive(self, device):
         """The serials of events made while recorded to which forebay still holds references."""
         return sorted(self.record.alive())
+
+    cdef Driver* operations(self):
+        """The driver's table of operations."""
+        cdef uintptr_t address = importlib.import_module(f"forebay.queues.{self.driver}.operations").table_address()
+        return <Driver*> address
 
     def begin(self):
         self.record.begin()
         self.load()
         self.record.install(self.table)
+        if self.wrap_operations != NULL:
+            self.unwrapped = self.operations()[0]
+            self.wrap_operations(self.operations()[0])
 
     def end(self):
+        if self.wrap_operations != NULL:
+            self.operations()[0] = self.unwrapped
         self.record.uninstall(self.table)
 
     def start(self):
@@ -208,10 +265,7 @@ cdef class Recorder:
         """Make calls fail at random places until `forgive`: one in so many of each function but those that release
         something or open a gate.
         """
-        cdef vector[cbool] functions = [
-            name not in self.NEVER_FAIL and name != self.OPEN and not any(word in name for word in self.RELEASING)
-            for name in self.NAMES
-        ]
+        cdef vector[cbool] functions = [self.may_fail(name) for name in self.NAMES]
         cdef vector[int64_t] codes = [self.FAILURE[0], self.OUT_OF_MEMORY]
         self.record.fail_at_random(functions, codes, seed, one_in)
 
@@ -251,53 +305,16 @@ cdef class Recorder:
         self.record.go_on()
 
 
-cdef Driver* operations_of(str backend):
-    """The driver's table of operations."""
-    cdef uintptr_t address = importlib.import_module(f"forebay.queues.{backend}.operations").table_address()
-    return <Driver*> address
-
-
 cdef class OpenCL(Recorder):
     """It looks for launches that follow pointers to memory that was freed."""
 
-    NAMES = names_of("opencl")
     COMMANDS = ("clEnqueue",)
-    OTHER = {
-        "clSetKernelArgSVMPointer": "argument",
-        "clCreateUserEvent": "gate",
-        "clSVMAlloc": "allocate",
-        "clCreateBuffer": "allocate",
-    }
     NEVER_FAIL = ("clSVMFree",)
-    LAUNCH = "clEnqueueNDRangeKernel"
-    UPLOAD = "clEnqueueWriteBuffer"
-    DOWNLOAD = "clEnqueueReadBuffer"
-    FILL = "clEnqueueFillBuffer"
-    MARKER = "clEnqueueMarkerWithWaitList"
-    BARRIER = HOLD = "clEnqueueBarrierWithWaitList"
-    HOST_FUNCTION = "clSetEventCallback"
-    ARGUMENT = "clSetKernelArg"
-    FINISH = WAIT = "clWaitForEvents"  # for a marker
-    QUERY = "clGetEventInfo"
-    GATE = ("clCreateUserEvent",)
-    FLUSH = "clFlush"
-    OPEN = "clSetUserEventStatus"
-    NEW_QUEUE = "clRetainCommandQueue"
-    RELEASE_QUEUE = "clReleaseCommandQueue"
     FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"
     OUT_OF_MEMORY = -6
 
     def __cinit__(self):
         self.record, self.table = &opencl_record(), &cl
-
-    def load(self):
-        from forebay.queues.opencl import calls
-
-        calls.load()
-
-    def handle_of(self, Queue queue not None):
-        """The driver's handle of a queue."""
-        return <uintptr_t> queue.state.handle
 
 
 @functools.cache  # in a child that was forked the driver does not start
@@ -326,45 +343,20 @@ cdef class Cuda(Recorder):
     It looks for gates whose word is used again before their stream has passed it.
     """
 
-    NAMES = (*names_of("cuda"), "gate", "open", "argument", "EventQuery", "ReleaseKernel")
+    OWN = ("gate", "open", "argument", "EventQuery", "ReleaseKernel")
     COMMANDS = ("cuLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuGraphLaunch")
-    OTHER = {
-        "cuMemAllocFromPoolAsync": "allocate",
-        "gate": "gate",
-        "cuGraphAddKernelNode_v2": "node",  # its event is the node, and its waits are nodes
-        "cuGraphAddMemcpyNode": "node",
-        "cuGraphAddMemsetNode": "node",
-    }
     NEVER_FAIL = ("cuModuleUnload", "cuMemPoolTrimTo", "cuCtxPopCurrent_v2", "cuGetErrorName", "gate", "argument")
-    LAUNCH = "cuLaunchKernel"
-    UPLOAD = DOWNLOAD = "cuMemcpyAsync"
-    FILL = "cuMemsetD32Async"
-    MARKER = "cuEventRecord"
-    BARRIER = "cuStreamWaitEvent"
-    HOLD = "cuStreamWaitValue32_v2"
-    HOST_FUNCTION = "cuLaunchHostFunc"
-    ARGUMENT = "argument"
-    REPLAY = "cuGraphLaunch"
-    FINISH = "cuStreamQuery"  # with the status 600 when it says "not done"
-    WAIT = "EventQuery"  # cuEventQuery, until it says that the event is done
-    QUERY = "cuEventQuery"
-    GATE = ("cuStreamWaitValue32_v2",)  # a gate is an event that was made before
-    OPEN = "open"
-    NEW_QUEUE = "cuStreamCreateWithPriority"
-    RELEASE_QUEUE = "cuStreamDestroy_v2"
     GATE_MARKERS = 1  # the event of what is behind the wait for a word
     POLLS = FINISH_IS_POLL = True
     FAILURE = 1, "CUDA_ERROR_INVALID_VALUE"
     OUT_OF_MEMORY = 2
 
     def __cinit__(self):
-        self.record, self.table = &cuda_record(), &cuda
+        self.record, self.table, self.wrap_operations = &cuda_record(), &cuda, wrap_cuda
         self.record.queue_handle, self.record.event_handle = stream_of, handle_of_event
 
     def load(self):
-        from forebay.queues.cuda import calls
-
-        calls.load(started()[0])
+        self.calls.load(started()[0])
 
     def watch(self, emulate=False):
         """Open the contexts, which stay. Where nothing executes the driver answers by its model what is done."""
@@ -374,19 +366,6 @@ cdef class Cuda(Recorder):
         self.load()
         for ordinal in range(started()[1]):
             ContextHandle(ordinal, PTX.encode() + b"\0")
-
-    def begin(self):
-        super().begin()
-        self.unwrapped = operations_of("cuda")[0]
-        wrap_cuda(operations_of("cuda")[0])
-
-    def end(self):
-        operations_of("cuda")[0] = self.unwrapped
-        super().end()
-
-    def handle_of(self, Queue queue not None):
-        """The driver's handle of a queue."""
-        return stream_of(queue.state.handle)
 
 
 cdef uintptr_t native_queue(void* queue) noexcept nogil:
@@ -401,32 +380,13 @@ cdef class Sycl(Recorder):
     A call that fails returns nothing: dpctl has no error codes, and those given to `fail` are only recorded.
     """
 
-    NAMES = (*names_of("sycl"), "gate", "hold", "open")
+    OWN = ("gate", "hold", "open")
     COMMANDS = ("DPCTLQueue_SubmitNDRange", "DPCTLQueue_Mem", "DPCTLQueue_Fill")
-    OTHER = {
-        "DPCTLmalloc_device": "allocate",
-        "DPCTLmalloc_shared": "allocate",
-        "DPCTLmalloc_host": "allocate",
-        "gate": "gate",
-    }
-    NEVER_FAIL = ("gate", *[name for name in NAMES if name.endswith("_Delete") or "free" in name])
-    LAUNCH = "DPCTLQueue_SubmitNDRange"
-    UPLOAD = DOWNLOAD = "DPCTLQueue_Memcpy"
-    FILL = "DPCTLQueue_Fill32"
-    MARKER = "DPCTLQueue_SubmitBarrier"
-    BARRIER = "DPCTLQueue_SubmitBarrierForEvents"
-    HOLD = HOST_FUNCTION = "hold"  # by forebay's own list
-    ARGUMENT = "DPCTLRawKernelArg_Create"
-    FINISH = WAIT = "DPCTLEvent_Wait"  # for a marker
-    QUERY = "DPCTLEvent_GetCommandExecutionStatus"
-    GATE = ("hold",)  # makes it, too
-    OPEN = "open"
-    NEW_QUEUE = "DPCTLQueue_Copy"
-    RELEASE_QUEUE = "DPCTLQueue_Delete"
+    NEVER_FAIL = ("gate", *[name for name in sycl_calls.CALL_NAMES if name.endswith("_Delete") or "free" in name])
     OUT_OF_MEMORY = FAILED
 
     def __cinit__(self):
-        self.record, self.table = &sycl_record(), &sycl
+        self.record, self.table, self.wrap_operations = &sycl_record(), &sycl, wrap_sycl
         self.record.queue_handle = native_queue
 
     @property
@@ -434,20 +394,6 @@ cdef class Sycl(Recorder):
         from forebay.queues.sycl.device import NO_REASON
 
         return FAILED, NO_REASON
-
-    def load(self):
-        from forebay.queues.sycl import calls
-
-        calls.load()
-
-    def begin(self):
-        super().begin()
-        self.unwrapped = operations_of("sycl")[0]
-        wrap_sycl(operations_of("sycl")[0])
-
-    def end(self):
-        operations_of("sycl")[0] = self.unwrapped
-        super().end()
 
     def copies_in_launches(self):
         """How many kernels were copied for launches behind gates since the process began: the record leaves these
@@ -459,9 +405,9 @@ cdef class Sycl(Recorder):
         """Let the next wait end at once, as dpctl lets a wait end that has thrown, and its event say nothing."""
         self.record.fail(THROWN_WAIT, FAILED, 0)
 
-    def handle_of(self, Queue queue not None):
-        """The driver's handle of a queue."""
-        return native_queue(queue.state.handle)
+
+cdef uintptr_t list_number(void* queue) noexcept nogil:
+    return number_of((<ZeQueue*> queue).list)
 
 
 cdef class LevelZero(Recorder):
@@ -474,31 +420,7 @@ cdef class LevelZero(Recorder):
     call that ends an object is made to fail, the object still ends.
     """
 
-    NAMES = names_of("levelzero")
-    COMMANDS = ("zeCommandListAppend", "zeCommandListImmediateAppend")
-    OTHER = {
-        "zeEventCreate": "gate",  # for events that a command signals, no command waits for this serial
-        "zeEventHostReset": "gate",
-        "zeMemAllocDevice": "allocate",
-        "zeMemAllocHost": "allocate",
-        "zeMemAllocShared": "allocate",
-    }
-    LAUNCH = "zeCommandListAppendLaunchKernel"
-    UPLOAD = DOWNLOAD = "zeCommandListAppendMemoryCopy"
-    FILL = "zeCommandListAppendMemoryFill"
-    MARKER = "zeCommandListAppendSignalEvent"
-    BARRIER = HOLD = "zeCommandListAppendWaitOnEvents"
-    HOST_FUNCTION = "zeCommandListAppendHostFunction"
-    ARGUMENT = "zeKernelSetArgumentValue"
-    REPLAY = "zeCommandListImmediateAppendCommandListsExp"
-    FINISH = "zeCommandListHostSynchronize"
-    WAIT = "zeEventHostSynchronize"
-    QUERY = "zeEventQueryStatus"
-    GATE = ("zeEventHostReset", "zeEventPoolCreate")  # for a used gate, or for a new one
-    OPEN = "zeEventHostSignal"
-    NEW_QUEUE = "zeCommandListCreateImmediate"
-    NEW_RECORDING = "zeCommandListCreate"
-    RELEASE_QUEUE = "zeCommandListDestroy"
+    COMMANDS = ("zeCommandListAppend",)
     GATE_MARKERS = 1  # to know when a gate may be used again
     POLLS = True
     FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"
@@ -510,6 +432,7 @@ cdef class LevelZero(Recorder):
 
     def __cinit__(self):
         self.record, self.table = &state(), &ze
+        self.record.queue_handle = list_number
 
     def watch(self, emulate=False, refused=False):
         """Follow objects and find violations from here on, without recording calls. Call it before they are made.
@@ -521,12 +444,12 @@ cdef class LevelZero(Recorder):
         refused : bool
             Report each call that the driver, or a layer before it, refuses.
         """
-        from forebay.queues.levelzero import calls, loader
+        from forebay.queues.levelzero import loader
 
         cdef uintptr_t properties_of
         if self.watches == 0:
             library = loader.load().library
-            calls.load(library)
+            self.calls.load(library)
             properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
             begin_watch(<GetAllocProperties> properties_of, <cbool> refused)
             self.record.install(&ze)
@@ -582,13 +505,11 @@ cdef class LevelZero(Recorder):
         """The number of objects of each kind that were made while watched and not destroyed."""
         return dict(zip(self.OBJECTS, objects_alive()))
 
-    def handle_of(self, Queue queue not None):
-        """The number by which `read` identifies the list of a queue."""
-        return number_of((<ZeQueue*> queue.state.handle).list)
-
     def pointer(self, name):
         """The current address in the table of calls, for tests that call a function wrongly on purpose."""
         return <uintptr_t> (<void**> self.table)[self.NAMES.index(name)]
 
 
-RECORDERS = {"opencl": OpenCL(), "level_zero": LevelZero(), "sycl": Sycl(), "cuda": Cuda()}
+RECORDERS = {
+    "opencl": OpenCL("opencl"), "level_zero": LevelZero("levelzero"), "sycl": Sycl("sycl"), "cuda": Cuda("cuda")
+}
