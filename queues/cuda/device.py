@@ -26,7 +26,7 @@ from forebay.queues.cuda.nvrtc import NvrtcCompiler
 from forebay.queues.cuda.operations import OUT_OF_MEMORY, ContextHandle, CuProgram
 from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
-from forebay.queues.memory.staging import StagingPool
+from forebay.queues.memory.transfers import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
 # connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part

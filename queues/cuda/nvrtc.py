@@ -24,7 +24,7 @@ from typing import NamedTuple
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, NotInstalledError, how_to_install
 from forebay.queues.cuda.ptx import PtxModule, accesses_of, read_ptx
-from forebay.queues.kernels.signatures import (
+from forebay.queues.kernels.parameters import (
     CppProgram,
     DebugTypes,
     KernelInfo,

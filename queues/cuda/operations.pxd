@@ -110,6 +110,13 @@ cdef enum:
     OUT_OF_MEMORY_CODE = 2
 
 
+cdef cppclass Printing:
+    """Programs of a context that call printf."""
+    atomic[uint32_t] programs
+    atomic[uint32_t] ended  # of these
+    atomic[uint32_t] written  # how many had ended before the driver last wrote what kernels had printed
+
+
 cdef cppclass CuContext:
     """The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
     second, and other packages use it.
@@ -121,9 +128,7 @@ cdef cppclass CuContext:
     CuModule* kernels  # forebay's own; and the one that fills
     void* fill
     atomic[uint32_t] streams  # that there are
-    atomic[uint32_t] printing  # programs that call printf
-    atomic[uint32_t] ended_printing  # programs of these that have ended
-    atomic[uint32_t] written  # how many had ended before the driver last wrote what kernels had printed
+    Printing printing
     Lock lock  # guards all below
     vector[int32_t] reached  # devices whose memory this one uses
     vector[CuEvent*] idle[EVENT_KINDS]

@@ -531,10 +531,10 @@ cdef void write_printed(void* context) noexcept nogil:
     """
     cdef CuContext* on = <CuContext*> context
     cdef uint32_t ended
-    if on.printing.load() != 0 or on.ended_printing.load() != on.written.load():
-        ended = on.ended_printing.load()
+    if on.printing.programs.load() != 0 or on.printing.ended.load() != on.printing.written.load():
+        ended = on.printing.ended.load()
         cuda.StreamSynchronize(on.memory_stream)
-        on.written.store(ended)  # afterwards, so that another thread's wait does not return before
+        on.printing.written.store(ended)  # afterwards, so that another thread's wait does not return before
 
 
 cdef inline bint is_lost(uint32_t error) noexcept nogil:
@@ -990,7 +990,7 @@ cdef CuModule* new_module(CuContext* context, void* handle, bint prints) noexcep
     module.context = context
     module.prints = prints
     if prints:
-        context.printing.fetch_add(1, memory_order_relaxed)
+        context.printing.programs.fetch_add(1, memory_order_relaxed)
     return module
 
 
@@ -1004,8 +1004,8 @@ cdef void release_module(CuModule* module) noexcept nogil:
     if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     if module.prints:  # in this order, so that no wait takes it for ended and written
-        module.context.ended_printing.fetch_add(1)
-        module.context.printing.fetch_sub(1)
+        module.context.printing.ended.fetch_add(1)
+        module.context.printing.programs.fetch_sub(1)
     destroy_later(module.context, ENDED_MODULES, <uintptr_t> module.handle)
     del module
 

@@ -22,8 +22,7 @@ from forebay.queues.cuda.nvrtc import parameters_in, without_facts
 from forebay.queues.cuda.ptx import PtxEntry, PtxModule, PtxParameter, accesses_of, for_cuda, read_ptx
 from forebay.queues.kernels.build import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.kernels.parameters import UNTYPED, read_parameter
-from forebay.queues.kernels.signatures import KernelInfo
+from forebay.queues.kernels.parameters import UNTYPED, KernelInfo, read_parameter
 from forebay.spirv.declarations import Declared
 
 __all__ = ["LANGUAGES", "Image", "KernelFacts", "build_image", "compile_opencl", "facts_of"]

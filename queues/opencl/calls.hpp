@@ -36,7 +36,7 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
     X(cl_int, SetKernelArgSVMPointer, (void *kernel, cl_uint index, const void *value)) \
     X(cl_int, SetKernelExecInfo, (void *kernel, cl_uint name, size_t size, const void *value)) \
     X(cl_int, Flush, (void *queue)) \
-    X(cl_int, WaitForEvents, (cl_uint n_events, void *const *events)) \
+    X(cl_int, WaitForEvents, (cl_uint n_waits, void *const *events)) \
     X(cl_int, GetEventInfo, (void *event, cl_uint name, size_t size, void *value, size_t *size_returned)) \
     X(cl_int, GetEventProfilingInfo, (void *event, cl_uint name, size_t size, void *value, \
         size_t *size_returned)) \

@@ -1,9 +1,8 @@
-"""Watches the driver calls of a device. Each driver has a module for this in `tests.observers`."""
+"""Watches the driver calls of a device, by the recorder of its driver: see `tests.observers.recorder`."""
 
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 from collections import Counter
 from contextlib import contextmanager
@@ -123,8 +122,10 @@ EXECUTES = MARK not in os.environ and not (os.environ.get(VARIABLE, "").startswi
 
 
 def observer_of(backend):
-    """The module that observes a driver."""
-    return importlib.import_module(f"tests.observers.{backend.replace('_', '')}")
+    """The recorder of a driver's calls."""
+    from tests.observers.recorder import RECORDERS
+
+    return RECORDERS[backend]
 
 
 @contextmanager

@@ -127,7 +127,8 @@ def test_a_host_function_uses_a_blocking_queue_while_the_null_queue_is_filled_up
 
 BEHIND = """
 import threading
-from tests.observers import levelzero as observer
+from tests.helpers.observer import observer_of
+observer = observer_of('level_zero')
 observer.watch(emulate=True)
 import forebay as fb
 device = fb.Device()

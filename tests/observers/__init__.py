@@ -1,1 +1,1 @@
-"""One module per driver, which watches forebay's calls. `make test` compiles them; nothing installs them."""
+"""What watches forebay from inside: its driver calls and its clocks. `make test` compiles this; nothing installs it."""

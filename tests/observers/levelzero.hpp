@@ -1,20 +1,18 @@
-// Follows Level Zero's objects by the driver's calls: the rules for using them, and the order of what is submitted.
+// What only Level Zero's calls need: follows its objects, the rules for using them, and the order of what is submitted.
 
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <thread>
-#include <tuple>
 
 #include "queues/levelzero/calls.hpp"
-#include "tests/observers/record.hpp"
+#include "tests/observers/recorder.hpp"
 
-namespace forebay_observer {
+namespace forebay_observer::levelzero {
 
 using namespace forebay_ze;
 
@@ -99,9 +97,18 @@ struct Objects {
     std::vector<HostCall> host_calls;
 };
 
+template <class F> struct Rules;  // of a function
+
 // The record identifies a list by its number. A serial identifies one signal of an event. The detail of a signal tells
 // whether it is for the host; for other calls it is the status or an index.
-struct State : Record, Objects {
+struct LevelZero : Record, Objects {
+    typedef Result Status;
+    static constexpr std::string_view QUEUE = "list";
+    static constexpr int ONLY_WAITS = CALL_CommandListAppendWaitOnEvents;
+    static constexpr bool HAS_DETAIL = false;
+
+    FOREBAY_RECORDED(LevelZero, FOREBAY_ZE)
+
     std::condition_variable opened;
     bool recording = false, emulating = false, reports_refused = false;
     uint64_t room = UINT64_MAX;  // commands behind a closed gate that fill a list; the next blocks
@@ -115,11 +122,20 @@ struct State : Record, Objects {
         first_serial = newest_serial;
         one_in = drop_one_in = 0;
     }
+
+    uintptr_t object_of(uintptr_t list);
+    int64_t serial_of(uintptr_t event);
+
+    template <class F, class All> bool before(All& all, Call& seen, bool is_without, Guard& guard, Result& result) {
+        return Rules<F>::before(all, seen, is_without, guard, result);
+    }
+
+    template <class F, class All> void after(All& all, Call& seen, bool is_asked, Guard& guard, Result& result) {
+        Rules<F>::after(all, seen, is_asked, guard, result);
+    }
 };
 
-static State& state() { return only<State>(); }
-
-static Record& record() { return state(); }
+static LevelZero& state() { return only<LevelZero>(); }
 
 static thread_local const char *current = "";  // the call that this thread is in
 
@@ -128,7 +144,7 @@ static void violate(const std::string& text) { state().violate("ze" + std::strin
 // -- objects
 
 static void add(void *handle, Kind kind, void *parent) {
-    State& s = state();
+    LevelZero& s = state();
     s.ended.erase(handle);
     s.objects[handle] = {kind, parent};
     auto found = s.objects.find(parent);
@@ -136,7 +152,7 @@ static void add(void *handle, Kind kind, void *parent) {
 }
 
 static void remove(void *handle) {
-    State& s = state();
+    LevelZero& s = state();
     auto found = s.objects.find(handle);
     if (found == s.objects.end()) return;
     auto parent = s.objects.find(found->second.parent);
@@ -145,7 +161,7 @@ static void remove(void *handle) {
 }
 
 static List& list_of(void *handle) {
-    State& s = state();
+    LevelZero& s = state();
     List& list = s.lists[handle];
     if (!list.number) {
         list.number = ++s.newest_list;
@@ -153,6 +169,8 @@ static List& list_of(void *handle) {
     }
     return list;
 }
+
+uintptr_t LevelZero::object_of(uintptr_t list) { return list_of((void *) list).number; }
 
 static std::string text_of(const List& list) { return "list " + std::to_string(list.number); }
 
@@ -163,6 +181,8 @@ static Event& event_of(void *handle) {
     if (!event.serial) new_serial(event);  // made before: nothing is known of it
     return event;
 }
+
+int64_t LevelZero::serial_of(uintptr_t event) { return event_of((void *) event).serial; }
 
 static std::set<uintptr_t> addresses_of(const List& recorded) {
     std::set<uintptr_t> all = recorded.addresses;
@@ -183,7 +203,7 @@ static Memory *memory_at(uintptr_t address, uintptr_t *base = nullptr) {
 
 // An address of the allocation is not one of its successor there.
 static void end_addresses(uintptr_t base) {
-    State& s = state();
+    LevelZero& s = state();
     auto found = s.memory.find(base);
     if (found == s.memory.end()) return;
     size_t nbytes = found->second.nbytes;
@@ -229,7 +249,7 @@ static void told(const Clock& clock) {
 }
 
 static bool is_blocked(const std::set<int64_t>& gates) {
-    State& s = state();
+    LevelZero& s = state();
     return s.emulating && std::any_of(gates.begin(), gates.end(), [&](int64_t gate) { return s.closed.count(gate); });
 }
 
@@ -248,7 +268,7 @@ static std::set<int64_t> gates_of(const Event& event) {
 }
 
 static void waited(List& list, Event& event) {
-    State& s = state();
+    LevelZero& s = state();
     if (is_closed_gate(event)) {
         if (s.emulating) list.after.gates.insert(event.serial);
     } else if (event.point) {
@@ -271,7 +291,7 @@ static void signalled(List& list, Event& event) {
 
 // The host signals or resets a plain event.
 static void set_by_host(Event& event, bool is_signalled) {
-    State& s = state();
+    LevelZero& s = state();
     event.signalled = is_signalled;
     event.list = 0;
     event.point = nullptr;
@@ -316,7 +336,7 @@ static void check_host_use(const Event& event) {
 }
 
 static void check_wait(List& list, Event& event) {
-    State& s = state();
+    LevelZero& s = state();
     if (!event.known) return;
     if (event.counter_based && !event.ever) violate("waits for an event that was never signalled");
     if (event.list == list.number && event.list) return;  // of its own, which is in order anyway
@@ -375,8 +395,8 @@ static void check_replay(const List& list, void *handle) {
 // -- answers for hardware that executes nothing
 
 // Blocks until the gates are open. Returns false if they still are not when the wait is given up.
-template <class Gates> static bool await(std::unique_lock<std::mutex>& guard, uint64_t timeout, Gates gates) {
-    State& s = state();
+template <class Gates> static bool await(Guard& guard, uint64_t timeout, Gates gates) {
+    LevelZero& s = state();
     auto open = [&] { return !is_blocked(gates()); };
     if (timeout == 0) return open();
     if (timeout != FOREVER) return s.opened.wait_for(guard, std::chrono::nanoseconds(timeout), open);
@@ -385,8 +405,8 @@ template <class Gates> static bool await(std::unique_lock<std::mutex>& guard, ui
     return false;
 }
 
-static void wait_for_room(std::unique_lock<std::mutex>& guard, void *handle) {
-    State& s = state();
+static void wait_for_room(Guard& guard, void *handle) {
+    LevelZero& s = state();
     s.blocked++;
     s.opened.wait(guard, [&] { return !is_blocked(list_of(handle).after.gates) || list_of(handle).behind < s.room; });
     s.blocked--;
@@ -395,8 +415,8 @@ static void wait_for_room(std::unique_lock<std::mutex>& guard, void *handle) {
 }
 
 // Calls the host functions that are reached. Releases the lock meanwhile.
-static void call_host(std::unique_lock<std::mutex>& guard) {
-    State& s = state();
+static void call_host(Guard& guard) {
+    LevelZero& s = state();
     auto is_reached = [](const HostCall& call) { return !is_blocked(call.after.gates); };
     for (;;) {
         auto next = std::find_if(s.host_calls.begin(), s.host_calls.end(), is_reached);
@@ -411,20 +431,18 @@ static void call_host(std::unique_lock<std::mutex>& guard) {
 
 // -- calls
 
-template <int function, class R, class... A> struct Wrapper {
-    static inline R (*original)(A...) = nullptr;
+// What the events are that this thread's call waits for.
+static thread_local std::vector<void *> waits;
 
-    typedef std::tuple<A...> Arguments;
+template <class F> struct Rules {
+    typedef typename F::Arguments Arguments;
 
-    static constexpr int n = sizeof...(A);
-    static constexpr std::string_view name = call_names[function];
+    static constexpr int n = F::n, function = F::function;
+    static constexpr std::string_view name = F::name;
     static constexpr bool is_replay = function == CALL_CommandListImmediateAppendCommandListsExp;
     static constexpr bool is_append = begins(name, "CommandListAppend") || is_replay;
     static constexpr bool is_update = function == CALL_CommandListUpdateMutableCommandsExp;
-    static constexpr bool is_of_list = begins(name, "CommandList") && !begins(name, "CommandListCreate");
     static constexpr bool is_of_kernel = begins(name, "KernelSet") || function == CALL_KernelDestroy;
-    static constexpr bool is_of_event = begins(name, "EventHost") || begins(name, "EventQuery")
-        || function == CALL_EventDestroy;
     static constexpr bool is_launch = function == CALL_CommandListAppendLaunchKernel;
     static constexpr bool is_copy = function == CALL_CommandListAppendMemoryCopy;
     static constexpr bool is_fill = function == CALL_CommandListAppendMemoryFill;
@@ -432,29 +450,28 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool is_barrier = function == CALL_CommandListAppendWaitOnEvents;
     static constexpr bool is_list_wait = function == CALL_CommandListHostSynchronize;
     static constexpr bool is_event_wait = function == CALL_EventHostSynchronize || function == CALL_EventQueryStatus;
-    static constexpr bool has_waits = is_append && !is_marker;
     static constexpr bool makes = name.find("Create") != name.npos || begins(name, "MemAlloc");
     static constexpr bool is_end = function == CALL_MemFree || name.find("Destroy") != name.npos;
     static constexpr Kind kind = begins(name, "Context") ? CONTEXT : begins(name, "CommandList") ? LIST
         : begins(name, "EventPool") ? POOL : begins(name, "Event") ? EVENT : begins(name, "ModuleBuildLog") ? LOG
         : begins(name, "Module") ? MODULE : begins(name, "Mem") ? MEMORY : KERNEL;
+    static constexpr int signal = F::queue < 0 ? -1 : F::given(is_marker ? "event" : "signal");
 
     static void *signal_of(const Arguments& all) {
-        if constexpr (is_marker) return std::get<1>(all);
-        else if constexpr (is_append && !is_barrier) return (void *) std::get<n - 3>(all);
-        else return nullptr;
+        if constexpr (signal < 0) return nullptr;
+        else return std::get<signal>(all);
     }
 
     static std::vector<void *> waits_of(const Arguments& all) {
-        if constexpr (!has_waits) return {};
-        else return std::vector<void *>(std::get<n - 1>(all), std::get<n - 1>(all) + std::get<n - 2>(all));
+        if constexpr (F::waits < 0) return {};
+        else return std::vector<void *>(std::get<F::waits>(all), std::get<F::waits>(all) + std::get<F::count>(all));
     }
 
     // What only one thread may use at a time.
     static std::vector<std::pair<Inside *, const char *>> used_alone(const Arguments& all) {
-        State& s = state();
+        LevelZero& s = state();
         std::vector<std::pair<Inside *, const char *>> found;
-        if constexpr (is_of_list) found.push_back({&list_of((void *) std::get<0>(all)).inside, "list"});
+        if constexpr (F::queue == 0) found.push_back({&list_of((void *) std::get<0>(all)).inside, "list"});
         if constexpr (is_of_kernel) found.push_back({&s.kernels[(void *) std::get<0>(all)].inside, "kernel"});
         if constexpr (is_launch) found.push_back({&s.kernels[std::get<1>(all)].inside, "kernel"});
         return found;
@@ -504,7 +521,7 @@ template <int function, class R, class... A> struct Wrapper {
 
     // What is wrong whatever the driver says.
     static void check(const Arguments& all) {
-        State& s = state();
+        LevelZero& s = state();
         void *first = (void *) std::get<0>(all);
         if constexpr (is_append) check_append(all, list_of(first));
         if constexpr (is_update) check_update(all, list_of(first));
@@ -546,8 +563,8 @@ template <int function, class R, class... A> struct Wrapper {
         else raise(state().kernels[handle].used, list.number, list.position);
     }
 
-    static void follow_append(const Arguments& all, const std::vector<void *>& waits, List& list, Call& seen) {
-        State& s = state();
+    static void follow_append(const Arguments& all, List& list, Call& seen) {
+        LevelZero& s = state();
         void *signal = signal_of(all);
         bool is_work = is_barrier ? !waits.empty() : !is_marker || !event_of(signal).counter_based;
         if (is_work && !list.recorded) list.position++;
@@ -580,10 +597,10 @@ template <int function, class R, class... A> struct Wrapper {
     }
 
     // What a call that succeeded has changed.
-    static void follow(const Arguments& all, const std::vector<void *>& waits, Call& seen) {
-        State& s = state();
+    static void follow(const Arguments& all, Call& seen) {
+        LevelZero& s = state();
         void *first = (void *) std::get<0>(all);
-        if constexpr (is_append) follow_append(all, waits, list_of(first), seen);
+        if constexpr (is_append) follow_append(all, list_of(first), seen);
         if constexpr (function == CALL_CommandListClose) list_of(first).closed = true;
         if constexpr (function == CALL_CommandListGetNextCommandIdExp) list_of(first).next_name = *std::get<2>(all);
         if constexpr (is_update) {
@@ -619,7 +636,7 @@ template <int function, class R, class... A> struct Wrapper {
     }
 
     static void made(const Arguments& all, void *handle, Call& seen) {
-        State& s = state();
+        LevelZero& s = state();
         void *first = (void *) std::get<0>(all);
         add(handle, kind, first);
         if constexpr (kind == LIST) {
@@ -664,7 +681,7 @@ template <int function, class R, class... A> struct Wrapper {
 
     // What a call is about to end, whatever it returns.
     static void end(const Arguments& all) {
-        State& s = state();
+        LevelZero& s = state();
         void *first = (void *) std::get<0>(all);
         if constexpr (function == CALL_MemFree) {
             remove(std::get<1>(all));
@@ -690,7 +707,7 @@ template <int function, class R, class... A> struct Wrapper {
     }
 
     // Answers for hardware that executes nothing. True: the driver is not asked.
-    static bool emulate(const Arguments& all, std::unique_lock<std::mutex>& guard, Result& result) {
+    static bool emulate(const Arguments& all, Guard& guard, Result& result) {
         void *first = (void *) std::get<0>(all);
         if (!state().emulating) return false;
         if constexpr (is_list_wait) {
@@ -708,80 +725,53 @@ template <int function, class R, class... A> struct Wrapper {
             if constexpr (function == CALL_EventHostSynchronize) timeout = std::get<1>(all);
             bool open = await(guard, timeout, [&] { return gates_of(event_of(first)); });
             if (!event_of(first).known) return false;
-            if (open) std::apply(original, all);  // whose answer, from memory that nothing changes, is often wrong
+            if (open) std::apply(F::original, all);  // whose answer, from memory that nothing changes, is often wrong
             result = open ? SUCCESS : NOT_READY;
             return true;
         }
         return false;
     }
 
-    static Call described(const Arguments& all) {
+    static bool before(const Arguments& all, Call& seen, bool is_without, Guard& guard, Result& result) {
+        LevelZero& s = state();
         void *first = (void *) std::get<0>(all);
-        Call seen = {function, (uintptr_t) first};
+        current = call_names[function];
+        waits = waits_of(all);  // the driver may change them
+        const size_t known = s.violations.size();
         for (auto& [inside, what] : used_alone(all)) enter(*inside, what);
         check_life(first);
-        for (void *each : waits_of(all)) {
-            check_life(each);
-            seen.waits.push_back(event_of(each).serial);
-        }
+        for (void *each : waits) check_life(each);
         check_life(signal_of(all));
-        if constexpr (is_of_list) seen.object = list_of(first).number;
-        if constexpr (is_launch) seen.kernel = word(std::get<1>(all));
         if constexpr (is_launch) check_life(std::get<1>(all));
         if constexpr (begins(name, "KernelSetArgument")) seen.detail = std::get<1>(all);
-        if constexpr (is_of_event) seen.event = event_of(first).serial;
         if constexpr (function == CALL_EventHostSynchronize) seen.waits.push_back(seen.event);
-        return seen;
-    }
-
-    static Result call(A... args) {
-        State& s = state();
-        Arguments all(args...), passed = all;  // to the driver
-        std::vector<void *> waits = waits_of(all);  // before the driver may change them
-        Result result = SUCCESS;
-        int64_t code = 0;
-        bool is_left_out = false;
-        current = call_names[function];
-        std::unique_lock<std::mutex> guard(s.lock);
-        const size_t known = s.violations.size();
-        Call seen = described(all);
-        seen.injected = s.fails(function, code);
-        if (seen.injected) result = (Result) code;
         if (!seen.injected || is_end) check(all);
-        if constexpr (has_waits) {
-            if (!waits.empty() && !seen.injected && s.drops_waits(function)) {
-                std::get<n - 2>(passed) = 0;
-                std::get<n - 1>(passed) = nullptr;
-                waits.clear();
-                is_left_out = is_barrier;
-            }
-        }
+        // What is forbidden does not reach the driver, which need not survive it; but what is made has to be there.
+        const bool is_forbidden = !makes && s.violations.size() != known;
+        if (is_without) waits.clear();
         // Before the driver is called: another thread may make an object with this handle at once.
         if constexpr (is_end) end(all);
-        if constexpr (has_waits) wait_for_room(guard, (void *) std::get<0>(all));
-        // What is forbidden does not reach the driver, which need not survive it; but what is made has to be there.
-        const bool forbidden = !makes && s.violations.size() != known;
-        const bool answered = (seen.injected && !is_end) || forbidden || emulate(all, guard, result);
-        guard.unlock();
-        if (!answered) {
-            Result said = is_left_out ? SUCCESS : std::apply(original, passed);
-            if (!seen.injected) result = said;
+        if (is_end && seen.injected && !is_forbidden) {
+            guard.unlock();
+            std::apply(F::original, all);
+            guard.lock();
         }
-        guard.lock();
-        if (s.reports_refused && !answered && !seen.injected && result != SUCCESS && result != NOT_READY)
+        if constexpr (F::waits >= 0) wait_for_room(guard, first);
+        return is_forbidden || (!seen.injected && emulate(all, guard, result));
+    }
+
+    static void after(const Arguments& all, Call& seen, bool is_asked, Guard& guard, Result result) {
+        LevelZero& s = state();
+        if (s.reports_refused && is_asked && result != SUCCESS && result != NOT_READY)
             violate("refused with " + std::to_string(result));
-        seen.status = result;
         if (function == CALL_EventQueryStatus) seen.detail = result;
         if (!is_end)
             for (auto& used : used_alone(all)) used.first->depth--;
         if constexpr (function == CALL_ModuleCreate)
-            if (!answered && *std::get<4>(all)) add(*std::get<4>(all), LOG, nullptr);
-        if (result == SUCCESS && !is_end) follow(all, waits, seen);
+            if (is_asked && *std::get<4>(all)) add(*std::get<4>(all), LOG, nullptr);
+        if (result == SUCCESS && !is_end) follow(all, seen);
         if (s.recording) s.log.push_back(std::move(seen));
         if constexpr (is_append || function == CALL_EventHostSignal) call_host(guard);
-        guard.unlock();
-        s.pause_at(function);
-        return result;
     }
 };
 
@@ -789,22 +779,19 @@ template <class T> static void set(T& member, T value) {
     state().locked([&] { member = value; });
 }
 
-static void install(Calls& table, GetAllocProperties properties_of, bool reports_refused) {
-    State& s = state();
+static void begin_watch(GetAllocProperties properties_of, bool reports_refused) {
+    LevelZero& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     static_cast<Objects&>(s) = Objects();
     s.clear();
     s.violations.clear();
     s.properties_of = properties_of;
     s.reports_refused = reports_refused;
-    FOREBAY_ZE(FOREBAY_WRAP)
 }
-
-static void uninstall(Calls& table) { FOREBAY_ZE(FOREBAY_UNWRAP) }
 
 // The serials since recording began of all events but the idle ones.
 static std::vector<int64_t> event_serials(const std::vector<void *>& idle) {
-    State& s = state();
+    LevelZero& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     std::set<void *> unused(idle.begin(), idle.end());
     std::vector<int64_t> found;

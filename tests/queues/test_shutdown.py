@@ -274,7 +274,8 @@ for _ in range(9):
 # A driver blocks whoever submits to a full queue: NVIDIA's does. The observer does it here.
 FULL = """
 import threading
-from tests.observers import levelzero as observer
+from tests.helpers.observer import observer_of
+observer = observer_of('level_zero')
 observer.watch(emulate=True)
 import forebay as fb
 device = fb.Device()

@@ -1,7 +1,6 @@
 """Each litmus test on each device, and that it can fail."""
 
 import contextlib
-import importlib
 from unittest import mock
 
 import pytest
@@ -14,6 +13,7 @@ from forebay.selftest.messages import Controlled, Ended, Opened, Ran, Request
 from forebay.selftest.scene import Bench, WrongError
 from tests.conftest import DEVICES
 from tests.drivers.levelzero import validation
+from tests.helpers.observer import observer_of
 from tests.inside import control_of
 
 SLOW = 200_000  # steps
@@ -33,7 +33,7 @@ def bench_program(device):
 @pytest.fixture
 def watched():
     """The observer of the driver's calls, which can lose waits."""
-    driver = importlib.import_module(f"tests.observers.{select().backend}")
+    driver = observer_of(select().backend)
     driver.start()
     yield driver
     driver.stop()

@@ -9,19 +9,12 @@ import forebay as fb
 from tests.helpers.features import GRID
 
 GIVEN = {"marker", "barrier", "command"}
-RELEASING = ("Release", "Free", "Destroy", "Delete", "free")
 KEPT = ("markers_made", "markers_shared", "events_made", "arg_bytes_set", "arg_bytes_skipped")  # made and not undone
 
 
 def state_of(queue):
     stats = {name: value for name, value in vars(queue.stats).items() if name not in KEPT}
     return queue.epoch, queue.completed, queue.empty, stats
-
-
-def may_fail(calls, name):
-    driver = calls.driver
-    never = (*driver.NEVER_FAIL, driver.OPEN)
-    return name not in never and not any(word in name for word in RELEASING)
 
 
 @pytest.mark.threads
@@ -73,7 +66,7 @@ def test_each_call_of_a_command_fails_in_turn(device, calls, log, hold, scene, f
     hold.open()
     assert made
     alive, failed = len(calls.events_alive()), 0
-    names = dict.fromkeys(call.name for call in made if may_fail(calls, call.name))
+    names = dict.fromkeys(call.name for call in made if calls.driver.may_fail(call.name))
     for name in names:
         for after in range(6):
             done = turn(4 + after, name, after)

@@ -25,9 +25,8 @@ from tests.drivers.cuda import standing_in
 standing_in.begin()
 import forebay as fb
 from forebay.events.event import wait_for_all
-from tests.helpers.observer import observe
-from tests.observers import cuda as observer
-observer.watch()
+from tests.helpers.observer import observe, observer_of
+observer_of('cuda').watch()
 device = fb.Device("cuda")
 kernel, x, queue = device.program("kernel void use(global int *x) {}")["use"], device.empty(64, "i4"), device.queue()
 waits = {

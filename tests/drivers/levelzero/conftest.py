@@ -6,7 +6,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.device import open_devices
-from tests.helpers.observer import observe
+from tests.helpers.observer import observe, observer_of
 from tests.ordering.program import SOURCE
 
 from . import validation
@@ -15,8 +15,7 @@ from . import validation
 @pytest.fixture
 def emulated():
     """The driver, watched. The observer answers for it: commands behind a closed gate are not done."""
-    from tests.observers import levelzero as observer
-
+    observer = observer_of("level_zero")
     observer.watch(emulate=True)
     yield observer
     found = observer.violations()

@@ -7,8 +7,9 @@ from ctypes import byref, c_size_t, c_uint32, c_uint64, c_void_p
 import pytest
 
 from forebay.queues.selection import select
-from tests.observers import levelzero as observer
+from tests.helpers.observer import observer_of
 
+observer = observer_of("level_zero")
 pytestmark = pytest.mark.needs("null hardware", "no validation layer")  # which may not survive what is done here
 
 DEVICE, HOST = 2, 4  # scopes

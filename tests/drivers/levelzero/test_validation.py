@@ -21,7 +21,8 @@ pytest_configure = validation.register
 TESTS = """
 import ctypes
 import forebay as fb
-from tests.observers import levelzero as observer
+from tests.helpers.observer import observer_of
+observer = observer_of('level_zero')
 
 kept = []
 

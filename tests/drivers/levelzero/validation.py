@@ -38,10 +38,10 @@ class Validation:
     """The plugin."""
 
     def __init__(self) -> None:
-        from tests.observers import levelzero as observer
+        from tests.helpers.observer import observer_of
 
-        observer.watch(refused=True)
-        self.observer = observer
+        self.observer = observer_of("level_zero")
+        self.observer.watch(refused=True)
         self.before: Counter[str] = Counter()
 
     def alive(self) -> Counter[str]:
