@@ -10,11 +10,24 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.tracing import findings, habits, watching
-from forebay.tracing.findings import OFTEN
-from forebay.tracing.host_waits import FEW, IN_A_LOOP, NEEDLESS, ONE_BY_ONE
-from forebay.tracing.queue_waits import APART, HELD, SERIALIZED
-from forebay.tracing.repetitions import ALLOCATED, ARRAYS, COMPILED_AGAIN, DOWNLOADED, SETS_KERNELS, UNCHANGED, UNLIKE
+from forebay.tracing import call_records, findings, watching
+from forebay.tracing.findings import (
+    ALLOCATED,
+    APART,
+    ARRAYS,
+    COMPILED_AGAIN,
+    DOWNLOADED,
+    FEW,
+    HELD,
+    IN_A_LOOP,
+    NEEDLESS,
+    OFTEN,
+    ONE_BY_ONE,
+    SERIALIZED,
+    SETS_KERNELS,
+    UNCHANGED,
+    UNLIKE,
+)  # fmt: skip
 from tests.conftest import DEVICES
 from tests.helpers.kernels import SOURCE
 from tests.helpers.processes import command, python
@@ -73,7 +86,7 @@ def find():
     """``find(function)``: the findings that it has, as {what: times}. `find.all` and `find.stats` are all of it."""
 
     def find(function):
-        watcher = habits.Habits()
+        watcher = call_records.CallRecorder()
         watcher.begin()
         try:
             function()
@@ -81,9 +94,9 @@ def find():
             find.stats, find.all = watcher.end()
         assert watching.listeners == ()
         times = {}
-        for habit in find.all:
-            assert habit.line.rpartition(":")[0] == __file__
-            times[habit.what] = times.get(habit.what, 0) + habit.times
+        for finding in find.all:
+            assert finding.line.rpartition(":")[0] == __file__
+            times[finding.what] = times.get(finding.what, 0) + finding.times
         return times
 
     return find
@@ -111,7 +124,7 @@ def test_a_program(find, use, function, turns, found, nbytes):
             function(use, turn)
 
     assert find(run) == found
-    assert nbytes in (None, sum(habit.nbytes for habit in find.all))
+    assert nbytes in (None, sum(finding.nbytes for finding in find.all))
 
 
 # -- waits of the host
@@ -517,7 +530,7 @@ def test_threads(find, use, device):
 
 def test_the_report_has_the_line_and_the_cost():
     stats = fb.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
-    found = [findings.Habit(UNCHANGED, "app.py:12", 3, 2_000_000, 4096), findings.Habit(SERIALIZED, "", 5, waits=7)]
+    found = [findings.Finding(UNCHANGED, "app.py:12", 3, 2_000_000, 4096), findings.Finding(SERIALIZED, "", 5, waits=7)]
     text = findings.report([("opencl:cpu:0", stats)], found, 0.5)
     for words in ("1,234,567 launches", "3 of 4 waits", "app.py:12: 3 ×, 1.000 ms, 4,096 bytes", "line: 5 ×, 7 waits"):
         assert words in text

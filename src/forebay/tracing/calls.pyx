@@ -134,6 +134,11 @@ def now() -> tuple[int, int]:
     return before + (read_ticks() - before) // 2, nanoseconds
 
 
+def nanoseconds_a_tick(begin: tuple[int, int], end: tuple[int, int]) -> float:
+    """How long a tick is, from two values of `now`."""
+    return (end[1] - begin[1]) / max(end[0] - begin[0], 1)
+
+
 def begin() -> int:
     """Get ready to note calls. Returns the number that the next entry will have.
 

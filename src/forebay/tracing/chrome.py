@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from forebay.tracing.findings import measure_ticks
+from forebay.tracing.calls import nanoseconds_a_tick
 from forebay.tracing.recording import Recording
 from forebay.tracing.timeline import QueueTrack, Slice, build_timeline
 
@@ -32,7 +32,11 @@ def write(recording: Recording, file: IO[str]) -> None:
     if recording.ran is not None:
         timed = [piece for track in timeline.queues for piece in track.slices if piece.kind in TIMED]
         count = sum(len(track.ran) for track in timeline.queues)
-        within = max((each.within for each in recording.ran.values()), default=0) * _unit(recording) / 1000
+        within = (
+            max((each.within for each in recording.ran.values()), default=0)
+            * nanoseconds_a_tick(recording.begin, recording.end)
+            / 1000
+        )
         about["device times"] = {
             "commands": count,
             "commands without": len(timed) - count,
@@ -47,14 +51,9 @@ def write(recording: Recording, file: IO[str]) -> None:
     file.write("\n]}\n")
 
 
-def _unit(recording: Recording) -> float:
-    """Return the nanoseconds of a tick."""
-    return measure_ticks(recording.begin, recording.end)
-
-
 def _clock(recording: Recording) -> Callable[[int], float]:
     """Return the function from ticks to microseconds since the trace began, in whole nanoseconds."""
-    first, unit = recording.begin[0], _unit(recording)
+    first, unit = recording.begin[0], nanoseconds_a_tick(recording.begin, recording.end)
 
     def microseconds(ticks: int) -> float:
         return max(round((ticks - first) * unit), 0) / 1000

@@ -17,7 +17,6 @@ from forebay.queues import queue as queues
 from forebay.queues.kernels import kernel as kernels
 from forebay.queues.memory.buffer import Buffer
 from forebay.tracing import calls, watching
-from forebay.tracing.counters import Counters
 from forebay.tracing.device_times import DeviceTimes, RanTime
 
 if TYPE_CHECKING:
@@ -82,6 +81,29 @@ class Recording:
     stats: list[tuple[str, Stats]]
     began_at: float  # seconds since 1970
     ran: dict[int, RanTime] | None  # by the number of the call; None if nobody asked for the device's times
+
+
+class Counters:
+    """What each Device did since this was made. Its owner passes on the calls that it hears of."""
+
+    def __init__(self) -> None:
+        self._earlier = {id(device): device.stats for device in list(devices._live) if not device.closed}
+        self._gone: list[tuple[str, Stats]] = []
+
+    def began(self, call: watching.Call) -> None:
+        """Keep the counters of a device that is about to go."""
+        if call.name == "Device._disband":
+            self._gone.append(self._of(call.arguments[0]))
+            self._earlier.pop(id(call.arguments[0]), None)
+
+    def all(self) -> list[tuple[str, Stats]]:
+        """The name of each Device, and what it did."""
+        return self._gone + [self._of(device) for device in list(devices._live) if not device.closed]
+
+    def _of(self, device: Device) -> tuple[str, Stats]:
+        stats = device.stats
+        earlier = self._earlier.get(id(device))
+        return device.name, stats if earlier is None else stats - earlier
 
 
 class Recorder:
