@@ -1,0 +1,180 @@
+"""The notation of litmus tests: ``slow a x; wait b a; quick b y x``.
+
+Statements are divided by ``;``. The first letter of a name says what it is:
+
+========  ==========================================================================================
+a b c d   queues that do not block, as q and r
+A B C D   blocking queues
+N T O     the null queue, and the per-thread queues of this thread and of another
+x y z w   memory of the device, which has its contents before the first statement
+h p       memory of the host; pinned memory
+e g m     an event, a graph, memory of the pool
+========  ==========================================================================================
+
+``slow``, ``quick``, ``copy``, ``fill``, ``upload`` and ``host`` are the methods of `Scene`; ``wait b a`` has b wait for
+a queue or an event, ``wait e`` the host. ``3 { … }`` repeats, ``step a { … }`` is a step of the queue, always the same,
+and ``capture a g { … }`` makes a graph. See `Run` for the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from forebay.selftest.scene import Cell, Scene
+
+Statement = tuple[list[str], "list[Statement]"]
+
+QUEUES: dict[str, dict[str, Any]] = {
+    **{letter: {} for letter in "abcdqr"},
+    **{letter: {"kind": "blocking"} for letter in "ABCD"},
+    "N": {"kind": "null"},
+    "T": {"kind": "per-thread"},
+    "O": {"kind": "per-thread, of another thread"},
+    "urgent": {"priority": -1},
+    "patient": {"priority": 1},
+}
+NEEDS_EXECUTION = {"host", "until", "within"}
+"""What would wait for ever on a device that executes nothing."""
+
+
+class Program:
+    """A litmus test in this notation."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, scene: Scene) -> None:
+        """Run it."""
+        with ExitStack() as closing:
+            Run(scene, closing, dict.fromkeys(self._words())).run(_statements(self._words()))
+
+    @property
+    def needs_execution(self) -> bool:
+        """Whether it would wait for ever on a device that executes nothing."""
+        return not NEEDS_EXECUTION.isdisjoint(self._words())
+
+    def _words(self) -> Iterator[str]:
+        return iter(re.findall(r"[{};]|[^\s{};]+", self.text))
+
+
+def _statements(words: Iterator[str]) -> list[Statement]:
+    """Read to the end of a block."""
+    found: list[Statement] = []
+    statement: list[str] = []
+    for word in words:
+        if word == "{":
+            found.append((statement, _statements(words)))
+            statement = []
+        elif word not in ";}":
+            statement.append(word)
+        elif statement:
+            found.append((statement, []))
+            statement = []
+        if word == "}":
+            return found
+    return [*found, (statement, [])] if statement else found
+
+
+class Run:
+    """One run of a program: what its names mean."""
+
+    def __init__(self, scene: Scene, closing: ExitStack, words: dict[str, None]) -> None:
+        self._scene, self._closing = scene, closing
+        self._things: dict[str, Any] = {"device": scene.device}
+        names = [word for word in words if re.fullmatch(r"[a-zA-Z]\d*|urgent|patient", word)]
+        for name in names:
+            made = QUEUES.get(name, QUEUES.get(name[0]))
+            if made is not None:
+                self._things[name] = scene.queue(**made)
+            elif name[0] in "hp":
+                self._things[name] = scene.on_host(pinned=name[0] == "p")
+        cells = [name for name in names if name[0] in "wxyz"]
+        self._things.update(zip(cells, scene.cells(len(cells)), strict=True))
+
+    def run(self, statements: list[Statement]) -> None:
+        """Run some of its statements."""
+        for (verb, *names), block in statements:
+            if verb.isdecimal():
+                for _ in range(int(verb)):
+                    self.run(block)
+            elif verb in ("capture", "step"):
+                getattr(self, verb)(block, *names)
+            elif verb in ("alloc", "event", "record"):  # these may give a name its meaning
+                getattr(self, verb)(*names)
+            else:
+                things = [self._things[name] for name in names]
+                owner = next(each for each in (self, self._scene, things[0]) if hasattr(each, verb))
+                getattr(owner, verb)(*(things[1:] if owner is things[0] else things))
+
+    # -- what makes something
+
+    def event(self, name: str) -> None:
+        """An event that was not recorded."""
+        self._things[name] = self._scene.device.event()
+
+    def record(self, queue: str, event: str) -> None:
+        """Record an event, a new one the first time."""
+        self._things[event] = self._things[queue].record(self._things.get(event))
+
+    def alloc(self, queue: str, memory: str) -> None:
+        """Memory of the pool, other memory each time."""
+        self._things[memory] = self._scene.of_pool(self._things[queue])
+
+    def capture(self, block: list[Statement], queue: str, graph: str) -> None:
+        """Make a graph of what the block submits."""
+        with self._scene.recording() as changes, self._things[queue].capture() as captured:
+            self.run(block)
+        self._things[graph] = captured, changes
+
+    def step(self, block: list[Statement], queue: str) -> None:
+        """Submit the block as a step."""
+        name = f"step of {queue}"
+        if name not in self._things:
+            self._things[name] = self._things[queue].step()
+            self._closing.callback(self._things[name].close)
+        with self._things[name]:
+            self.run(block)
+
+    # -- what uses it
+
+    def launch(self, queue: Any, graph: Any) -> None:
+        """Launch a graph."""
+        graph[0].launch(queue)
+        self._scene.replayed(graph[1])
+
+    def free(self, queue: Any, memory: Cell) -> None:
+        """Free memory of the pool."""
+        queue.free(memory.place)
+
+    def drop(self, memory: Cell) -> None:
+        """Close memory."""
+        memory.place.close()
+
+    def get(self, memory: Cell) -> None:
+        """Read memory without a queue."""
+        self._scene.expect(memory, memory.place.get())
+
+    def set(self, memory: Cell) -> None:
+        """Write to memory without a queue."""
+        memory.model[:] = 42
+        memory.place.set(memory.model)
+
+    def within(self, queue: Any) -> None:
+        """Finish a queue, which may take a minute."""
+        queue.finish(timeout=60)
+
+    def until(self, thing: Any) -> None:
+        """Ask a queue or an event until it is done."""
+        while not thing.query():
+            pass
+
+    def empty(self, queue: Any) -> None:
+        """Expect that a queue has no work left."""
+        self._scene.expect_that(queue.empty and queue.query(), f"{queue!r} has work left that was waited for")
+
+    def done(self, event: Any) -> None:
+        """Expect that an event is done."""
+        self._scene.expect_that(event.done, "an event is not done when the host has waited for it")
