@@ -11,7 +11,7 @@ import numpy as np
 from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
 from forebay.expressions.arguments import Call, Expression, refuse
-from forebay.expressions.dialects import CPP, OPENCL_C, Dialect, code_of
+from forebay.expressions.dialects import code_of
 from forebay.expressions.parameters import KINDS, check_text
 from forebay.expressions.sources import Given, reduction_source
 from forebay.expressions.variants import give_up
@@ -104,30 +104,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         preamble: str = "",
         options: str | Sequence[str] = (),
     ) -> None:
-        self._begin(OPENCL_C, in_params, out_param, map, combine, start, post, accumulate, name, preamble, options)
-
-    @classmethod
-    def _in_cpp(cls, *given: Any) -> reduction:
-        """Make one in HIP C++, as CuPy's."""
-        made = cls.__new__(cls)
-        made._begin(CPP, *given)
-        return made
-
-    def _begin(
-        self,
-        dialect: Dialect,
-        in_params: str,
-        out_param: str,
-        map: str,
-        combine: str,
-        start: Any,
-        post: str | None,
-        accumulate: Any,
-        name: str,
-        preamble: str,
-        options: Any,
-    ) -> None:
-        super().__init__(dialect, RESERVED, in_params, out_param, name, preamble, options)
+        super().__init__(RESERVED, in_params, out_param, name, preamble, options)
         if len(self.out_params) != 1 or self.out_params[0].raw:
             refuse(name, f"{out_param!r}: a reduction has one result, which is not raw", InvalidArgumentError)
         self.map: str = check_text(name, "map", map)
