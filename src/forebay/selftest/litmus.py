@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import forebay as fb
 from forebay.selftest.kernels import WIDTH
 from forebay.selftest.programs import Program
-from forebay.selftest.scene import Cell, Scene
+from forebay.selftest.scene import Scene
 
 __all__ = ["LITMUS", "RACES", "Litmus"]
-
-LARGE = 1 << 20  # elements of 4 bytes: a copy takes a while
-THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -152,6 +147,8 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "slow A x; host A p; copy N y p",
         "A blocking queue comes after a host function of the null queue":
             "slow A x; copy N p x; host N p; copy A y p",
+        "What a host function launches comes before what waits for it":
+            "slow a x; call a { slow b y }; finish a; wait a b; quick a x y",
         "After a finish another queue needs no wait":
             "slow a x; finish a; empty a; quick b y x",
         "A finish is also for what the queue has waited for":
@@ -228,6 +225,12 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "slow a x; get x; slow A x; get x; slow N x; get x",
         "``set()`` without a queue comes after what uses the memory":
             "slow a y x; set x",
+        "A large copy, and a queue that waits for it before it reads the end and writes to the source":
+            "slow a X.end; copy a Y X; wait b a; quick b z Y.end; fill b X",
+        "A large fill, and a queue that waits for it before it reads the end":
+            "fill a X; wait b a; quick b z X.end",
+        "Copies of every other element, behind slow kernels":
+            "slow a x; wait b a; copy b y.even x.odd; wait a b; quick a x y",
         "Copies on the null queue come between kernels of blocking queues":
             "slow A x; copy N y x; slow B y; upload N y; quick A x y",
     },
@@ -236,6 +239,23 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "slow a x; record a e; close a; wait b e; quick b y x",
         "The null queue comes after a blocking queue that was closed":
             "slow A x; close A; quick N y x",
+        "The null queue comes after the per-thread queues of threads that have ended, one after the other":
+            _each(3, "thread {{ slow T y{0} }}") + _each(3, "quick N x y{0}"),
+        "Queues are closed behind slow work, and new ones, which may get what was theirs, are ordered by events alone":
+            "event e; 5 { new a; wait a e; slow a x y; record a e; close a }; new a; wait a e; quick a y x",
+        "Memory that is closed while a kernel reads it is there until that is done":
+            _each(3, "slow a x k{0}; drop k{0}"),
+    },
+    "threads": {
+        "Four threads with a queue each, and a queue that waits for them":
+            f"threads {{ {_each(4, '1 {{ slow a{0} y{0}; 20 {{ quick a{0} y{0} }} }}')} }}; "
+            + _each(4, "wait b a{0}; quick b x y{0}"),
+        "Four threads on one queue add to the same memory":
+            f"slow a x; threads {{ {_each(4, '20 {{ increase a x {1} }}')} }}; slow a x; wait b a; quick b y x",
+        "A thread waits for an event that another thread has recorded":
+            "event e; " + _each(4, "thread {{ wait a{0} e; quick a{0} x; slow a{0} x; record a{0} e }}"),
+        "Four threads with their default queues, and the null queue after them":
+            f"threads {{ {_each(4, 'slow T y{0}')} }}; " + _each(4, "quick N x y{0}"),
     },
 }  # fmt: skip
 
@@ -283,18 +303,6 @@ def bound_launches(scene: Scene) -> None:
         a.wait(b)
 
 
-@_litmus("host", needs_execution=True)
-def function_that_launches(scene: Scene) -> None:
-    """What a host function launches comes before what waits for it."""
-    a, b = scene.queues(2)
-    x, y = scene.cells(2)
-    scene.slow(a, x)
-    a.host(lambda: scene.slow(b, y))
-    a.finish()
-    a.wait(b)
-    scene.quick(a, x, y)
-
-
 @_litmus("graphs")
 def changed(scene: Scene) -> None:
     """A launch of a graph keeps its arguments when they are changed while it runs."""
@@ -335,163 +343,12 @@ def branches(scene: Scene) -> None:
         scene.replayed(changes)
 
 
-@_litmus("copies")
-def large(scene: Scene) -> None:
-    """A large copy, and a queue that waits for it before it reads the end and writes to the source."""
-    a, b = scene.queues(2)
-    x, y = scene.cells(2, LARGE)
-    (z,) = scene.cells(1)
-    end = slice(LARGE - WIDTH, LARGE)
-    scene.slow(a, x.part(end))
-    scene.copy(a, y, x)
-    b.wait(a)
-    scene.quick(b, z, y.part(end))
-    scene.fill(b, x)
-
-
-@_litmus("copies")
-def large_fill(scene: Scene) -> None:
-    """A large fill, and a queue that waits for it before it reads the end."""
-    a, b = scene.queues(2)
-    (x,) = scene.cells(1, LARGE)
-    (z,) = scene.cells(1)
-    scene.fill(a, x)
-    b.wait(a)
-    scene.quick(b, z, x.part(slice(LARGE - WIDTH, LARGE)))
-
-
-@_litmus("copies")
-def strided(scene: Scene) -> None:
-    """Copies of every other element, behind slow kernels."""
-    a, b = scene.queues(2)
-    x, y = scene.cells(2)
-    scene.slow(a, x)
-    b.wait(a)
-    scene.copy(b, y.part(slice(0, WIDTH, 2)), x.part(slice(1, WIDTH, 2)))
-    a.wait(b)
-    scene.quick(a, x, y)
-
-
 @_litmus("closing")
 def dropped_blocking_queue(scene: Scene) -> None:
     """The null queue comes after a blocking queue that nobody has any more."""
     x, y = scene.cells(2)
     scene.slow(scene.device.queue(), x)
     scene.quick(scene.queue("null"), y, x)
-
-
-@_litmus("closing")
-def thread_that_ended(scene: Scene) -> None:
-    """The null queue comes after the per-thread queues of threads that have ended, one after the other."""
-    total, *cells = scene.cells(4)
-    for cell in cells:
-
-        def run(cell: Cell = cell) -> None:
-            scene.slow(scene.device.per_thread_queue, cell)
-
-        with ThreadPoolExecutor(1) as other:
-            other.submit(run).result()
-    for cell in cells:
-        scene.quick(scene.queue("null"), total, cell)
-
-
-@_litmus("closing")
-def queues_made_anew(scene: Scene) -> None:
-    """Queues are closed behind slow work, and new ones, which may get what was theirs, are ordered by events alone."""
-    x, y = scene.cells(2)
-    last = None
-    for _ in range(5):
-        queue = scene.queue()
-        if last is not None:
-            queue.wait(last)
-        scene.slow(queue, x, y)
-        last = queue.record()
-        queue.close()
-    queue = scene.queue()
-    if last is not None:
-        queue.wait(last)
-    scene.quick(queue, y, x)
-
-
-@_litmus("closing")
-def closed_memory(scene: Scene) -> None:
-    """Memory that is closed while a kernel reads it is there until that is done."""
-    a = scene.queue()
-    (x,) = scene.cells(1)
-    gone_later = [scene.to_close() for _ in range(3)]
-    scene.device.finish()
-    for gone in gone_later:
-        scene.slow(a, x, gone)
-        gone.place.close()
-
-
-@_litmus("threads")
-def queues_of_their_own(scene: Scene) -> None:
-    """Four threads with a queue each, and a queue that waits for them."""
-    queues = scene.queues(THREADS)
-    total, *cells = scene.cells(1 + THREADS)
-
-    def run(queue: fb.Queue, cell: Cell) -> None:
-        scene.slow(queue, cell)
-        for _ in range(20):
-            scene.quick(queue, cell)
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(run, queues, cells))
-    last = scene.queue()
-    for queue, cell in zip(queues, cells, strict=True):
-        last.wait(queue)
-        scene.quick(last, total, cell)
-
-
-@_litmus("threads")
-def one_queue(scene: Scene) -> None:
-    """Four threads on one queue add to the same memory."""
-    a, b = scene.queues(2)
-    x, y = scene.cells(2)
-
-    def run(number: int) -> None:
-        for _ in range(20):
-            scene.increase(a, x, number)
-
-    scene.slow(a, x)
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(run, range(1, 1 + THREADS)))
-    scene.slow(a, x)
-    b.wait(a)
-    scene.quick(b, y, x)
-
-
-@_litmus("threads")
-def handed_from_thread_to_thread(scene: Scene) -> None:
-    """A thread waits for an event that another thread has recorded."""
-    (x,) = scene.cells(1)
-    queues = scene.queues(THREADS)
-    event = scene.device.event()
-    for queue in queues:
-
-        def run(queue: fb.Queue = queue) -> None:
-            queue.wait(event)
-            scene.quick(queue, x)
-            scene.slow(queue, x)
-            queue.record(event)
-
-        scene.elsewhere().submit(run).result()
-
-
-@_litmus("threads")
-def per_thread_queues(scene: Scene) -> None:
-    """Four threads with their default queues, and the null queue after them."""
-    total, *cells = scene.cells(1 + THREADS)
-
-    def run(cell: Cell) -> None:
-        scene.slow(scene.device.per_thread_queue, cell)
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(run, cells))
-    null = scene.queue("null")
-    for cell in cells:
-        scene.quick(null, total, cell)
 
 
 LITMUS: tuple[Litmus, ...] = (

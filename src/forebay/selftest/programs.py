@@ -5,24 +5,28 @@ Statements are divided by ``;``. The first letter of a name says what it is:
 ========  ==========================================================================================
 a b c d   queues that do not block, as q and r
 A B C D   blocking queues
-N T O     the null queue, and the per-thread queues of this thread and of another
+N T O     the null queue, the per-thread queue of the thread that uses it, and that of another thread
 x y z w   memory of the device, which has its contents before the first statement
+X Y       the same, 4 MiB of it each
+k         memory of the device that the program closes, and that is not compared
 h p       memory of the host; pinned memory
 e g m     an event, a graph, memory of the pool
 ========  ==========================================================================================
 
-``slow``, ``quick``, ``copy``, ``fill``, ``upload`` and ``host`` are the methods of `Scene`; ``wait b a`` has b wait for
-a queue or an event, ``wait e`` the host. ``3 { … }`` repeats, ``step a { … }`` is a step of the queue, always the same,
-and ``capture a g { … }`` makes a graph. See `Run` for the others.
+``X.end`` are the last elements of it, ``x.odd`` and ``x.even`` every other. ``slow``, ``quick``, ``increase``,
+``copy``, ``fill``, ``upload`` and ``host`` are the methods of `Scene`; ``wait b a`` has b wait for a queue or an event,
+``wait e`` the host. ``3 { … }`` repeats; see `Run` for the other blocks and statements.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
+from forebay.selftest.kernels import WIDTH
 from forebay.selftest.scene import Cell, Scene
 
 Statement = tuple[list[str], "list[Statement]"]
@@ -36,7 +40,9 @@ QUEUES: dict[str, dict[str, Any]] = {
     "urgent": {"priority": -1},
     "patient": {"priority": 1},
 }
-NEEDS_EXECUTION = {"host", "until", "within"}
+LARGE = 1 << 20  # elements of 4 bytes: a copy takes a while
+PARTS = {"end": slice(LARGE - WIDTH, LARGE), "odd": slice(1, WIDTH, 2), "even": slice(0, WIDTH, 2)}
+NEEDS_EXECUTION = {"call", "host", "until", "within"}
 """What would wait for ever on a device that executes nothing."""
 
 
@@ -84,15 +90,30 @@ class Run:
     def __init__(self, scene: Scene, closing: ExitStack, words: dict[str, None]) -> None:
         self._scene, self._closing = scene, closing
         self._things: dict[str, Any] = {"device": scene.device}
-        names = [word for word in words if re.fullmatch(r"[a-zA-Z]\d*|urgent|patient", word)]
+        found = (re.fullmatch(r"([a-zA-Z]\d*|urgent|patient)(\.\w+)?", word) for word in words)
+        names = dict.fromkeys(match[1] for match in found if match)
         for name in names:
-            made = QUEUES.get(name, QUEUES.get(name[0]))
-            if made is not None:
-                self._things[name] = scene.queue(**made)
+            if self._kind(name) is not None and "new" not in words:
+                self.new(name)
             elif name[0] in "hp":
                 self._things[name] = scene.on_host(pinned=name[0] == "p")
-        cells = [name for name in names if name[0] in "wxyz"]
-        self._things.update(zip(cells, scene.cells(len(cells)), strict=True))
+            elif name[0] == "k":
+                self._things[name] = scene.to_close()
+        for letters, size in (("wxyz", WIDTH), ("XY", LARGE)):
+            cells = [name for name in names if name[0] in letters]
+            self._things.update(zip(cells, scene.cells(len(cells), size), strict=True))
+
+    @staticmethod
+    def _kind(name: str) -> dict[str, Any] | None:
+        return QUEUES.get(name, QUEUES.get(name[0]))
+
+    def _thing(self, name: str) -> Any:
+        if name == "T":
+            return self._scene.queue("per-thread")
+        name, _, part = name.partition(".")
+        if name.isdecimal():
+            return int(name)
+        return self._things[name].part(PARTS[part]) if part else self._things[name]
 
     def run(self, statements: list[Statement]) -> None:
         """Run some of its statements."""
@@ -100,16 +121,20 @@ class Run:
             if verb.isdecimal():
                 for _ in range(int(verb)):
                     self.run(block)
-            elif verb in ("capture", "step"):
+            elif block:
                 getattr(self, verb)(block, *names)
-            elif verb in ("alloc", "event", "record"):  # these may give a name its meaning
+            elif verb in ("alloc", "event", "new", "record"):  # these may give a name its meaning
                 getattr(self, verb)(*names)
             else:
-                things = [self._things[name] for name in names]
+                things = [self._thing(name) for name in names]
                 owner = next(each for each in (self, self._scene, things[0]) if hasattr(each, verb))
                 getattr(owner, verb)(*(things[1:] if owner is things[0] else things))
 
     # -- what makes something
+
+    def new(self, queue: str) -> None:
+        """Make a queue now, and not at the beginning."""
+        self._things[queue] = self._scene.queue(**self._kind(queue) or {})
 
     def event(self, name: str) -> None:
         """An event that was not recorded."""
@@ -124,19 +149,33 @@ class Run:
         self._things[memory] = self._scene.of_pool(self._things[queue])
 
     def capture(self, block: list[Statement], queue: str, graph: str) -> None:
-        """Make a graph of what the block submits."""
+        """``capture a g { … }``: make a graph of what the block submits."""
         with self._scene.recording() as changes, self._things[queue].capture() as captured:
             self.run(block)
         self._things[graph] = captured, changes
 
     def step(self, block: list[Statement], queue: str) -> None:
-        """Submit the block as a step."""
+        """``step a { … }``: submit the block as a step of the queue, always the same step."""
         name = f"step of {queue}"
         if name not in self._things:
             self._things[name] = self._things[queue].step()
             self._closing.callback(self._things[name].close)
         with self._things[name]:
             self.run(block)
+
+    def thread(self, block: list[Statement]) -> None:
+        """Run the block in a thread, which ends then."""
+        with ThreadPoolExecutor(1) as other:
+            other.submit(self.run, block).result()
+
+    def threads(self, block: list[Statement]) -> None:
+        """Run each statement of the block in a thread of its own, all at once."""
+        with ThreadPoolExecutor(len(block)) as others:
+            list(others.map(lambda statement: self.run([statement]), block))
+
+    def call(self, block: list[Statement], queue: str) -> None:
+        """Have the host run the block when the queue comes there."""
+        self._things[queue].host(lambda: self.run(block))
 
     # -- what uses it
 
