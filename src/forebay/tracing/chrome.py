@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from forebay.tracing.calls import nanoseconds_a_tick
 from forebay.tracing.recording import Recording
-from forebay.tracing.timeline import QueueTrack, Slice, build_timeline
+from forebay.tracing.timeline import QueueTrack, Slice, Timeline
 
 ABOVE_ALL_THREADS = 5_000_000  # Linux numbers threads and processes up to 2**22; no queue may look like one
 MOST_QUEUES = 5_000_000  # of a trace: what lies between the two tracks of a queue
@@ -20,7 +20,7 @@ TIMED = ("launch", "copy", "fill", "recording")
 
 def write(recording: Recording, file: IO[str]) -> None:
     """Write one JSON object to an open file, an event to a line. Times are microseconds since the trace began."""
-    timeline = build_timeline(recording)
+    timeline = Timeline(recording)
     stats = [{"device": name} | dataclasses.asdict(counts) for name, counts in recording.stats]
     about: dict[str, Any] = {
         "began": recording.began_at,
@@ -30,8 +30,8 @@ def write(recording: Recording, file: IO[str]) -> None:
         "stats": stats,
     }
     if recording.ran is not None:
-        timed = [piece for track in timeline.queues for piece in track.slices if piece.kind in TIMED]
-        count = sum(len(track.ran) for track in timeline.queues)
+        timed = [piece for track in timeline.tracks.values() for piece in track.slices if piece.kind in TIMED]
+        count = sum(len(track.ran) for track in timeline.tracks.values())
         within = (
             max((each.within for each in recording.ran.values()), default=0)
             * nanoseconds_a_tick(recording.begin, recording.end)
@@ -44,7 +44,7 @@ def write(recording: Recording, file: IO[str]) -> None:
         }
     file.write(f'{{"displayTimeUnit": "ns",\n"otherData": {json.dumps(about)},\n"traceEvents": [')
     separator = "\n"
-    for event in _events(recording, timeline.queues, timeline.threads, timeline.arrows):
+    for event in _events(recording, timeline):
         file.write(separator)
         file.write(json.dumps(event, separators=(",", ":")))
         separator = ",\n"
@@ -61,19 +61,17 @@ def _clock(recording: Recording) -> Callable[[int], float]:
     return microseconds
 
 
-def _events(
-    recording: Recording, queues: list[QueueTrack], threads: dict[int, list[Slice]], arrows: list[Any]
-) -> Iterator[dict[str, Any]]:
+def _events(recording: Recording, timeline: Timeline) -> Iterator[dict[str, Any]]:
     at = _clock(recording)
     process = os.getpid()
-    devices = sorted({track.queue.device for track in queues})
+    devices = sorted({track.queue.device for track in timeline.tracks.values()})
     places: dict[int, tuple[int, int]] = {}
     yield _named("process_name", process, 0, f"host: process {process}")
-    for thread in threads:
+    for thread in timeline.threads:
         yield _named("thread_name", process, thread, recording.threads.get(thread, f"thread {thread}"))
     for number, device in enumerate(devices):
         yield _named("process_name", ABOVE_ALL_THREADS + number, 0, device)
-    for number, track in enumerate(queues):
+    for number, track in enumerate(timeline.tracks.values()):
         places[id(track)] = ABOVE_ALL_THREADS + devices.index(track.queue.device), ABOVE_ALL_THREADS + number
         yield _named("thread_name", *places[id(track)], track.queue.name)
         for piece in track.slices:
@@ -88,10 +86,10 @@ def _events(
                 "pid": places[id(track)][0],
                 "args": {"commands": count},
             }
-    for thread, slices in threads.items():
+    for thread, slices in timeline.threads.items():
         for piece in slices:
             yield _slice(piece, process, thread, at)
-    for number, arrow in enumerate(arrows):
+    for number, arrow in enumerate(timeline.arrows):
         waiter = arrow.waiter
         target = places[id(waiter)] if isinstance(waiter, QueueTrack) else (process, waiter)
         kind = "wait" if isinstance(waiter, QueueTrack) else "host wait"

@@ -80,29 +80,6 @@ class QueueTrack:
             self.in_flight.append((time, count))
 
 
-@dataclass
-class Timeline:
-    """All tracks.
-
-    Attributes
-    ----------
-    queues : list of QueueTrack
-    threads : dict
-        The slices of each thread of the host, an outer one before those in it.
-    arrows : list of Arrow
-    unknown_waits : int
-        Waits for markers that were made before the trace began, or of which nothing was kept.
-    unknown_queues : int
-        Commands of queues that the trace does not know; they are left out.
-    """
-
-    queues: list[QueueTrack]
-    threads: dict[int, list[Slice]]
-    arrows: list[Arrow]
-    unknown_waits: int
-    unknown_queues: int
-
-
 class ByTime(Generic[T]):
     """What a handle meant from some time on."""
 
@@ -128,21 +105,36 @@ class ByTime(Generic[T]):
 class _Entry:
     """One of `calls.entries`, with the handles that it waits for."""
 
-    kind: int
-    failed: int
-    thread: int
     number: int
     begin: int
     end: int
     object: int
     detail: int
     event: int
+    thread: int
+    kind: int
+    failed: int
     waits: int
     extra: int
     waited: list[int] = field(default_factory=list)
 
 
-class _Builder:
+class Timeline:
+    """All tracks.
+
+    Attributes
+    ----------
+    tracks : dict of QueueTrack
+        By the name of the device, and the queue's id.
+    threads : dict
+        The slices of each thread of the host, an outer one before those in it.
+    arrows : list of Arrow
+    unknown_waits : int
+        Waits for markers that were made before the trace began, or of which nothing was kept.
+    unknown_queues : int
+        Commands of queues that the trace does not know; they are left out.
+    """
+
     def __init__(self, recording: Recording) -> None:
         self.tracks: dict[tuple[str, int], QueueTrack] = {}
         self.queues: ByTime[QueueTrack] = ByTime()
@@ -164,8 +156,9 @@ class _Builder:
             )
         self.entries = _read(recording)
         self.ran = recording.ran or {}
+        self._build()
 
-    def build(self) -> Timeline:
+    def _build(self) -> None:
         shown: list[tuple[_Entry, QueueTrack | int, Slice]] = []
         self._read_recordings()
         for entry in self.entries:  # in the order of their beginnings
@@ -208,9 +201,6 @@ class _Builder:
         self._count_in_flight()
         for slices in self.threads.values():
             slices.sort(key=lambda piece: (piece.begin, -piece.end))
-        return Timeline(
-            list(self.tracks.values()), dict(self.threads), self.arrows, self.unknown_waits, self.unknown_queues
-        )
 
     @staticmethod
     def _ran(track: QueueTrack, piece: Slice, time: RanTime) -> Slice:
@@ -315,22 +305,10 @@ class _Builder:
 
 def _read(recording: Recording) -> list[_Entry]:
     """Return the entries by their beginnings, each with its waits."""
-    found: list[_Entry] = []
-    by_number: dict[int, _Entry] = {}
-    handles: dict[int, int] = {}
-    for row in recording.entries.tolist():
-        entry = _Entry(*row)
-        if entry.kind == Kind.WAITED:
-            handles[entry.number] = entry.object
-        else:
-            found.append(entry)
-            by_number[entry.number] = entry
+    every = [_Entry(*row) for row in recording.entries.tolist()]
+    handles = {entry.number: entry.object for entry in every if entry.kind == Kind.WAITED}
+    found = [entry for entry in every if entry.kind != Kind.WAITED]
     for entry in found:
         entry.waited = [handles[entry.number + 1 + i] for i in range(entry.waits) if entry.number + 1 + i in handles]
     found.sort(key=lambda entry: entry.begin)
     return found
-
-
-def build_timeline(recording: Recording) -> Timeline:
-    """Make tracks of what was noted."""
-    return _Builder(recording).build()
