@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +109,7 @@ class Scene:
             return self.device.per_thread_queue
         if kind == "per-thread, of another thread":
             return self.elsewhere().submit(lambda: self.device.per_thread_queue).result()
-        return self._closing.enter_context(_closed(self.device.queue(blocking=kind == "blocking", **options)))
+        return self._closing.enter_context(closing(self.device.queue(blocking=kind == "blocking", **options)))
 
     def queues(self, count: int, kind: str = "non-blocking") -> list[fb.Queue]:
         """So many of a kind."""
@@ -296,12 +296,3 @@ class Scene:
         self.device.finish()
         for cell in self._cells:
             self.expect(cell)
-
-
-@contextmanager
-def _closed(queue: fb.Queue) -> Iterator[fb.Queue]:
-    """Close a queue at the end; it may be closed before."""
-    try:
-        yield queue
-    finally:
-        queue.close()

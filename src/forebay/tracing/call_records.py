@@ -26,7 +26,7 @@ from forebay.queues.memory.shapes import StridedView
 from forebay.queues.queue import Queue
 from forebay.races.checker import watch_uses
 from forebay.tracing import watching
-from forebay.tracing.findings import Findings, Ordered, Record
+from forebay.tracing.findings import Findings, Record
 from forebay.tracing.methods import Memory, memory_of, place_of, producer_of, times_exposed, version_of
 from forebay.tracing.recording import Counters
 
@@ -361,10 +361,10 @@ RECORDED: dict[str, Callable[..., Look]] = {
 """By the name of the method."""
 
 
-def _ordered(queue: Queue, unclear: bool) -> Ordered:
+def _ordered(queue: Queue, unclear: bool) -> tuple[int, bool, int, int]:
     stats = queue.stats
     null = queue.device.null_queue.epoch if queue.blocking else 0
-    return Ordered(queue.id, unclear, stats.host_functions + stats.graph_launches, null)
+    return queue.id, unclear, stats.host_functions + stats.graph_launches, null
 
 
 def _keeps_to_device(graph: Any) -> bool:

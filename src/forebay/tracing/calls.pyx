@@ -115,7 +115,7 @@ def now() -> tuple[int, int]:
 
 def nanoseconds_a_tick(begin: tuple[int, int], end: tuple[int, int]) -> float:
     """How long a tick is, from two values of `now`."""
-    return (end[1] - begin[1]) / max(end[0] - begin[0], 1)
+    return max(end[1] - begin[1], 1) / max(end[0] - begin[0], 1)
 
 
 def begin() -> int:

@@ -106,10 +106,10 @@ class ProcessTrace:
     def end(self) -> None:
         """Write the file."""
         if not self.recorder.is_forked:
-            recording = self.recorder.end()
+            self.recorder.end()
             if self.file is not None:
                 with self.file:
-                    write(recording, self.file)
+                    write(self.recorder, self.file)
 
 
 def begin_stats() -> None:

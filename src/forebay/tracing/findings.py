@@ -72,24 +72,6 @@ class Record(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-class Ordered(NamedTuple):
-    """A queue that waits, or is waited for.
-
-    Attributes
-    ----------
-    unclear : bool
-        Whether the order may be for something else than memory that its commands are seen to use.
-    unseen, null : int
-        What rises when the queue is given a command that uses what nobody sees, and when the null queue may be given
-        one: whoever is ordered after them has a reason to be.
-    """
-
-    queue: int
-    unclear: bool
-    unseen: int
-    null: int
-
-
 # -- findings
 
 
@@ -118,21 +100,10 @@ class Finding:
     least: int = 1
 
 
-class Moment(NamedTuple):
-    """How things were on a device when the host had waited for it.
-
-    Attributes
-    ----------
-    copies, graphs : int
-        Those that were seen, and tell the host nothing.
-    asked : int
-        How often the host wanted to know something.
-    """
-
-    stats: Stats
-    copies: int
-    graphs: int
-    asked: int
+Moment = tuple["Stats", int, int, int]
+"""Of a device: its counters, the copies and the graphs that were seen and tell the host nothing, and how often the host
+wanted to know something.
+"""
 
 
 @dataclass
@@ -142,7 +113,7 @@ class Thread:
     name: str = ""  # of the call
     queue: int | None = None
     submitted: tuple[int, int] | None = None  # the device, and its commands by then
-    moments: dict[int, Moment] = field(default_factory=dict)  # by device
+    moments: dict[int, Moment] = field(default_factory=dict)  # by device: how things were when it had waited
 
 
 @dataclass
@@ -229,7 +200,7 @@ class Findings:
     ) -> None:  # fmt: skip
         """Look at what a thread waited for. That it was done sooner than expected is chance, and no habit."""
         here, alone = self._threads[record.thread], record.name == "Queue.finish"
-        moment = Moment(stats, self._copies[device], self._graph_launches[device], self._asked[context])
+        moment = stats, self._copies[device], self._graph_launches[device], self._asked[context]
         unchanged = here.submitted == (device, _commands(stats))  # since it waited last
         if syncs is not None:
             if alone and not (unchanged and here.name == "Device.finish"):
@@ -347,26 +318,24 @@ class Findings:
             self._most_held[record.line] = max(held, self._most_held.get(record.line, held))
 
     def _wait(
-        self,
-        record: Record,
-        held: Any = None,
-        waiter: Ordered | None = None,
-        producer: Ordered | None = None,
-        waits: int = 0,
-    ) -> None:
+        self, record: Record, held: Any = None, waiter: Any = None, producer: Any = None, waits: int = 0
+    ) -> None:  # fmt: skip
         """Count a wait for another queue, with those that had to be made."""
         self._hold(record, held)
-        if waiter is not None and producer is not None:
-            counts = self._waiter(waiter).waits_for[producer.queue].setdefault(record.line, [0, 0])
+        if waiter is not None:
+            counts = self._waiter(*waiter).waits_for[producer[0]].setdefault(record.line, [0, 0])
             counts[0] += 1
             counts[1] += waits
-            self._waiter(producer)
+            self._waiter(*producer)
 
-    def _waiter(self, at: Ordered) -> Waiter:
-        """Return what is known of a queue."""
-        reasons = at.unseen, self._finished[at.queue], at.null
-        waiter = self._waiters.setdefault(at.queue, Waiter(reasons))
-        waiter.unclear = waiter.unclear or at.unclear or waiter.before != reasons
+    def _waiter(self, queue: int, unclear: bool, unseen: int, null: int) -> Waiter:
+        """Return what is known of a queue, whose order is `unclear` if it may be for something else than memory that
+        its commands are seen to use. The numbers rise when it is given a command that uses what nobody sees, and when
+        the null queue may be given one: whoever is ordered after them has a reason to be.
+        """
+        reasons = unseen, self._finished[queue], null
+        waiter = self._waiters.setdefault(queue, Waiter(reasons))
+        waiter.unclear = waiter.unclear or unclear or waiter.before != reasons
         return waiter
 
     def _judge_order(self, uses: Mapping[int, set[int]]) -> None:
@@ -417,13 +386,14 @@ def _read_nothing(now: Moment, last: Moment | None) -> bool:
     """
     if last is None:
         return False
-    done = now.stats - last.stats
+    (stats, copies, graphs, asked), (stats_then, copies_then, graphs_then, asked_then) = now, last
+    done = stats - stats_then
     return (
         done.copies < _commands(done) <= FEW
         and done.host_functions == 0
-        and done.copies == now.copies - last.copies
-        and done.graph_launches == now.graphs - last.graphs
-        and now.asked == last.asked
+        and done.copies == copies - copies_then
+        and done.graph_launches == graphs - graphs_then
+        and asked == asked_then
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from forebay.tracing.calls import Kind
 from forebay.tracing.device_times import RanTime
-from forebay.tracing.recording import QueueMade, Recording
+from forebay.tracing.recording import QueueMade, Recorder
 
 T = TypeVar("T")
 
@@ -135,7 +135,7 @@ class Timeline:
         Commands of queues that the trace does not know; they are left out.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.tracks: dict[tuple[str, int], QueueTrack] = {}
         self.queues: ByTime[QueueTrack] = ByTime()
         self.kernels: ByTime[str] = ByTime()
@@ -144,18 +144,18 @@ class Timeline:
         self.threads: defaultdict[int, list[Slice]] = defaultdict(list)
         self.arrows: list[Arrow] = []
         self.unknown_waits = self.unknown_queues = 0
-        for made in sorted(recording.queues, key=lambda made: made.time):
+        for made in sorted(recorder.queues, key=lambda made: made.time):
             track = self.tracks.setdefault((made.device, made.id), QueueTrack(made))
             self.queues.add(made.time, made.handle, track)
-        for time, handle, name in sorted(recording.kernels, key=lambda made: made[0]):
+        for time, handle, name in sorted(recorder.kernels, key=lambda made: made[0]):
             self.kernels.add(time, handle, name)
-        for call in recording.host_calls:
+        for call in recorder.host_calls:
             about = {"about": call.about, "line": call.line}
             self.threads[call.thread].append(
                 Slice(call.name, "call", call.begin, call.end, {name: value for name, value in about.items() if value})
             )
-        self.entries = _read(recording)
-        self.ran = recording.ran or {}
+        self.entries = _read(recorder)
+        self.ran = recorder.ran or {}
         self._build()
 
     def _build(self) -> None:
@@ -213,7 +213,7 @@ class Timeline:
     def _read_recordings(self) -> None:
         for entry in self.entries:
             if entry.kind == Kind.NEW_RECORDING and not entry.failed:
-                self.recordings.add(entry.end, entry.detail, [])
+                self.recordings.add(entry.end, entry.event, [])
             elif entry.kind == Kind.ADD_COMMAND and not entry.failed:
                 names = self.recordings.find(entry.begin, entry.object)
                 if names is not None:
@@ -303,9 +303,9 @@ class Timeline:
                     yield entry.end, track, place, False
 
 
-def _read(recording: Recording) -> list[_Entry]:
+def _read(recorder: Recorder) -> list[_Entry]:
     """Return the entries by their beginnings, each with its waits."""
-    every = [_Entry(*row) for row in recording.entries.tolist()]
+    every = [_Entry(*row) for row in recorder.entries.tolist()]
     handles = {entry.number: entry.object for entry in every if entry.kind == Kind.WAITED}
     found = [entry for entry in every if entry.kind != Kind.WAITED]
     for entry in found:
