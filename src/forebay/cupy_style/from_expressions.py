@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.cupy_style.streams import queue_for
+from forebay.cupy_style.raw import check_stream
 from forebay.expressions.arguments import Expression
 from forebay.expressions.dialects import CPP
 from forebay.expressions.elementwise import elementwise
 from forebay.expressions.parameters import check_text
 from forebay.expressions.reduction import reduction
+from forebay.hiprtc.current import current_device
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue
@@ -139,7 +140,7 @@ class ElementwiseKernel(_InCpp, elementwise):
         block_size = read_int(block_size, f"{self.name}: block_size is an int")
         if block_size < 1:
             raise InvalidArgumentError(f"{self.name}: block_size={block_size!r} is no number of threads")
-        queue = queue_for(self.name, args, stream)
+        queue = _queue_for(self.name, args, stream)
         outputs = self._call(args, queue, None, size, 0 if block_size == 256 else block_size)
         if self._no_return:
             return None
@@ -250,12 +251,21 @@ class ReductionKernel(_InCpp, reduction):
         ArgumentTypeError, InvalidArgumentError, ClosedError, BuildError
             As `forebay.reduction`.
         """
-        queue = queue_for(self.name, args, stream)
+        queue = _queue_for(self.name, args, stream)
         made: Buffer = super().__call__(*args, queue=queue, result=out, axis=axis)
         if keepdims and out is None and len(args) == self.nin:
             arrays = [each.ndim for each in args if isinstance(each, (Buffer, np.ndarray))]
             return made.reshape((1,) * max(arrays))
         return made
+
+
+def _queue_for(what: str, arguments: Sequence[Any], stream: Any) -> Queue:
+    """Return the queue of a launch."""
+    check_stream(what, stream)
+    if isinstance(stream, Queue):
+        return stream
+    first = next((each for each in arguments if isinstance(each, Buffer)), None)
+    return (current_device() if first is None else first.device).current_queue
 
 
 def _type_named(what: str, name: Any) -> np.dtype[Any]:
