@@ -69,11 +69,11 @@ class Programs:
     def download(self, queue=None):
         (queue or self.own).copy(np.empty(100, "i4"), self.buffer)
 
-    def chain(self, length):
+    def chain(self, length, **options):
         graph, nodes = self.device.graph(), []
         for _ in range(length):
             nodes.append(graph.add_kernel(self.add, 10, 10, self.buffer, 1, after=nodes[-1:]))
-        return graph.instantiate(), nodes
+        return graph.instantiate(**options), nodes
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def queues_finished_one_after_another(use):
 
 
 def waits_for_a_graph(use):
-    use.chain(1)[0].launch(queue=use.own)
+    use.chain(1, auto_free=True)[0].launch(queue=use.own)
     use.own.finish()
 
 

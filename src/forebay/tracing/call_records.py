@@ -253,7 +253,7 @@ class CallRecorder:
         self._stepping.setdefault(queue.id, (queue, call.line))
         return {}
 
-    def _instantiate(self, call: Call, graph: Any) -> Look:
+    def _instantiate(self, call: Call, graph: Any, *others: Any, **options: Any) -> Look:
         yield
         kernels = sum(node.kind == "kernel" for node in graph.nodes)
         return {"graph": self._number(call.result), "kernels": kernels, "keeps_to_device": _keeps_to_device(graph)}
