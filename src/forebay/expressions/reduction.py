@@ -170,20 +170,17 @@ class reduction(Expression):  # noqa: N801 - called as a function is
             call.queue._refuse_in_capture(
                 f"{self.name} with result= for the host (pass a Buffer, to read after each run)"
             )
-            return self._launch(call, count, None, to_host)
-        if call.outputs:
-            (output,) = call.outputs
-            if output.size != 1:
-                refuse(self.name, f"the result is one element, not {tuple(output.shape)}", InvalidArgumentError)
-            self._launch(call, count, output, None)
-            return output
-        output = call.queue.alloc((), made)
+        elif call.outputs and call.outputs[0].size != 1:
+            shape = tuple(call.outputs[0].shape)
+            refuse(self.name, f"the result is one element, not {shape}", InvalidArgumentError)
+        allocated = () if call.outputs or to_host is not None else (call.queue.alloc((), made),)
+        (output,) = call.outputs or allocated or (None,)
         try:
-            self._launch(call, count, output, None)
+            result = self._launch(call, count, output, to_host)
         except BaseException:
-            give_up(call.queue, (output,))
+            give_up(call.queue, allocated)
             raise
-        return output
+        return output if to_host is None else result
 
     def _launch(self, call: Call, count: int, output: Any, to_host: Any) -> Any:
         kernels: _Kernels = call.variant.built
