@@ -41,7 +41,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "patient": {"priority": 1},
 }
 LARGE = 1 << 20  # elements of 4 bytes: a copy takes a while
-PARTS = {"end": slice(LARGE - WIDTH, LARGE), "odd": slice(1, WIDTH, 2), "even": slice(0, WIDTH, 2)}
+PARTS: dict[str, Any] = {"end": slice(LARGE - WIDTH, LARGE), "odd": slice(1, WIDTH, 2), "even": slice(0, WIDTH, 2)}
 NEEDS_EXECUTION = {"call", "host", "until", "within"}
 """What would wait for ever on a device that executes nothing."""
 

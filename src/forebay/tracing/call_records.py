@@ -62,10 +62,10 @@ class Hold(NamedTuple):
 class Thread(threading.local):
     """A thread of the program: its number, and how many recorded calls it is inside of."""
 
-    numbers = itertools.count()
+    numbers: itertools.count[int] = itertools.count()
 
     def __init__(self) -> None:
-        self.number = next(self.numbers)
+        self.number: int = next(self.numbers)
         self.depth = 0
 
 

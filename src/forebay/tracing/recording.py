@@ -103,6 +103,9 @@ class Recorder:
         By the number of the call; None if nobody asked for the device's times.
     """
 
+    first: tuple[int, int]
+    last: tuple[int, int]
+    began_at: float
     entries: NDArray[Any]
     lost: int
     stats: list[tuple[str, Stats]]

@@ -143,7 +143,8 @@ class Timeline:
         self.recordings: ByTime[list[str]] = ByTime()
         self.threads: defaultdict[int, list[Slice]] = defaultdict(list)
         self.arrows: list[Arrow] = []
-        self.unknown_waits = self.unknown_queues = 0
+        self.unknown_waits: int = 0
+        self.unknown_queues: int = 0
         for made in sorted(recorder.queues, key=lambda made: made.time):
             track = self.tracks.setdefault((made.device, made.id), QueueTrack(made))
             self.queues.add(made.time, made.handle, track)
@@ -154,8 +155,8 @@ class Timeline:
             self.threads[call.thread].append(
                 Slice(call.name, "call", call.begin, call.end, {name: value for name, value in about.items() if value})
             )
-        self.entries = _read(recorder)
-        self.ran = recorder.ran or {}
+        self.entries: list[_Entry] = _read(recorder)
+        self.ran: dict[int, RanTime] = recorder.ran or {}
         self._build()
 
     def _build(self) -> None:
