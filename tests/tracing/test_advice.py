@@ -528,6 +528,17 @@ def test_threads(find, use, device):
     assert sum(stats.launches for _, stats in find.stats) >= 80
 
 
+@pytest.mark.parametrize("at_once", [1, 1000])
+def test_findings_do_not_depend_on_how_many_records_are_judged_at_once(find, use, monkeypatch, at_once):
+    monkeypatch.setattr(call_records, "MOST_RECORDS", at_once)
+
+    def run():
+        uploads_of_bytes_that_are_there_already(use)
+        queues_finished_one_after_another(use)
+
+    assert find(run) == {UNCHANGED: 5, ONE_BY_ONE: 2 * 3}
+
+
 def test_the_report_has_the_line_and_the_cost():
     stats = fb.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
     found = [findings.Finding(UNCHANGED, "app.py:12", 3, 2_000_000, 4096), findings.Finding(SERIALIZED, "", 5, waits=7)]

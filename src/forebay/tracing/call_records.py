@@ -46,7 +46,7 @@ MORE_CALLS: Names = {
 }
 
 Look = Generator[None, None, dict[str, Any]]
-MOST_RECORDS = 1 << 12  # that are kept until they are judged
+MOST_RECORDS = 256  # that are kept until they are judged: some hundreds stay in the cache, and take less time
 MOST_LINES = 4096  # whose allocations are remembered
 MOST_PIECES = 16  # of memory, of each of them
 

@@ -384,16 +384,15 @@ def _read_nothing(now: Moment, last: Moment | None) -> bool:
     """Return whether a few commands were submitted since the last wait, more than copies, and none of them tells the
     host anything.
     """
-    if last is None:
+    if last is None or now[-1] != last[-1]:
         return False
-    (stats, copies, graphs, asked), (stats_then, copies_then, graphs_then, asked_then) = now, last
+    (stats, copies, graphs, _), (stats_then, copies_then, graphs_then, _) = now, last
     done = stats - stats_then
     return (
         done.copies < _commands(done) <= FEW
         and done.host_functions == 0
         and done.copies == copies - copies_then
         and done.graph_launches == graphs - graphs_then
-        and asked == asked_then
     )
 
 
