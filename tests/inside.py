@@ -132,11 +132,6 @@ def without_compiler(library):
         yield
 
 
-def in_cpp(kind, *given):
-    """Make an expression of this kind, `elementwise` or `reduction`, whose text is C++."""
-    return kind._in_cpp(*given)
-
-
 def source_in_cpp(made, device, decided, typed):
     """Return the source of an expression for these types, and for parameters of these types."""
     from forebay.expressions.sources import Given

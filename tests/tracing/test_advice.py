@@ -10,11 +10,24 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.tracing import findings, habits, watching
-from forebay.tracing.findings import OFTEN
-from forebay.tracing.host_waits import FEW, IN_A_LOOP, NEEDLESS, ONE_BY_ONE
-from forebay.tracing.queue_waits import APART, HELD, SERIALIZED
-from forebay.tracing.repetitions import ALLOCATED, ARRAYS, COMPILED_AGAIN, DOWNLOADED, SETS_KERNELS, UNCHANGED, UNLIKE
+from forebay.tracing import call_records, findings, watching
+from forebay.tracing.findings import (
+    ALLOCATED,
+    APART,
+    ARRAYS,
+    COMPILED_AGAIN,
+    DOWNLOADED,
+    FEW,
+    HELD,
+    IN_A_LOOP,
+    NEEDLESS,
+    OFTEN,
+    ONE_BY_ONE,
+    SERIALIZED,
+    SETS_KERNELS,
+    UNCHANGED,
+    UNLIKE,
+)  # fmt: skip
 from tests.conftest import DEVICES
 from tests.helpers.kernels import SOURCE
 from tests.helpers.processes import command, python
@@ -56,11 +69,11 @@ class Programs:
     def download(self, queue=None):
         (queue or self.own).copy(np.empty(100, "i4"), self.buffer)
 
-    def chain(self, length):
+    def chain(self, length, **options):
         graph, nodes = self.device.graph(), []
         for _ in range(length):
             nodes.append(graph.add_kernel(self.add, 10, 10, self.buffer, 1, after=nodes[-1:]))
-        return graph.instantiate(), nodes
+        return graph.instantiate(**options), nodes
 
 
 @pytest.fixture
@@ -73,7 +86,7 @@ def find():
     """``find(function)``: the findings that it has, as {what: times}. `find.all` and `find.stats` are all of it."""
 
     def find(function):
-        watcher = habits.Habits()
+        watcher = call_records.CallRecorder()
         watcher.begin()
         try:
             function()
@@ -81,9 +94,9 @@ def find():
             find.stats, find.all = watcher.end()
         assert watching.listeners == ()
         times = {}
-        for habit in find.all:
-            assert habit.line.rpartition(":")[0] == __file__
-            times[habit.what] = times.get(habit.what, 0) + habit.times
+        for finding in find.all:
+            assert finding.line.rpartition(":")[0] == __file__
+            times[finding.what] = times.get(finding.what, 0) + finding.times
         return times
 
     return find
@@ -111,7 +124,7 @@ def test_a_program(find, use, function, turns, found, nbytes):
             function(use, turn)
 
     assert find(run) == found
-    assert nbytes in (None, sum(habit.nbytes for habit in find.all))
+    assert nbytes in (None, sum(finding.nbytes for finding in find.all))
 
 
 # -- waits of the host
@@ -165,7 +178,7 @@ def queues_finished_one_after_another(use):
 
 
 def waits_for_a_graph(use):
-    use.chain(1)[0].launch(queue=use.own)
+    use.chain(1, auto_free=True)[0].launch(queue=use.own)
     use.own.finish()
 
 
@@ -515,9 +528,20 @@ def test_threads(find, use, device):
     assert sum(stats.launches for _, stats in find.stats) >= 80
 
 
+@pytest.mark.parametrize("at_once", [1, 1000])
+def test_findings_do_not_depend_on_how_many_records_are_judged_at_once(find, use, monkeypatch, at_once):
+    monkeypatch.setattr(call_records, "MOST_RECORDS", at_once)
+
+    def run():
+        uploads_of_bytes_that_are_there_already(use)
+        queues_finished_one_after_another(use)
+
+    assert find(run) == {UNCHANGED: 5, ONE_BY_ONE: 2 * 3}
+
+
 def test_the_report_has_the_line_and_the_cost():
     stats = fb.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
-    found = [findings.Habit(UNCHANGED, "app.py:12", 3, 2_000_000, 4096), findings.Habit(SERIALIZED, "", 5, waits=7)]
+    found = [findings.Finding(UNCHANGED, "app.py:12", 3, 2_000_000, 4096), findings.Finding(SERIALIZED, "", 5, waits=7)]
     text = findings.report([("opencl:cpu:0", stats)], found, 0.5)
     for words in ("1,234,567 launches", "3 of 4 waits", "app.py:12: 3 ×, 1.000 ms, 4,096 bytes", "line: 5 ×, 7 waits"):
         assert words in text

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.cupy_style.streams import queue_for
+from forebay.cupy_style.raw import check_stream
+from forebay.expressions.arguments import Expression
 from forebay.expressions.dialects import CPP
 from forebay.expressions.elementwise import elementwise
-from forebay.expressions.parameters import Parameter
+from forebay.expressions.parameters import check_text
 from forebay.expressions.reduction import reduction
+from forebay.hiprtc.current import current_device
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue
@@ -20,7 +22,31 @@ from forebay.queues.queue import Queue
 __all__ = ["ElementwiseKernel", "ReductionKernel"]
 
 
-class ElementwiseKernel:
+class _InCpp(Expression):
+    """An expression in HIP C++, with the attributes that CuPy's have."""
+
+    _dialect = CPP
+
+    @property
+    def nin(self) -> int:
+        """How many inputs there are."""
+        return len(self.in_params)
+
+    @property
+    def nout(self) -> int:
+        """How many outputs there are."""
+        return len(self.out_params)
+
+    @property
+    def nargs(self) -> int:
+        """How many inputs and outputs there are."""
+        return self.nin + self.nout
+
+    def __repr__(self) -> str:
+        return f"<forebay.cupy_style.{type(self).__name__} {self.signature}>"
+
+
+class ElementwiseKernel(_InCpp, elementwise):
     """A kernel that computes each element by the same statements in C++, as CuPy's class of this name.
 
     `forebay.elementwise` is the same in OpenCL C, which more devices take.
@@ -77,22 +103,15 @@ class ElementwiseKernel:
         after_loop: str = "",
         options: Sequence[str] = (),
     ) -> None:
-        self._made: elementwise = elementwise._in_cpp(
-            in_params, out_params, operation, name, preamble, options, loop_prep, after_loop
-        )
-        self.name: str = name
-        self.operation: str = operation
-        self.preamble: str = preamble
-        self.in_params: tuple[Parameter, ...] = self._made.in_params
-        self.out_params: tuple[Parameter, ...] = self._made.out_params
-        self.nin: int = len(self.in_params)
-        self.nout: int = len(self.out_params)
-        self.nargs: int = self.nin + self.nout
+        super().__init__(in_params, out_params, operation, name=name, preamble=preamble, options=options)
+        self._around = check_text(name, "loop_prep", loop_prep), check_text(name, "after_loop", after_loop)
         self._no_return, self._return_tuple = no_return, return_tuple
         if doc:
             self.__doc__ = doc
 
-    def __call__(self, *args: Any, size: int | None = None, block_size: int = 256, stream: Queue | None = None) -> Any:
+    def __call__(  # type: ignore[override]
+        self, *args: Any, size: int | None = None, block_size: int = 256, stream: Queue | None = None
+    ) -> Any:
         """Launch the kernel. It does not block, but when it has to be compiled, and for NumPy arrays.
 
         Parameters
@@ -121,17 +140,14 @@ class ElementwiseKernel:
         block_size = read_int(block_size, f"{self.name}: block_size is an int")
         if block_size < 1:
             raise InvalidArgumentError(f"{self.name}: block_size={block_size!r} is no number of threads")
-        queue = queue_for(self.name, args, stream)
-        outputs = self._made._call(args, queue, None, size, 0 if block_size == 256 else block_size)
+        queue = _queue_for(self.name, args, stream)
+        outputs = self._call(args, queue, None, size, 0 if block_size == 256 else block_size)
         if self._no_return:
             return None
         return outputs if self._return_tuple or len(outputs) > 1 else outputs[0]
 
-    def __repr__(self) -> str:
-        return f"<forebay.cupy_style.ElementwiseKernel {self._made.signature}>"
 
-
-class ReductionKernel:
+class ReductionKernel(_InCpp, reduction):
     """A kernel that combines all elements to one, by expressions in C++, as CuPy's class of this name.
 
     `forebay.reduction` is the same in OpenCL C, which more devices take.
@@ -183,31 +199,24 @@ class ReductionKernel:
         preamble: str = "",
         options: Sequence[str] = (),
     ) -> None:
-        self._made: reduction = reduction._in_cpp(
+        super().__init__(
             in_params,
             out_params,
             map_expr,
             reduce_expr,
             None if identity == "" else identity,
             post_map_expr,
-            None if reduce_type is None else _type_named(name, reduce_type),
-            name,
-            preamble,
-            options,
+            accumulate=None if reduce_type is None else _type_named(name, reduce_type),
+            name=name,
+            preamble=preamble,
+            options=options,
         )
-        self.name: str = name
         self.map_expr: str = map_expr
         self.reduce_expr: str = reduce_expr
         self.post_map_expr: str = post_map_expr
-        self.preamble: str = preamble
-        self.identity: str | None = self._made.start
-        self.in_params: tuple[Parameter, ...] = self._made.in_params
-        self.out_params: tuple[Parameter, ...] = self._made.out_params
-        self.nin: int = len(self.in_params)
-        self.nout: int = len(self.out_params)
-        self.nargs: int = self.nin + self.nout
+        self.identity: str | None = self.start
 
-    def __call__(
+    def __call__(  # type: ignore[override]
         self,
         *args: Any,
         out: Buffer | None = None,
@@ -242,15 +251,21 @@ class ReductionKernel:
         ArgumentTypeError, InvalidArgumentError, ClosedError, BuildError
             As `forebay.reduction`.
         """
-        queue = queue_for(self.name, args, stream)
-        made: Buffer = self._made(*args, queue=queue, result=out, axis=axis)
+        queue = _queue_for(self.name, args, stream)
+        made: Buffer = super().__call__(*args, queue=queue, result=out, axis=axis)
         if keepdims and out is None and len(args) == self.nin:
             arrays = [each.ndim for each in args if isinstance(each, (Buffer, np.ndarray))]
             return made.reshape((1,) * max(arrays))
         return made
 
-    def __repr__(self) -> str:
-        return f"<forebay.cupy_style.ReductionKernel {self._made.signature}>"
+
+def _queue_for(what: str, arguments: Sequence[Any], stream: Any) -> Queue:
+    """Return the queue of a launch."""
+    check_stream(what, stream)
+    if isinstance(stream, Queue):
+        return stream
+    first = next((each for each in arguments if isinstance(each, Buffer)), None)
+    return (current_device() if first is None else first.device).current_queue
 
 
 def _type_named(what: str, name: Any) -> np.dtype[Any]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
-from forebay.cupy_style.streams import check_stream
 from forebay.hiprtc.current import current_device
 from forebay.hiprtc.front_end import prepare
 from forebay.hiprtc.options import split_options
@@ -43,6 +42,12 @@ def _check_name(what: str, name: Any, code: str, options: Sequence[str]) -> None
     text = " ".join((code, *options))
     if not re.search(rf"\b{words[-1]}\b", text) and not MAKES_NAMES.search(text):
         raise InvalidArgumentError(f"{what}: there is no {words[-1]!r} in the source")
+
+
+def check_stream(what: str, stream: Any) -> None:
+    """Refuse what is no Queue. Raises `ArgumentTypeError`."""
+    if stream is not None and not isinstance(stream, Queue):
+        raise ArgumentTypeError(f"{what}: stream is a Queue (device.queue()), not {type(stream).__name__}")
 
 
 class RawModule:

@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import ArgumentTypeError, BuildError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.expressions.dialects import CPP, Dialect
+from forebay.expressions.dialects import CPP, OPENCL_C
 from forebay.expressions.parameters import KINDS, Parameter, check_name, check_text, read_parameters
 from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed
 from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
@@ -51,21 +51,15 @@ def refuse(what: str, problem: str, kind: type[Exception] = ArgumentTypeError) -
 class Expression:
     """What `elementwise` and `reduction` have in common: parameters, and a kernel for each kind of arguments."""
 
+    _dialect = OPENCL_C
     _reduces = False
     """Whether the outputs have a shape of their own."""
 
     def __init__(
-        self,
-        dialect: Dialect,
-        reserved: tuple[str, ...],
-        in_params: str,
-        out_params: str,
-        name: str,
-        preamble: str,
-        options: Any,
+        self, reserved: tuple[str, ...], in_params: str, out_params: str, name: str, preamble: str, options: Any
     ) -> None:
         check_name(type(self).__name__, name)
-        c_names = dialect is not CPP  # there the types are CuPy's, which are NumPy's
+        c_names = self._dialect is not CPP  # there the types are CuPy's, which are NumPy's
         self.name: str = name
         self.in_params: tuple[Parameter, ...] = read_parameters(name, in_params, reserved, c_names=c_names)
         self.out_params: tuple[Parameter, ...] = read_parameters(name, out_params, reserved, c_names=c_names)
@@ -76,7 +70,6 @@ class Expression:
             refuse(name, f"two parameters are called {repeated!r}", InvalidArgumentError)
         if not self.out_params:
             refuse(name, "nothing comes out: out_params is empty", InvalidArgumentError)
-        self._dialect = dialect
         self._begin_empty()
 
     def _begin_empty(self) -> None:

@@ -37,23 +37,8 @@ class Dialect:
 
     Attributes
     ----------
-    name : str
-        That of the object in this module.
-    kernel, function : str
-        What begins a kernel, and a function that it calls.
-    space : str
-        Of a pointer to the device's memory.
-    index : str
-        The type of indices, 64 bits.
-    first, step : str
-        The index of the work-item, and how many there are.
-    group, item : str
-        The number of the group, and that of the work-item in it.
-    barrier : str
-    local : str
-        Declares an array TYPE NAME[COUNT] in local memory.
-    zero : str
-        Initializes a variable of any type.
+    words : dict
+        What it says for each of WORDS.
     spellings : dict
         By the character of the dtype.
     begins : dict
@@ -62,24 +47,13 @@ class Dialect:
         Whether an output can be a reference to its element.
     """
 
-    name: str
-    kernel: str
-    function: str
-    space: str
-    index: str
-    first: str
-    step: str
-    group: str
-    item: str
-    barrier: str
-    local: str
-    zero: str
+    words: dict[str, str]
     spellings: dict[str, Spelling]
     begins: dict[str, str]
     references: bool
 
-    def __reduce__(self) -> str:
-        return self.name  # a pickle has the name, since there is one object of each
+    def __getitem__(self, word: str) -> str:
+        return self.words[word]
 
     def spell(self, what: str, dtype: np.dtype[Any]) -> Spelling:
         """Return the names of a type.
@@ -115,7 +89,7 @@ class Dialect:
 
     def pointer(self, dtype: np.dtype[Any], what: str, const: bool) -> str:
         """Return the type of a pointer to elements."""
-        return f"{self.space}{'const ' if const else ''}{self.spell(what, dtype).memory} *"
+        return f"{self['space']}{'const ' if const else ''}{self.spell(what, dtype).memory} *"
 
 
 def code_of(dtype: np.dtype[Any]) -> str:
@@ -127,21 +101,29 @@ def _plain(names: dict[str, str]) -> dict[str, Spelling]:
     return {code: Spelling(name, name, name) for code, name in names.items()}
 
 
+# In OpenCL C and in HIP C++
+WORDS: dict[str, tuple[str, str]] = {
+    "kernel": ("kernel void", 'extern "C" __global__ void'),
+    "function": ("static inline", "static __device__"),
+    "space": ("global ", ""),  # of a pointer to the device's memory
+    "index": ("long", "long long"),  # 64 bits
+    "first": ("get_global_id(0)", "(long long)blockIdx.x * blockDim.x + threadIdx.x"),
+    "step": ("get_global_size(0)", "(long long)gridDim.x * blockDim.x"),
+    "group": ("get_group_id(0)", "blockIdx.x"),
+    "item": ("get_local_id(0)", "threadIdx.x"),
+    "barrier": ("barrier(CLK_LOCAL_MEM_FENCE);", "__syncthreads();"),
+    # The elements may have constructors, which shared memory must not.
+    "local": (
+        "local TYPE NAME[COUNT];",
+        "__shared__ alignas(16) char NAME_bytes[COUNT * sizeof(TYPE)]; TYPE *NAME = (TYPE *)NAME_bytes;",
+    ),
+    "zero": ("0", "{}"),  # initializes a variable of any type
+}
+
 # A bool has a byte, as in NumPy, and kernels take none by value. A half is read and written, and computed as float: not
 # every device has an arithmetic of halves.
 OPENCL_C = Dialect(
-    name="OPENCL_C",
-    kernel="kernel void",
-    function="static inline",
-    space="global ",
-    index="long",
-    first="get_global_id(0)",
-    step="get_global_size(0)",
-    group="get_group_id(0)",
-    item="get_local_id(0)",
-    barrier="barrier(CLK_LOCAL_MEM_FENCE);",
-    local="local TYPE NAME[COUNT];",
-    zero="0",
+    words={word: in_opencl_c for word, (in_opencl_c, _) in WORDS.items()},
     spellings={
         **_plain({
             "i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "i8": "long",
@@ -164,19 +146,7 @@ struct _halves {
 };"""
 
 CPP = Dialect(
-    name="CPP",
-    kernel='extern "C" __global__ void',
-    function="static __device__",
-    space="",
-    index="long long",
-    first="(long long)blockIdx.x * blockDim.x + threadIdx.x",
-    step="(long long)gridDim.x * blockDim.x",
-    group="blockIdx.x",
-    item="threadIdx.x",
-    barrier="__syncthreads();",
-    # the elements may have constructors, which shared memory must not
-    local="__shared__ alignas(16) char NAME_bytes[COUNT * sizeof(TYPE)]; TYPE *NAME = (TYPE *)NAME_bytes;",
-    zero="{}",
+    words={word: in_cpp for word, (_, in_cpp) in WORDS.items()},
     spellings={
         **_plain({
             "i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short", "i4": "int",

@@ -9,7 +9,7 @@ from typing import Any
 from forebay.core.driver import AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError
 from forebay.expressions.arguments import Expression, refuse
-from forebay.expressions.dialects import CPP, OPENCL_C, Dialect
+from forebay.expressions.dialects import OPENCL_C
 from forebay.expressions.parameters import check_text
 from forebay.expressions.sources import Given, map_source
 from forebay.queues.kernels.program import Program
@@ -67,6 +67,9 @@ class elementwise(Expression):  # noqa: N801 - called as a function is
     >>> z = axpy(x, y, 2)  # doctest: +SKIP
     """
 
+    _around = "", ""
+    """Statements before the loop over the elements, and after it."""
+
     def __init__(
         self,
         in_params: str,
@@ -77,36 +80,12 @@ class elementwise(Expression):  # noqa: N801 - called as a function is
         preamble: str = "",
         options: str | Sequence[str] = (),
     ) -> None:
-        self._begin(OPENCL_C, in_params, out_params, operation, name, preamble, options)
-        if LEAVES.search(operation):
+        super().__init__(RESERVED, in_params, out_params, name, preamble, options)
+        self.operation: str = check_text(name, "operation", operation)
+        if self._dialect is OPENCL_C and LEAVES.search(operation):
             refuse(
                 name, "the operation has a return, which would leave the output as it was: use if", InvalidArgumentError
             )
-
-    @classmethod
-    def _in_cpp(
-        cls,
-        in_params: str,
-        out_params: str,
-        operation: str,
-        name: str,
-        preamble: str,
-        options: Sequence[str],
-        loop_prep: str,
-        after_loop: str,
-    ) -> elementwise:
-        """Make one in HIP C++, as CuPy's."""
-        made = cls.__new__(cls)
-        made._begin(CPP, in_params, out_params, operation, name, preamble, options)
-        made._around = check_text(name, "loop_prep", loop_prep), check_text(name, "after_loop", after_loop)
-        return made
-
-    def _begin(
-        self, dialect: Dialect, in_params: str, out_params: str, operation: str, name: str, preamble: str, options: Any
-    ) -> None:
-        super().__init__(dialect, RESERVED, in_params, out_params, name, preamble, options)
-        self.operation: str = check_text(name, "operation", operation)
-        self._around = "", ""
 
     def __call__(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
 from forebay.expressions.arguments import Call, Expression, refuse
-from forebay.expressions.dialects import CPP, OPENCL_C, Dialect, code_of
+from forebay.expressions.dialects import code_of
 from forebay.expressions.parameters import KINDS, check_text
 from forebay.expressions.sources import Given, reduction_source
 from forebay.expressions.variants import give_up
@@ -104,30 +104,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         preamble: str = "",
         options: str | Sequence[str] = (),
     ) -> None:
-        self._begin(OPENCL_C, in_params, out_param, map, combine, start, post, accumulate, name, preamble, options)
-
-    @classmethod
-    def _in_cpp(cls, *given: Any) -> reduction:
-        """Make one in HIP C++, as CuPy's."""
-        made = cls.__new__(cls)
-        made._begin(CPP, *given)
-        return made
-
-    def _begin(
-        self,
-        dialect: Dialect,
-        in_params: str,
-        out_param: str,
-        map: str,
-        combine: str,
-        start: Any,
-        post: str | None,
-        accumulate: Any,
-        name: str,
-        preamble: str,
-        options: Any,
-    ) -> None:
-        super().__init__(dialect, RESERVED, in_params, out_param, name, preamble, options)
+        super().__init__(RESERVED, in_params, out_param, name, preamble, options)
         if len(self.out_params) != 1 or self.out_params[0].raw:
             refuse(name, f"{out_param!r}: a reduction has one result, which is not raw", InvalidArgumentError)
         self.map: str = check_text(name, "map", map)
@@ -193,20 +170,17 @@ class reduction(Expression):  # noqa: N801 - called as a function is
             call.queue._refuse_in_capture(
                 f"{self.name} with result= for the host (pass a Buffer, to read after each run)"
             )
-            return self._launch(call, count, None, to_host)
-        if call.outputs:
-            (output,) = call.outputs
-            if output.size != 1:
-                refuse(self.name, f"the result is one element, not {tuple(output.shape)}", InvalidArgumentError)
-            self._launch(call, count, output, None)
-            return output
-        output = call.queue.alloc((), made)
+        elif call.outputs and call.outputs[0].size != 1:
+            shape = tuple(call.outputs[0].shape)
+            refuse(self.name, f"the result is one element, not {shape}", InvalidArgumentError)
+        allocated = () if call.outputs or to_host is not None else (call.queue.alloc((), made),)
+        (output,) = call.outputs or allocated or (None,)
         try:
-            self._launch(call, count, output, None)
+            result = self._launch(call, count, output, to_host)
         except BaseException:
-            give_up(call.queue, (output,))
+            give_up(call.queue, allocated)
             raise
-        return output
+        return output if to_host is None else result
 
     def _launch(self, call: Call, count: int, output: Any, to_host: Any) -> Any:
         kernels: _Kernels = call.variant.built

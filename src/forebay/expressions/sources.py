@@ -73,18 +73,18 @@ def map_source(given: Given, operation: str, loop_prep: str = "", after_loop: st
     """
     dialect, every = given.dialect, (*given.inputs, *given.outputs)
     declared = [_declare(given, each, each in given.inputs) for each in every]
-    declared += [f"const {dialect.index} n", *_counts(given, every)]
+    declared += [f"const {dialect['index']} n", *_counts(given, every)]
     inputs = [_read_and_hide(given, each) for each in given.inputs if each.way != RAW]
     outputs = [_write_and_hide(given, each) for each in given.outputs if each.way != RAW]
     return f"""{_beginning(given, every)}
-{dialect.kernel} {given.name}_elements({", ".join(declared)})
+{dialect["kernel"]} {given.name}_elements({", ".join(declared)})
 {{
     {_arrays(given, every)}
     {{
         {_hidden_arrays(given, every)}
         {"_indexer _ind = {n, 0};" if dialect is CPP else ""}
         {loop_prep}
-        for ({dialect.index} i = {dialect.first}; i < n; i += {dialect.step}) {{
+        for ({dialect["index"]} i = {dialect["first"]}; i < n; i += {dialect["step"]}) {{
             {"_ind.set(i);" if dialect is CPP else ""}
             {" ".join([read for read, _ in inputs] + [each[0] for each in outputs])}
             {{
@@ -110,7 +110,7 @@ def reduction_source(
     share, sizes, one partial result for each group. NAME_last takes these: partial results, their number, number of
     elements, output.
     """
-    dialect, index = given.dialect, given.dialect.index
+    dialect, index = given.dialect, given.dialect["index"]
     value = dialect.spell(given.what, accumulated).value
     (output,) = given.outputs
     declared = [_declare(given, each, True) for each in given.inputs]
@@ -120,7 +120,7 @@ def reduction_source(
     out = f"{dialect.pointer(output.dtype, given.what, False)}{output.parameter.name}"
     partial = f"{value} *_partial"
     read, hide, keep, store = _write_and_hide(given, output, "0")
-    kept = dialect.local.replace("TYPE", value).replace("NAME", "_kept").replace("COUNT", str(block))
+    kept = dialect["local"].replace("TYPE", value).replace("NAME", "_kept").replace("COUNT", str(block))
     begun = "_kept[0]" if start is None else f"_count ? _combine(({value})({start}), _kept[0]) : ({value})({start})"
     finish = f"""{"const _indexer _in_ind = {n, 0}; (void)_in_ind;" if dialect is CPP else ""}
     if (_item == 0) {{
@@ -138,9 +138,9 @@ def reduction_source(
         """Reduce elements to ``_kept[0]``. As many rounds as the whole group has are the same for each work-item, so
         that compilers make vectors of the work-items."""
         return f"""{kept}
-    const {index} _item = {dialect.item}, _first = {first}, _end = {end};
+    const {index} _item = {dialect["item"]}, _first = {first}, _end = {end};
     const {index} _count = _end - _first, _rounds = _count / {block}, _rest = _first + _rounds * {block} + _item;
-    {value} _own = {dialect.zero};
+    {value} _own = {dialect["zero"]};
     if (_rounds > 0) {{
         _own = {element.format("_first + _item")};
         for ({index} _round = 1; _round < _rounds; _round++) {{
@@ -152,16 +152,16 @@ def reduction_source(
     }}
     _kept[_item] = _own;
     for (int _apart = {block // 2}; _apart > 0; _apart /= 2) {{
-        {dialect.barrier}
+        {dialect["barrier"]}
         if (_item < _apart && _item + _apart < _count) _kept[_item] = _combine(_kept[_item], _kept[_item + _apart]);
     }}"""
 
     of_inputs = f"_mapped({{}}, n{''.join(f', {name}' for name in passed)})"
-    group = f"(({index}){dialect.group})"
+    group = f"(({index}){dialect['group']})"
     every = (*given.inputs, output)
     return f"""{_beginning(given, every, accumulated)}
-{dialect.function} {value} _combine(const {value} a, const {value} b) {{ return {combine}; }}
-{dialect.function} {value} _mapped({", ".join([f"const {index} i", f"const {index} n", *declared, *counts])})
+{dialect["function"]} {value} _combine(const {value} a, const {value} b) {{ return {combine}; }}
+{dialect["function"]} {value} _mapped({", ".join([f"const {index} i", f"const {index} n", *declared, *counts])})
 {{
     {_arrays(given, given.inputs)}
     {" ".join(read for read, _ in inputs)}
@@ -172,20 +172,20 @@ def reduction_source(
         return {mapped};
     }}
 }}
-{dialect.kernel} {given.name}_group({", ".join([*declared, f"const {index} n", *counts, out])})
+{dialect["kernel"]} {given.name}_group({", ".join([*declared, f"const {index} n", *counts, out])})
 {{
     {reduce(of_inputs, "0", "n")}
     {finish}
 }}
-{dialect.kernel} {given.name}_partial({
-        ", ".join([*declared, f"const {index} n", f"const {index} _share", *counts, dialect.space + partial])
+{dialect["kernel"]} {given.name}_partial({
+        ", ".join([*declared, f"const {index} n", f"const {index} _share", *counts, dialect["space"] + partial])
     })
 {{
     {reduce(of_inputs, f"{group} * _share", f"{group} * _share + _share < n ? {group} * _share + _share : n")}
     if (_item == 0) _partial[{group}] = _kept[0];
 }}
-{dialect.kernel} {given.name}_last({
-        ", ".join([f"{dialect.space}const {partial}", f"const {index} _groups", f"const {index} n", out])
+{dialect["kernel"]} {given.name}_last({
+        ", ".join([f"{dialect['space']}const {partial}", f"const {index} _groups", f"const {index} n", out])
     })
 {{
     {reduce("_partial[{}]", "0", "_groups")}
@@ -215,7 +215,7 @@ def _raw_in_cpp(given: Given, every: tuple[Typed, ...]) -> list[Typed]:
 
 
 def _counts(given: Given, every: tuple[Typed, ...]) -> list[str]:
-    return [f"const {given.dialect.index} _{each.parameter.name}_count" for each in _raw_in_cpp(given, every)]
+    return [f"const {given.dialect['index']} _{each.parameter.name}_count" for each in _raw_in_cpp(given, every)]
 
 
 def _arrays(given: Given, every: tuple[Typed, ...]) -> str:

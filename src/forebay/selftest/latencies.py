@@ -49,26 +49,6 @@ def measure(device: fb.Device, program: fb.Program) -> Iterator[Latency]:
         def launch() -> None:
             a.launch(kernel, 1, 1)
 
-        def record() -> None:
-            a.launch(kernel, 1, 1)
-            a.record()
-
-        def wait_elsewhere() -> None:
-            a.launch(kernel, 1, 1)
-            b.wait(a.record())
-            b.launch(kernel, 1, 1)
-
-        def copy() -> None:
-            a.copy(buffer, pinned)
-
-        def copy_and_finish() -> None:
-            a.copy(pinned, buffer)
-            a.finish()
-
-        def finish() -> None:
-            a.launch(kernel, 1, 1)
-            a.finish()
-
         with a.capture() as graph:
             for _ in range(NODES):
                 a.launch(kernel, 1, 1)
@@ -80,30 +60,30 @@ def measure(device: fb.Device, program: fb.Program) -> Iterator[Latency]:
                 for _ in range(NODES):
                     a.launch(kernel, 1, 1)
 
-        rows: list[tuple[str, Callable[[], None]]] = [
-            ("launch", launch),
-            ("launch + record", record),
-            ("launch + record + wait elsewhere", wait_elsewhere),
-            ("copy to the device", copy),
-            ("copy to the host + finish", copy_and_finish),
-            (f"graph of {NODES} launches", lambda: graph.launch(a)),
-            (f"step of {NODES} launches", in_step),
-            ("launch + finish", finish),
-        ]
-        for name, call in rows:
-            yield _measured(device, name, call)
+        rows: dict[str, tuple[Callable[[], object], ...]] = {
+            "launch": (launch,),
+            "launch + record": (launch, a.record),
+            "launch + record + wait elsewhere": (launch, lambda: b.wait(a.record()), lambda: b.launch(kernel, 1, 1)),
+            "copy to the device": (lambda: a.copy(buffer, pinned),),
+            "copy to the host + finish": (lambda: a.copy(pinned, buffer), a.finish),
+            f"graph of {NODES} launches": (lambda: graph.launch(a),),
+            f"step of {NODES} launches": (in_step,),
+            "launch + finish": (launch, a.finish),
+        }
+        for name, calls in rows.items():
+            yield _measured(device, name, calls)
         step.close()
 
 
-def _measured(device: fb.Device, name: str, call: Callable[[], None]) -> Latency:
-    calls = max(1, CALLS // NODES) if str(NODES) in name else CALLS
+def _measured(device: fb.Device, name: str, calls: tuple[Callable[[], object], ...]) -> Latency:
+    times = max(1, CALLS // NODES) if str(NODES) in name else CALLS
     taken = []
     for number in range(-2, ROUNDS):  # the first ones warm up
         began = time.perf_counter()
-        for _ in range(calls):
+        for call in calls * times:
             call()
         ended = time.perf_counter()
         device.finish()
         if number >= 0:
-            taken.append((ended - began) / calls * 1e6)
+            taken.append((ended - began) / times * 1e6)
     return Latency(name, min(taken), float(np.median(taken)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +109,7 @@ class Scene:
             return self.device.per_thread_queue
         if kind == "per-thread, of another thread":
             return self.elsewhere().submit(lambda: self.device.per_thread_queue).result()
-        return self._closing.enter_context(_closed(self.device.queue(blocking=kind == "blocking", **options)))
+        return self._closing.enter_context(closing(self.device.queue(blocking=kind == "blocking", **options)))
 
     def queues(self, count: int, kind: str = "non-blocking") -> list[fb.Queue]:
         """So many of a kind."""
@@ -195,20 +195,12 @@ class Scene:
     def increase(self, queue: fb.Queue, to: Cell, number: int) -> None:
         """Launch ``to += number``."""
         queue.launch(self.kernel("increase"), 1, WIDTH, to.place, number)
-
-        def change() -> None:
-            to.model[:] += np.uint32(number)
-
-        self.change(change)
+        self._set(to, lambda: to.model + np.uint32(number))
 
     def copy(self, queue: fb.Queue, to: Cell, source: Cell) -> None:
         """Copy all of `source`, which may be memory of the host."""
         queue.copy(to.place, source.place)
-
-        def change() -> None:
-            to.model[...] = source.model
-
-        self.change(change)
+        self._set(to, lambda: source.model)
 
     def upload(self, queue: fb.Queue, to: Cell) -> None:
         """Copy bytes of the host, whose memory is written to as soon as the call has returned."""
@@ -221,11 +213,7 @@ class Scene:
         """Fill it with a number of its own."""
         number = next(self._numbers)
         queue.fill(to.place, number)
-
-        def change() -> None:
-            to.model[:] = number
-
-        self.change(change)
+        self._set(to, lambda: np.uint32(number))
 
     def host(self, queue: fb.Queue, to: Cell) -> None:
         """Let the host change its own pinned memory when the queue comes there."""
@@ -245,6 +233,9 @@ class Scene:
             change()
         else:
             self._recorded.append(change)
+
+    def _set(self, to: Cell, value: Callable[[], Any]) -> None:
+        self.change(lambda: np.copyto(to.model, value()))
 
     @contextmanager
     def recording(self) -> Iterator[list[Change]]:
@@ -296,12 +287,3 @@ class Scene:
         self.device.finish()
         for cell in self._cells:
             self.expect(cell)
-
-
-@contextmanager
-def _closed(queue: fb.Queue) -> Iterator[fb.Queue]:
-    """Close a queue at the end; it may be closed before."""
-    try:
-        yield queue
-    finally:
-        queue.close()

@@ -34,8 +34,7 @@ def work(request: Request) -> Iterator[Message]:
     Message
         What is begun is told before, so that it is known when this process ends in the middle.
     """
-    yield Begun(OPENING)
-    faulthandler.dump_traceback_later(2 * request.patience, exit=True)  # compilers take their time
+    yield _begun(OPENING, 2 * request.patience)  # compilers take their time
     try:
         try:
             device = fb.Device(request.device, private=True)
@@ -60,20 +59,24 @@ def work(request: Request) -> Iterator[Message]:
         faulthandler.cancel_dump_traceback_later()
 
 
+def _begun(what: str, patience: float, number: int = 0) -> Begun:
+    """Begin something that may hang: then the process ends, and has said where."""
+    faulthandler.dump_traceback_later(patience, exit=True)
+    return Begun(what, number)
+
+
 def _run(request: Request, bench: Bench) -> Iterator[Message]:
     began, rounds = time.perf_counter(), request.first_round
     tests = [test for test in LITMUS if str(test) not in request.left_out]
     if bench.executes and CONTROLLING not in request.left_out:
-        yield Begun(CONTROLLING)
-        faulthandler.dump_traceback_later(request.patience, exit=True)
+        yield _begun(CONTROLLING, request.patience)
         yield _control(bench)
     for number in range(request.first_round, request.rounds):
         random.Random(number).shuffle(tests)
         for test in tests:
             if number == request.first_round and str(test) in request.run:
                 continue
-            yield Begun(str(test), number)
-            faulthandler.dump_traceback_later(request.patience, exit=True)
+            yield _begun(str(test), request.patience, number)
             yield _ran(test, number, bench)
             if number and time.perf_counter() - began > request.seconds:
                 break
@@ -82,8 +85,7 @@ def _run(request: Request, bench: Bench) -> Iterator[Message]:
             continue
         break
     if MEASURING not in request.left_out:
-        yield Begun(MEASURING)
-        faulthandler.dump_traceback_later(request.patience, exit=True)
+        yield _begun(MEASURING, request.patience)
         yield from latencies.measure(bench.device, bench.program)
     stats = {name: count for name, count in dataclasses.asdict(bench.device.stats).items() if count}
     yield Ended(rounds, stats=stats)

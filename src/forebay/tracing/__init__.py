@@ -88,7 +88,8 @@ class trace:  # noqa: N801 - it is used like a function
             from forebay.tracing.chrome import write
 
             with file:
-                write(recorder.end(), file)
+                recorder.end()
+                write(recorder, file)
 
 
 def begin_by_environment() -> None:

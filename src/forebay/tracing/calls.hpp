@@ -29,7 +29,7 @@ struct alignas(64) Entry {
     uint64_t end;
     uint64_t object; // the first argument: a queue, context, event or recording
     uint64_t detail;
-    uint64_t event;  // that was made
+    uint64_t event;  // or gate or recording, that was made
     uint32_t thread;
     uint16_t kind;
     uint16_t failed;
@@ -104,6 +104,12 @@ struct Noted {
         entry.number.store(number + 1, std::memory_order_release);
         return status;
     }
+
+    // The call has made something, if it was asked for.
+    template <class Status> Status end(Status status, void** made) {
+        if (made && status == 0) entry.event = address_of(*made);
+        return end(status);
+    }
 };
 
 template <class Driver, int slot> struct Table {
@@ -132,9 +138,7 @@ template <class Driver, int slot> struct Table {
         Noted noted(COPY, queue, waits, 0);
         noted.entry.detail = nbytes;
         noted.entry.extra = direction(to, source);
-        int64_t status = driver.copy(queue, to, source, nbytes, waits, event);
-        if (event && status == 0) noted.entry.event = address_of(*event);
-        return times.end(noted.number, noted.end(status));
+        return times.end(noted.number, noted.end(driver.copy(queue, to, source, nbytes, waits, event), event));
     }
 
     template <class Memory, class Waits>
@@ -142,18 +146,14 @@ template <class Driver, int slot> struct Table {
         Times times(driver, queue, waits);
         Noted noted(FILL, queue, waits, 0);
         noted.entry.detail = nbytes;
-        int64_t status = driver.fill(queue, to, pattern, size, nbytes, waits, event);
-        if (event && status == 0) noted.entry.event = address_of(*event);
-        return times.end(noted.number, noted.end(status));
+        return times.end(noted.number, noted.end(driver.fill(queue, to, pattern, size, nbytes, waits, event), event));
     }
 
     template <class Waits> static int64_t marker(void* queue, Waits waits, int use, void** event) {
         if (thread.inside) return driver.marker(queue, waits, use, event);
         Noted noted(MARKER, queue, waits, 0);
         noted.entry.extra = use;
-        int64_t status = driver.marker(queue, waits, use, event);
-        if (status == 0) noted.entry.event = address_of(*event);
-        return noted.end(status);
+        return noted.end(driver.marker(queue, waits, use, event), event);
     }
 
     template <class Waits> static int64_t barrier(void* queue, Waits waits) {
@@ -165,9 +165,7 @@ template <class Driver, int slot> struct Table {
     static int64_t hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) {
         Noted noted(HOLD, queue, waits, 0);
         noted.entry.extra = data != nullptr; // a host function
-        int64_t status = driver.hold(queue, context, waits, wake, data, gate);
-        if (status == 0) noted.entry.event = address_of(*gate);
-        return noted.end(status);
+        return noted.end(driver.hold(queue, context, waits, wake, data, gate), gate);
     }
 
     template <class Failed> static int64_t open_gate(void* gate, Failed failed) {
@@ -178,16 +176,12 @@ template <class Driver, int slot> struct Table {
     static int64_t bridge(void* context, void* event, void** bridged) {
         Noted noted(BRIDGE, context);
         noted.entry.detail = address_of(event);
-        int64_t status = driver.bridge(context, event, bridged);
-        if (status == 0) noted.entry.event = address_of(*bridged);
-        return noted.end(status);
+        return noted.end(driver.bridge(context, event, bridged), bridged);
     }
 
     template <class Changeable> static int64_t new_recording(void* queue, Changeable changeable, void** recording) {
         Noted noted(NEW_RECORDING, queue);
-        int64_t status = driver.new_recording(queue, changeable, recording);
-        if (status == 0) noted.entry.detail = address_of(*recording);
-        return noted.end(status);
+        return noted.end(driver.new_recording(queue, changeable, recording), recording);
     }
 
     template <class Command>

@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
+from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.atomic cimport atomic, memory_order_acquire
 
@@ -51,16 +52,6 @@ cdef extern from "src/forebay/tracing/calls.hpp" namespace "forebay_tracing" nog
 
     cppclass Entry:
         atomic[uint64_t] number
-        uint64_t begin
-        uint64_t end
-        uint64_t object
-        uint64_t detail
-        uint64_t event
-        uint32_t thread
-        uint16_t kind
-        uint16_t failed
-        uint32_t waits
-        uint32_t extra
 
     const uint64_t CAPACITY
     atomic[uint64_t] next_number
@@ -100,23 +91,11 @@ cdef extern from "src/forebay/tracing/times.hpp" namespace "forebay_tracing" nog
     DeviceTimes& device_times()
     void read_times(const Driver& driver, uint64_t queue, int most, cbool all)
 
+# Those of Entry
 _FIELDS = np.dtype([
-    ("kind", "u2"), ("failed", "u2"), ("thread", "u4"), ("number", "u8"), ("begin", "u8"), ("end", "u8"),
-    ("object", "u8"), ("detail", "u8"), ("event", "u8"), ("waits", "u4"), ("extra", "u4"),
+    ("number", "u8"), ("begin", "u8"), ("end", "u8"), ("object", "u8"), ("detail", "u8"), ("event", "u8"),
+    ("thread", "u4"), ("kind", "u2"), ("failed", "u2"), ("waits", "u4"), ("extra", "u4"),
 ])
-
-cdef struct Row:
-    uint16_t kind
-    uint16_t failed
-    uint32_t thread
-    uint64_t number
-    uint64_t begin
-    uint64_t end
-    uint64_t object
-    uint64_t detail
-    uint64_t event
-    uint32_t waits
-    uint32_t extra
 
 cdef list _tables = []  # addresses, by slot; their drivers stay loaded
 cdef set _watched = set()
@@ -132,6 +111,11 @@ def now() -> tuple[int, int]:
     cdef uint64_t before = read_ticks()
     nanoseconds = time.monotonic_ns()
     return before + (read_ticks() - before) // 2, nanoseconds
+
+
+def nanoseconds_a_tick(begin: tuple[int, int], end: tuple[int, int]) -> float:
+    """How long a tick is, from two values of `now`."""
+    return max(end[1] - begin[1], 1) / max(end[0] - begin[0], 1)
 
 
 def begin() -> int:
@@ -190,20 +174,16 @@ def entries(first: int) -> tuple[NDArray[Any], int]:
     cdef uint64_t number
     cdef Py_ssize_t count = 0
     cdef Entry* entry
-    cdef Row* row
     rows = np.empty(end - start, _FIELDS)
-    cdef Row* to = <Row*> <uintptr_t> rows.ctypes.data  # a typed memoryview is 15,000 lines for the compiler
+    cdef Entry* to = <Entry*> <uintptr_t> rows.ctypes.data  # a typed memoryview is 15,000 lines for the compiler
     for number in range(start, end):
         entry = &entry_at(number)
-        if entry.number.load(memory_order_acquire) != number + 1:
-            continue
-        row = &to[count]
-        row.kind, row.failed, row.thread, row.number = entry.kind, entry.failed, entry.thread, number
-        row.begin, row.object, row.detail = entry.begin, entry.object, entry.detail
-        row.end = max(entry.begin, entry.end)  # clocks of two processors differ
-        row.event, row.waits, row.extra = entry.event, entry.waits, entry.extra
         if entry.number.load(memory_order_acquire) == number + 1:
-            count += 1
+            memcpy(<void*> &to[count], <const void*> entry, sizeof(Entry))
+            if entry.number.load(memory_order_acquire) == number + 1:
+                count += 1
+    rows["number"] -= 1
+    rows["end"] = np.maximum(rows["begin"], rows["end"])  # clocks of two processors differ
     return rows[:count], start - first
 
 

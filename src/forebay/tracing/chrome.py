@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from forebay.tracing.findings import measure_ticks
-from forebay.tracing.recording import Recording
-from forebay.tracing.timeline import QueueTrack, Slice, build_timeline
+from forebay.tracing.recording import Recorder
+from forebay.tracing.timeline import QueueTrack, Slice, Timeline
 
 ABOVE_ALL_THREADS = 5_000_000  # Linux numbers threads and processes up to 2**22; no queue may look like one
 MOST_QUEUES = 5_000_000  # of a trace: what lies between the two tracks of a queue
@@ -18,21 +17,21 @@ MOST_ARROWS = 1 << 32  # of a queue
 TIMED = ("launch", "copy", "fill", "recording")
 
 
-def write(recording: Recording, file: IO[str]) -> None:
+def write(recorder: Recorder, file: IO[str]) -> None:
     """Write one JSON object to an open file, an event to a line. Times are microseconds since the trace began."""
-    timeline = build_timeline(recording)
-    stats = [{"device": name} | dataclasses.asdict(counts) for name, counts in recording.stats]
+    timeline = Timeline(recorder)
+    stats = [{"device": name} | dataclasses.asdict(counts) for name, counts in recorder.stats]
     about: dict[str, Any] = {
-        "began": recording.began_at,
-        "lost calls": recording.lost,
+        "began": recorder.began_at,
+        "lost calls": recorder.lost,
         "waits for markers of before": timeline.unknown_waits,
         "commands of unknown queues": timeline.unknown_queues,
         "stats": stats,
     }
-    if recording.ran is not None:
-        timed = [piece for track in timeline.queues for piece in track.slices if piece.kind in TIMED]
-        count = sum(len(track.ran) for track in timeline.queues)
-        within = max((each.within for each in recording.ran.values()), default=0) * _unit(recording) / 1000
+    if recorder.ran is not None:
+        timed = [piece for track in timeline.tracks.values() for piece in track.slices if piece.kind in TIMED]
+        count = sum(len(track.ran) for track in timeline.tracks.values())
+        within = max((each.within for each in recorder.ran.values()), default=0) * recorder.nanoseconds_a_tick / 1000
         about["device times"] = {
             "commands": count,
             "commands without": len(timed) - count,
@@ -40,21 +39,16 @@ def write(recording: Recording, file: IO[str]) -> None:
         }
     file.write(f'{{"displayTimeUnit": "ns",\n"otherData": {json.dumps(about)},\n"traceEvents": [')
     separator = "\n"
-    for event in _events(recording, timeline.queues, timeline.threads, timeline.arrows):
+    for event in _events(recorder, timeline):
         file.write(separator)
         file.write(json.dumps(event, separators=(",", ":")))
         separator = ",\n"
     file.write("\n]}\n")
 
 
-def _unit(recording: Recording) -> float:
-    """Return the nanoseconds of a tick."""
-    return measure_ticks(recording.begin, recording.end)
-
-
-def _clock(recording: Recording) -> Callable[[int], float]:
+def _clock(recorder: Recorder) -> Callable[[int], float]:
     """Return the function from ticks to microseconds since the trace began, in whole nanoseconds."""
-    first, unit = recording.begin[0], _unit(recording)
+    first, unit = recorder.first[0], recorder.nanoseconds_a_tick
 
     def microseconds(ticks: int) -> float:
         return max(round((ticks - first) * unit), 0) / 1000
@@ -62,19 +56,17 @@ def _clock(recording: Recording) -> Callable[[int], float]:
     return microseconds
 
 
-def _events(
-    recording: Recording, queues: list[QueueTrack], threads: dict[int, list[Slice]], arrows: list[Any]
-) -> Iterator[dict[str, Any]]:
-    at = _clock(recording)
+def _events(recorder: Recorder, timeline: Timeline) -> Iterator[dict[str, Any]]:
+    at = _clock(recorder)
     process = os.getpid()
-    devices = sorted({track.queue.device for track in queues})
+    devices = sorted({track.queue.device for track in timeline.tracks.values()})
     places: dict[int, tuple[int, int]] = {}
     yield _named("process_name", process, 0, f"host: process {process}")
-    for thread in threads:
-        yield _named("thread_name", process, thread, recording.threads.get(thread, f"thread {thread}"))
+    for thread in timeline.threads:
+        yield _named("thread_name", process, thread, recorder.threads.get(thread, f"thread {thread}"))
     for number, device in enumerate(devices):
         yield _named("process_name", ABOVE_ALL_THREADS + number, 0, device)
-    for number, track in enumerate(queues):
+    for number, track in enumerate(timeline.tracks.values()):
         places[id(track)] = ABOVE_ALL_THREADS + devices.index(track.queue.device), ABOVE_ALL_THREADS + number
         yield _named("thread_name", *places[id(track)], track.queue.name)
         for piece in track.slices:
@@ -89,10 +81,10 @@ def _events(
                 "pid": places[id(track)][0],
                 "args": {"commands": count},
             }
-    for thread, slices in threads.items():
+    for thread, slices in timeline.threads.items():
         for piece in slices:
             yield _slice(piece, process, thread, at)
-    for number, arrow in enumerate(arrows):
+    for number, arrow in enumerate(timeline.arrows):
         waiter = arrow.waiter
         target = places[id(waiter)] if isinstance(waiter, QueueTrack) else (process, waiter)
         kind = "wait" if isinstance(waiter, QueueTrack) else "host wait"

@@ -10,9 +10,9 @@ from typing import IO, TYPE_CHECKING
 
 from forebay.queues import queue as queues
 from forebay.tracing import calls
+from forebay.tracing.call_records import CallRecorder
 from forebay.tracing.chrome import write
-from forebay.tracing.findings import measure_ticks, report
-from forebay.tracing.habits import Habits
+from forebay.tracing.findings import report
 from forebay.tracing.ranges import LIBRARIES, Ranges
 from forebay.tracing.recording import Recorder
 
@@ -106,22 +106,22 @@ class ProcessTrace:
     def end(self) -> None:
         """Write the file."""
         if not self.recorder.is_forked:
-            recording = self.recorder.end()
+            self.recorder.end()
             if self.file is not None:
                 with self.file:
-                    write(recording, self.file)
+                    write(self.recorder, self.file)
 
 
 def begin_stats() -> None:
-    """Begin to watch for habits, and report at the end of the interpreter."""
-    habits, process, begin = Habits(), os.getpid(), calls.now()
-    habits.begin()
+    """Begin to record calls, and report at the end of the interpreter."""
+    recorder, process, begin = CallRecorder(), os.getpid(), calls.now()
+    recorder.begin()
 
     def end() -> None:
         if os.getpid() == process:
-            stats, found = habits.end()
+            stats, found = recorder.end()
             if stats or found:
-                text = report(stats, found, measure_ticks(begin, calls.now()))
+                text = report(stats, found, calls.nanoseconds_a_tick(begin, calls.now()))
                 print(f"forebay: what process {process} did\n{text}", file=sys.stderr)
 
     atexit.register(end)

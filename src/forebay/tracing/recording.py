@@ -17,7 +17,6 @@ from forebay.queues import queue as queues
 from forebay.queues.kernels import kernel as kernels
 from forebay.queues.memory.buffer import Buffer
 from forebay.tracing import calls, watching
-from forebay.tracing.counters import Counters
 from forebay.tracing.device_times import DeviceTimes, RanTime
 
 if TYPE_CHECKING:
@@ -53,35 +52,27 @@ class QueueMade:
     device: str
 
 
-@dataclass(frozen=True)
-class Recording:
-    """All that was noted.
+class Counters:
+    """What each Device did since this was made. Its owner passes on the calls that it hears of."""
 
-    Attributes
-    ----------
-    begin, end : tuple of int
-        Ticks, and nanoseconds of `time.monotonic_ns`.
-    entries : numpy.ndarray
-        As `calls.entries` returns it; `lost` older ones are not in it.
-    kernels : list of (int, int, str)
-        When a driver's kernel was made, its handle and name.
-    threads : dict
-        The names of threads by the system's numbers.
-    stats : list of (str, Stats)
-        What each device did meanwhile.
-    """
+    def __init__(self) -> None:
+        self._earlier = {id(device): device.stats for device in list(devices._live) if not device.closed}
+        self._gone: list[tuple[str, Stats]] = []
 
-    begin: tuple[int, int]
-    end: tuple[int, int]
-    entries: NDArray[Any]
-    lost: int
-    queues: list[QueueMade]
-    kernels: list[tuple[int, int, str]]
-    host_calls: list[HostCall]
-    threads: dict[int, str]
-    stats: list[tuple[str, Stats]]
-    began_at: float  # seconds since 1970
-    ran: dict[int, RanTime] | None  # by the number of the call; None if nobody asked for the device's times
+    def began(self, call: watching.Call) -> None:
+        """Keep the counters of a device that is about to go."""
+        if call.name == "Device._disband":
+            self._gone.append(self._of(call.arguments[0]))
+            self._earlier.pop(id(call.arguments[0]), None)
+
+    def all(self) -> list[tuple[str, Stats]]:
+        """The name of each Device, and what it did."""
+        return self._gone + [self._of(device) for device in list(devices._live) if not device.closed]
+
+    def _of(self, device: Device) -> tuple[str, Stats]:
+        stats = device.stats
+        earlier = self._earlier.get(id(device))
+        return device.name, stats if earlier is None else stats - earlier
 
 
 class Recorder:
@@ -91,14 +82,41 @@ class Recorder:
     ----------
     device_times
         Whether to note also when commands ran on the device.
+
+    Attributes
+    ----------
+    first, last : tuple of int
+        When it began and ended: ticks, and nanoseconds of `time.monotonic_ns`.
+    began_at : float
+        Seconds since 1970.
+    queues : list of QueueMade
+    kernels : list of (int, int, str)
+        When a driver's kernel was made, its handle and name.
+    host_calls : deque of HostCall
+    threads : dict
+        The names of threads by the system's numbers.
+    entries : numpy.ndarray
+        As `calls.entries` returns it; `lost` older ones are not in it. Known at the end, as the next.
+    stats : list of (str, Stats)
+        What each device did meanwhile.
+    ran : dict or None
+        By the number of the call; None if nobody asked for the device's times.
     """
+
+    first: tuple[int, int]
+    last: tuple[int, int]
+    began_at: float
+    entries: NDArray[Any]
+    lost: int
+    stats: list[tuple[str, Stats]]
 
     def __init__(self, device_times: bool = False) -> None:
         self._times = DeviceTimes() if device_times else None
-        self._queues: list[QueueMade] = []
-        self._kernels: list[tuple[int, int, str]] = []
-        self._host_calls: deque[HostCall] = deque(maxlen=MOST_HOST_CALLS)
-        self._threads: dict[int, str] = {}
+        self.queues: list[QueueMade] = []
+        self.kernels: list[tuple[int, int, str]] = []
+        self.host_calls: deque[HostCall] = deque(maxlen=MOST_HOST_CALLS)
+        self.threads: dict[int, str] = {}
+        self.ran: dict[int, RanTime] | None = None
         self._process = os.getpid()
 
     def begin(self) -> None:
@@ -115,10 +133,10 @@ class Recorder:
                 raise Error("a trace is running already, and a process can have one at a time")
             _running = self
         try:
-            self._first = calls.begin()
-            self._began_at = time.time()
-            self._begin = calls.now()
-            self._kernels += [(0, handle, name) for handle, name in kernels.names().items()]
+            self._number = calls.begin()
+            self.began_at = time.time()
+            self.first = calls.now()
+            self.kernels += [(0, handle, name) for handle, name in kernels.names().items()]
             self._counters = Counters()
             watching.add(self)
             if self._times is not None:
@@ -130,28 +148,20 @@ class Recorder:
             self._stop()
             raise
 
-    def end(self) -> Recording:
-        """Note no more. Returns what was noted."""
+    def end(self) -> None:
+        """Note no more."""
         self._stop()
-        end = calls.now()
-        ran = None
+        self.last = calls.now()
         if self._times is not None:
-            ran = self._times.end(max(end[0] - self._begin[0], 1) / max(end[1] - self._begin[1], 1))
-        self._threads.update({each.native_id: each.name for each in threading.enumerate() if each.native_id})
-        entries, lost = calls.entries(self._first)
-        return Recording(
-            self._begin,
-            end,
-            entries,
-            lost,
-            self._queues,
-            self._kernels,
-            list(self._host_calls),
-            self._threads,
-            self._counters.all(),
-            self._began_at,
-            ran,
-        )
+            self.ran = self._times.end(1 / self.nanoseconds_a_tick)
+        self.threads.update({each.native_id: each.name for each in threading.enumerate() if each.native_id})
+        self.entries, self.lost = calls.entries(self._number)
+        self.stats = self._counters.all()
+
+    @property
+    def nanoseconds_a_tick(self) -> float:
+        """How long a tick is."""
+        return calls.nanoseconds_a_tick(self.first, self.last)
 
     @property
     def is_forked(self) -> bool:
@@ -167,7 +177,7 @@ class Recorder:
     def _add_device(self, device: Device) -> None:
         calls.watch(device.driver.table)
         for handle, name, number in calls.queues_of(device):
-            self._queues.append(QueueMade(0, handle, name, number, device.name))
+            self.queues.append(QueueMade(0, handle, name, number, device.name))
         if self._times is not None:
             self._times.add_device(device)
 
@@ -185,7 +195,7 @@ class Recorder:
         """Note a call."""
         if call.name == "Kernel._create":
             if not call.raised:
-                self._kernels.append((call.end, call.result, call.arguments[0].name))
+                self.kernels.append((call.end, call.result, call.arguments[0].name))
         elif call.name not in ("Device._disband", "Device.queue"):
             self._note(call.name, call.line, call.begin, call.end, _subject(call.arguments[0]))
 
@@ -193,15 +203,15 @@ class Recorder:
         """Note whose the driver's handle is from now on."""
         calls.watch(queue.device.driver.table)
         handle, name, number = calls.queue_of(queue)
-        self._queues.append(QueueMade(calls.ticks(), handle, name, number, queue.device.name))
+        self.queues.append(QueueMade(calls.ticks(), handle, name, number, queue.device.name))
         if self._times is not None:
             self._times.add_queue(queue)
 
     def _note(self, name: str, line: str, begin: int, end: int, about: str) -> None:
         thread = threading.get_native_id()
-        if thread not in self._threads:
-            self._threads[thread] = threading.current_thread().name
-        self._host_calls.append(HostCall(name, line, thread, begin, end, about))
+        if thread not in self.threads:
+            self.threads[thread] = threading.current_thread().name
+        self.host_calls.append(HostCall(name, line, thread, begin, end, about))
 
     def _noted(self, function: Callable[[], object], line: str) -> Callable[[], object]:
         """Return a host function that does the same and is noted when it runs."""

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from forebay.tracing.calls import Kind
 from forebay.tracing.device_times import RanTime
-from forebay.tracing.recording import QueueMade, Recording
+from forebay.tracing.recording import QueueMade, Recorder
 
 T = TypeVar("T")
 
@@ -80,29 +80,6 @@ class QueueTrack:
             self.in_flight.append((time, count))
 
 
-@dataclass
-class Timeline:
-    """All tracks.
-
-    Attributes
-    ----------
-    queues : list of QueueTrack
-    threads : dict
-        The slices of each thread of the host, an outer one before those in it.
-    arrows : list of Arrow
-    unknown_waits : int
-        Waits for markers that were made before the trace began, or of which nothing was kept.
-    unknown_queues : int
-        Commands of queues that the trace does not know; they are left out.
-    """
-
-    queues: list[QueueTrack]
-    threads: dict[int, list[Slice]]
-    arrows: list[Arrow]
-    unknown_waits: int
-    unknown_queues: int
-
-
 class ByTime(Generic[T]):
     """What a handle meant from some time on."""
 
@@ -128,22 +105,37 @@ class ByTime(Generic[T]):
 class _Entry:
     """One of `calls.entries`, with the handles that it waits for."""
 
-    kind: int
-    failed: int
-    thread: int
     number: int
     begin: int
     end: int
     object: int
     detail: int
     event: int
+    thread: int
+    kind: int
+    failed: int
     waits: int
     extra: int
     waited: list[int] = field(default_factory=list)
 
 
-class _Builder:
-    def __init__(self, recording: Recording) -> None:
+class Timeline:
+    """All tracks.
+
+    Attributes
+    ----------
+    tracks : dict of QueueTrack
+        By the name of the device, and the queue's id.
+    threads : dict
+        The slices of each thread of the host, an outer one before those in it.
+    arrows : list of Arrow
+    unknown_waits : int
+        Waits for markers that were made before the trace began, or of which nothing was kept.
+    unknown_queues : int
+        Commands of queues that the trace does not know; they are left out.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
         self.tracks: dict[tuple[str, int], QueueTrack] = {}
         self.queues: ByTime[QueueTrack] = ByTime()
         self.kernels: ByTime[str] = ByTime()
@@ -151,21 +143,23 @@ class _Builder:
         self.recordings: ByTime[list[str]] = ByTime()
         self.threads: defaultdict[int, list[Slice]] = defaultdict(list)
         self.arrows: list[Arrow] = []
-        self.unknown_waits = self.unknown_queues = 0
-        for made in sorted(recording.queues, key=lambda made: made.time):
+        self.unknown_waits: int = 0
+        self.unknown_queues: int = 0
+        for made in sorted(recorder.queues, key=lambda made: made.time):
             track = self.tracks.setdefault((made.device, made.id), QueueTrack(made))
             self.queues.add(made.time, made.handle, track)
-        for time, handle, name in sorted(recording.kernels, key=lambda made: made[0]):
+        for time, handle, name in sorted(recorder.kernels, key=lambda made: made[0]):
             self.kernels.add(time, handle, name)
-        for call in recording.host_calls:
+        for call in recorder.host_calls:
             about = {"about": call.about, "line": call.line}
             self.threads[call.thread].append(
                 Slice(call.name, "call", call.begin, call.end, {name: value for name, value in about.items() if value})
             )
-        self.entries = _read(recording)
-        self.ran = recording.ran or {}
+        self.entries: list[_Entry] = _read(recorder)
+        self.ran: dict[int, RanTime] = recorder.ran or {}
+        self._build()
 
-    def build(self) -> Timeline:
+    def _build(self) -> None:
         shown: list[tuple[_Entry, QueueTrack | int, Slice]] = []
         self._read_recordings()
         for entry in self.entries:  # in the order of their beginnings
@@ -208,9 +202,6 @@ class _Builder:
         self._count_in_flight()
         for slices in self.threads.values():
             slices.sort(key=lambda piece: (piece.begin, -piece.end))
-        return Timeline(
-            list(self.tracks.values()), dict(self.threads), self.arrows, self.unknown_waits, self.unknown_queues
-        )
 
     @staticmethod
     def _ran(track: QueueTrack, piece: Slice, time: RanTime) -> Slice:
@@ -223,7 +214,7 @@ class _Builder:
     def _read_recordings(self) -> None:
         for entry in self.entries:
             if entry.kind == Kind.NEW_RECORDING and not entry.failed:
-                self.recordings.add(entry.end, entry.detail, [])
+                self.recordings.add(entry.end, entry.event, [])
             elif entry.kind == Kind.ADD_COMMAND and not entry.failed:
                 names = self.recordings.find(entry.begin, entry.object)
                 if names is not None:
@@ -313,24 +304,12 @@ class _Builder:
                     yield entry.end, track, place, False
 
 
-def _read(recording: Recording) -> list[_Entry]:
+def _read(recorder: Recorder) -> list[_Entry]:
     """Return the entries by their beginnings, each with its waits."""
-    found: list[_Entry] = []
-    by_number: dict[int, _Entry] = {}
-    handles: dict[int, int] = {}
-    for row in recording.entries.tolist():
-        entry = _Entry(*row)
-        if entry.kind == Kind.WAITED:
-            handles[entry.number] = entry.object
-        else:
-            found.append(entry)
-            by_number[entry.number] = entry
+    every = [_Entry(*row) for row in recorder.entries.tolist()]
+    handles = {entry.number: entry.object for entry in every if entry.kind == Kind.WAITED}
+    found = [entry for entry in every if entry.kind != Kind.WAITED]
     for entry in found:
         entry.waited = [handles[entry.number + 1 + i] for i in range(entry.waits) if entry.number + 1 + i in handles]
     found.sort(key=lambda entry: entry.begin)
     return found
-
-
-def build_timeline(recording: Recording) -> Timeline:
-    """Make tracks of what was noted."""
-    return _Builder(recording).build()

@@ -5,21 +5,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from forebay.expressions.elementwise import elementwise
-from forebay.expressions.reduction import reduction
+from forebay.cupy_style import ElementwiseKernel, ReductionKernel
 from forebay.expressions.sources import FULL, NUMBER, RAW, Typed
 from forebay.hiprtc.driver_compiler import compile_cpp
 from forebay.hiprtc.options import split_options
-from tests.inside import in_cpp, source_in_cpp
+from tests.inside import source_in_cpp
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
 GPU = SimpleNamespace(info=SimpleNamespace(kind="gpu"))
-MIXED = in_cpp(elementwise,
+MIXED = ElementwiseKernel(
     "T x, raw T t, T a", "T z, bool last", "z = a * x + t[_ind.size() - 1 - i]; last = _ind.get() == n - 1", "mixed",
-    "", (), "T nothing = 0;", "(void)nothing;",
+    loop_prep="T nothing = 0;", after_loop="(void)nothing;",
 )  # fmt: skip
-NORM = in_cpp(reduction, "T x", "T y", "x * x", "a + b", "0", "y = sqrt(a)", None, "norm", "", ())
+NORM = ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "norm")
 
 
 def source_of(made, dtype, ways):

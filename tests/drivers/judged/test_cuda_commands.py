@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.tracing.habits import Habits
-from forebay.tracing.queue_waits import HELD
+from forebay.tracing.call_records import CallRecorder
+from forebay.tracing.findings import HELD
 from tests.drivers.cuda import standin
 from tests.helpers import processes
 from tests.inside import over_host_memory, prefetch
@@ -216,7 +216,7 @@ def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
 
 
 def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(device, kernels):
-    habits, buffer = Habits(), device.empty(64, "u4")
+    recorder, buffer = CallRecorder(), device.empty(64, "u4")
 
     def hold(count):
         """Hold one queue of so many, and let the others wait for it."""
@@ -227,11 +227,11 @@ def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(de
                 queue.launch(kernels["advance"], 4, 16, buffer, 1)
         device.finish()
 
-    habits.begin()
+    recorder.begin()
     try:
         hold(24)
         hold(25)
     finally:
-        _, found = habits.end()
-    assert [habit.what for habit in found] == [HELD.format(held=25, most=24)]
+        _, found = recorder.end()
+    assert [finding.what for finding in found] == [HELD.format(held=25, most=24)]
     assert found[0].line.startswith(f"{__file__}:")
