@@ -52,7 +52,6 @@ from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, refuse_on_host_thread
 )
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
-from forebay.queues.graphs.capture import Capture
 from forebay.queues.graphs.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
@@ -391,10 +390,6 @@ cdef class Device:
     def _capturing(self, queue: Queue, mode: str) -> Capturing:
         """`Queue.capture`."""
         return Capturing(queue, mode)
-
-    def _begin_capture(self, queue: Queue, mode: str) -> None:
-        """`Queue.begin_capture`."""
-        Capture(queue, mode).begin()
 
     def _new_step(self, queue: Queue) -> Step:
         """`Queue.step`."""
@@ -841,25 +836,6 @@ cdef class Device:
             self._moving = Moves(self)
         return self._moving
 
-    def _find_built(self, owner: object, key: Hashable) -> Any:
-        """Return what `_keep_built` has kept, or None."""
-        cdef dict kept = self._built.data.get(weakref.ref(owner))  # as its `get`, without a call of Python's
-        return None if kept is None else kept.get(key)
-
-    def _keep_built(self, owner: object, key: Hashable, built: object) -> None:
-        """Keep what was compiled here for `owner`, such as an expression, until the Device is closed or dropped, or
-        until `owner` is gone, which nothing that is kept may refer to.
-
-        Raises
-        ------
-        ClosedError
-            When another thread has closed the Device meanwhile. Nothing is kept then.
-        """
-        self._built.setdefault(owner, {})[key] = built
-        if self.closed:  # looked at last: `close` sets it first, and drops afterwards what is there
-            self._built.clear()
-            raise self._unusable(self)
-
     def _make_kernel(
         self, native: DriverKernel, identities: Identities, accesses: Callable[[str], Sequence[str]]
     ) -> Kernel:
@@ -1130,6 +1106,27 @@ cdef object open_context(Device device, Context context, object timing):
     device._null_queue = new_queue(device, context.null_queue, context.native_null_queue, 0)
     _live.add(device)
     remember(device)
+
+
+def find_built(Device device, owner: object, key: Hashable) -> Any:
+    """Return what `keep_built` has kept, or None."""
+    cdef dict kept = device._built.data.get(weakref.ref(owner))  # as its `get`, without a call of Python's
+    return None if kept is None else kept.get(key)
+
+
+def keep_built(Device device, owner: object, key: Hashable, built: object) -> None:
+    """Keep what was compiled here for `owner`, such as an expression, until the Device is closed or dropped, or
+    until `owner` is gone, which nothing that is kept may refer to.
+
+    Raises
+    ------
+    ClosedError
+        When another thread has closed the Device meanwhile. Nothing is kept then.
+    """
+    device._built.setdefault(owner, {})[key] = built
+    if device.closed:  # looked at last: `close` sets it first, and drops afterwards what is there
+        device._built.clear()
+        raise device._unusable(device)
 
 
 cdef inline int check_open(Device device) except -1:

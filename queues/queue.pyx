@@ -634,7 +634,7 @@ cdef class Queue:
 
     def begin_capture(self, mode: str = "global") -> None:
         """Begin a capture that lasts until `end_capture` (HIP, hipStreamBeginCapture). `mode` is as in `capture`."""
-        self.device._begin_capture(self, mode)
+        self.device._capturing(self, mode).__enter__()
 
     def end_capture(self) -> Graph:
         """End the capture that `begin_capture` began.

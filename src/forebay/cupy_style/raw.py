@@ -13,7 +13,7 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupp
 from forebay.hiprtc.current import current_device
 from forebay.hiprtc.front_end import prepare
 from forebay.hiprtc.options import split_options
-from forebay.queues.device import Device
+from forebay.queues.device import Device, find_built, keep_built
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.parameters import KernelInfo
 from forebay.queues.kernels.program import Program
@@ -134,17 +134,17 @@ class RawModule:
 
     def _program(self, device: Device | None) -> _Built:
         device = self._device or device or self._first_open() or current_device()
-        built: _Built | None = device._find_built(self, None)
+        built: _Built | None = find_built(device, self, None)
         if built is not None:
             return built
         with self._lock:
-            built = device._find_built(self, None)
+            built = find_built(device, self, None)
             if built is None:
                 made = prepare(device, self.code, "program.cu", {}, split_options(self.options), self.name_expressions)
                 kernels = {kernel.symbol: kernel for kernel in made.kernels}
                 kernels |= {kernel.name: kernel for kernel in made.kernels}
                 built = device.program(made.text, made.options), kernels, made.lowered
-                device._keep_built(self, None, built)
+                keep_built(device, self, None, built)
                 if self._first_open() is None:
                     self._first = weakref.ref(device)
             return built

@@ -14,6 +14,7 @@ from forebay.expressions.dialects import CPP, OPENCL_C
 from forebay.expressions.parameters import KINDS, Parameter, check_name, check_text, read_parameters
 from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed
 from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
+from forebay.queues.device import find_built, keep_built
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.foreign import is_foreign, name_of, read_only_array
 from forebay.queues.memory.shapes import StridedView, read_shape, type_problem
@@ -254,14 +255,14 @@ class Expression:
     def _variant(self, device: AnyDevice, ways: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...]) -> Variant:
         """Return the variant for arguments of these types, which the device keeps and this object does not."""
         key = ways, dtypes
-        found: Variant | None = device._find_built(self, key)
+        found: Variant | None = find_built(device, self, key)
         if found is not None:
             return found
         with self._lock:
-            found = device._find_built(self, key)
+            found = find_built(device, self, key)
             if found is None:
                 found = self._build(device, ways, dtypes)
-                device._keep_built(self, key, found)
+                keep_built(device, self, key, found)
         return found
 
     def _build(self, device: AnyDevice, ways: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...]) -> Variant:
