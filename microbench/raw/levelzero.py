@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any
 
 import forebay as fb
 from forebay.core.driver import Language
-from forebay.queues.levelzero import descriptors, loader
+from forebay.queues.levelzero import calls
 
 from .. import kernels
 from . import Call, address_of
@@ -21,7 +22,8 @@ DEVICE_ALLOC_DESC = bytes([0x15]) + bytes(23)  # ze_device_mem_alloc_desc_t with
 
 def called(name: str, *arguments: Any) -> None:
     """Call a function of the loader that has to succeed."""
-    loader.checked(name, getattr(loader.load().library, name)(*arguments))
+    if code := getattr(ctypes.CDLL(calls.LIBRARY), name)(*arguments):
+        raise fb.DriverError(f"{name}: {calls.result_name(code)}")
 
 
 class Driver:
@@ -37,7 +39,7 @@ class Driver:
 
     def call(self, name: str, *arguments: int, loaded: tuple[int, ...] = (), result: int = 0) -> Call:
         """A call of a function of the loader."""
-        function = ctypes.cast(getattr(loader.load().library, name), ctypes.c_void_p).value or 0
+        function = ctypes.cast(getattr(ctypes.CDLL(calls.LIBRARY), name), ctypes.c_void_p).value or 0
         return Call(function, arguments, loaded, result)
 
     @staticmethod
@@ -90,7 +92,7 @@ class Driver:
         """An array of so many counter-based events, which live as long as the process."""
         array = (ctypes.c_void_p * count)()
         flags, scope = (COUNTER_IMMEDIATE | COUNTER_HOST_VISIBLE, SCOPE_HOST) if for_host else (1, SCOPE_DEVICE)
-        described = descriptors.event_desc(flags, scope, SCOPE_DEVICE)
+        described = struct.pack("I4xP3I4x", 0x2003A, 0, flags, scope, SCOPE_DEVICE)  # ze_event_counter_based_desc_t
         context, device = ctypes.c_void_p(self._context), ctypes.c_void_p(self.driver.native.device)
         for index in range(count):
             slot = ctypes.c_void_p(address_of(array) + 8 * index)
@@ -160,7 +162,8 @@ class Driver:
         memory, closed = self.memory(4096), ctypes.c_void_p()
         kernel = ctypes.c_void_p(self.kernel(2, memory))
         context, device = ctypes.c_void_p(self._context), ctypes.c_void_p(self.driver.native.device)
-        called("zeCommandListCreate", context, device, descriptors.list_desc(0, flags=IN_ORDER), ctypes.byref(closed))
+        described = struct.pack("I4xP2I", 0x0F, 0, 0, IN_ORDER)  # ze_command_list_desc_t
+        called("zeCommandListCreate", context, device, described, ctypes.byref(closed))
         for _ in range(length):
             called("zeCommandListAppendLaunchKernel", closed, kernel, GROUPS, None, 0, None)
         called("zeCommandListClose", closed)

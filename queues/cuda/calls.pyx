@@ -2,9 +2,11 @@
 
 import ctypes
 
-from forebay.core.function_table cimport fill, names_of
+from libc.stdint cimport uintptr_t
 
-CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cu")
+from forebay.core.driver import fill_table
+
+CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)])
 
 
 def load(library: ctypes.CDLL) -> None:
@@ -15,7 +17,8 @@ def load(library: ctypes.CDLL) -> None:
     ImportError
         If the driver is too old to have one of the functions.
     """
-    fill(<void**> &cuda, CALL_NAMES, library, (), "CUDA's driver", "install a driver of CUDA 13.0 or newer (580)")
+    fill_table(<uintptr_t> &cuda, CALL_NAMES, library, (), "CUDA's driver",
+               "install a driver of CUDA 13.0 or newer (580)")
 
 
 def error_name(code: int) -> str:

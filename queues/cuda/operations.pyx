@@ -5,9 +5,8 @@ from libc.string cimport memcpy
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
-    Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.core.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
 from forebay.queues.cuda.calls cimport (
     CALL_EventElapsedTime_v2, CALL_EventQuery, CALL_EventRecord, CALL_GraphAddKernelNode_v2, CALL_GraphAddMemcpyNode,
     CALL_GraphAddMemsetNode, CALL_GraphCreate, CALL_GraphExecKernelNodeSetParams_v2, CALL_GraphInstantiateWithFlags,
@@ -238,10 +237,10 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     gate[0] = made  # before `wake` can be called
     status = come_after(held.stream, waits)
     if status == 0 and wake != NULL:
-        arrival = new_arrival(wake, data)
-        status = outcome(CALL_LaunchHostFunc, cuda.LaunchHostFunc(held.stream, on_arrival, arrival))
+        arrival = new Arrival(wake, data)
+        status = outcome(CALL_LaunchHostFunc, cuda.LaunchHostFunc(held.stream, Arrival.arrive, arrival))
         if status != 0:
-            drop_arrival(arrival)
+            del arrival
             arrival = NULL
     if status == 0:
         status = outcome(CALL_StreamWaitValue32_v2, cuda.StreamWaitValue32_v2(
@@ -257,7 +256,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         else:
             end_event(made)
     if arrival != NULL:
-        settle(arrival, status == 0)
+        arrival.settle(status == 0)
     return status
 
 

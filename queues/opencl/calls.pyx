@@ -4,9 +4,11 @@ import ctypes
 
 import pyopencl
 
-from forebay.core.function_table cimport fill, names_of
+from libc.stdint cimport uintptr_t
 
-CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cl")
+from forebay.core.driver import fill_table
+
+CALL_NAMES: tuple[str, ...] = tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)])
 
 _SVM = {
     "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo", "clSVMAlloc",
@@ -25,5 +27,5 @@ def load() -> None:
     ImportError
         If that loader is too old to have one of the functions. The SVM functions may be missing.
     """
-    fill(<void**> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
-         "forebay needs OpenCL 1.2 or newer")
+    fill_table(<uintptr_t> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
+               "forebay needs OpenCL 1.2 or newer")

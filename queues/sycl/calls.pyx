@@ -3,9 +3,11 @@
 import ctypes
 from pathlib import Path
 
-from forebay.core.function_table cimport fill, names_of
+from libc.stdint cimport uintptr_t
 
-CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "DPCTL")
+from forebay.core.driver import fill_table
+
+CALL_NAMES: tuple[str, ...] = tuple([(b"DPCTL" + call_names[i]).decode() for i in range(N_CALLS)])
 
 REASONS: dict[int, str] = {
     OUT_OF_MEMORY: "OUT_OF_MEMORY",
@@ -31,5 +33,5 @@ def load() -> None:
     path = next((folder / name for name in LIBRARIES if (folder / name).exists()), None)
     if path is None:
         raise ImportError(f"{folder} has no {LIBRARIES[0]}")
-    fill(<void**> &sycl, CALL_NAMES, ctypes.CDLL(str(path)), (), f"dpctl {dpctl.__version__}",
-         "forebay needs dpctl 0.21 or newer")
+    fill_table(<uintptr_t> &sycl, CALL_NAMES, ctypes.CDLL(str(path)), (), f"dpctl {dpctl.__version__}",
+               "forebay needs dpctl 0.21 or newer")

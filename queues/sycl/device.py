@@ -23,16 +23,15 @@ from forebay.core.driver import (
 )
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.sycl import calls, operations
+from forebay.queues.sycl.memory import INTERFACE, OwnMemory, adopt_memory
 from forebay.queues.sycl.operations import (
     Bundle,
     BundledKernel,
     ContextHandle,
-    OwnMemory,
     adopt_event,
     can_pass,
     create_queue,
 )
-from forebay.queues.sycl.usm import INTERFACE, SyclUsm
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
@@ -104,8 +103,8 @@ class SyclDevice(DriverDevice):
     drivers
         All drivers, by their filter words: one of them compiles what SYCL tells too little of.
     queue : dpctl.SyclQueue, optional
-        The device takes its context from this queue, and `SyclUsm.interface` names it. The default is a new queue
-        in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
+        The device takes its context from this queue, and `array_interface` names it. The default is a new
+        queue in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
 
     Attributes
     ----------
@@ -135,7 +134,6 @@ class SyclDevice(DriverDevice):
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
-        self._usm = SyclUsm(self.handle, self._named, info.name)
         self.table: int = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.unrolls_recursion = is_cpu
@@ -194,7 +192,8 @@ class SyclDevice(DriverDevice):
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
-        return self._usm.adopt_memory(thing)
+        adopted: Adopted | None = adopt_memory(thing, self.handle, self.info.name)
+        return adopted
 
     def adopt_event(self, thing: object) -> int | None:
         """As `DriverDevice.adopt_event`, of dpctl. SYCL waits for events of other contexts, too."""
@@ -202,7 +201,8 @@ class SyclDevice(DriverDevice):
 
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
         """As `DriverDevice.array_interface`, for dpctl and dpnp."""
-        return self._usm.interface(address, shape, dtype) if name == INTERFACE else None
+        described = {"data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "version": 1}
+        return described | {"syclobj": self._named} if name == INTERFACE else None
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host USM memory. Does not block."""
@@ -337,10 +337,6 @@ class SyclDevice(DriverDevice):
     def error_name(self, code: int) -> str:
         """The same name for all codes: dpctl's C interface has no error codes."""
         return GATE_FAILED
-
-    def is_lost(self, code: int) -> bool:
-        """Always False: dpctl's C interface has no error codes."""
-        return False
 
     def is_out_of_memory(self, code: int) -> bool:
         """Always False: an allocation that fails raises the error itself."""

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -17,6 +18,15 @@
 namespace forebay_observer {
 
 using namespace forebay_ze;
+
+// What sizeof and offsetof give in C for the specification's header.
+static_assert(sizeof(InitDesc) == 24 && sizeof(DriverProperties) == 40 && sizeof(ExtensionProperties) == 260);
+static_assert(sizeof(DeviceProperties) == 368 && sizeof(ComputeProperties) == 88 && sizeof(ModuleProperties) == 64);
+static_assert(sizeof(MemoryProperties) == 296 && sizeof(QueueGroupProperties) == 40 && sizeof(IpVersion) == 24);
+static_assert(sizeof(ContextDesc) == 24 && sizeof(QueueDesc) == 40 && sizeof(ListDesc) == 24);
+static_assert(sizeof(CounterDesc) == 32 && sizeof(ModuleDesc) == 56 && sizeof(KernelDesc) == 32);
+static_assert(offsetof(QueueDesc, flags) == 24 && offsetof(ListDesc, flags) == 20 && offsetof(CounterDesc, wait) == 24);
+static_assert(offsetof(ModuleDesc, input) == 32 && offsetof(KernelDesc, name) == 24);
 
 constexpr Result SUCCESS = 0, NOT_READY = 1;
 constexpr uint32_t SCOPE_DEVICE = 2, SCOPE_HOST = 4, POOL_HOST_VISIBLE = 1, POOL_TIMESTAMPS = 4,
@@ -505,7 +515,7 @@ template <int function, class R, class... A> struct Wrapper {
     // What is wrong whatever the driver says.
     static void check(const Arguments& all) {
         State& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if constexpr (is_append) check_append(all, list_of(first));
         if constexpr (is_update) check_update(all, list_of(first));
         if constexpr (function == CALL_CommandListDestroy) check_list_end(list_of(first));
@@ -582,7 +592,7 @@ template <int function, class R, class... A> struct Wrapper {
     // What a call that succeeded has changed.
     static void follow(const Arguments& all, const std::vector<void *>& waits, Call& seen) {
         State& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if constexpr (is_append) follow_append(all, waits, list_of(first), seen);
         if constexpr (function == CALL_CommandListClose) list_of(first).closed = true;
         if constexpr (function == CALL_CommandListGetNextCommandIdExp) list_of(first).next_name = *std::get<2>(all);
@@ -620,7 +630,7 @@ template <int function, class R, class... A> struct Wrapper {
 
     static void made(const Arguments& all, void *handle, Call& seen) {
         State& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         add(handle, kind, first);
         if constexpr (kind == LIST) {
             s.lists.erase(handle);
@@ -665,7 +675,7 @@ template <int function, class R, class... A> struct Wrapper {
     // What a call is about to end, whatever it returns.
     static void end(const Arguments& all) {
         State& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if constexpr (function == CALL_MemFree) {
             remove(std::get<1>(all));
             return end_addresses((uintptr_t) std::get<1>(all));
@@ -691,7 +701,7 @@ template <int function, class R, class... A> struct Wrapper {
 
     // Answers for hardware that executes nothing. True: the driver is not asked.
     static bool emulate(const Arguments& all, std::unique_lock<std::mutex>& guard, Result& result) {
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if (!state().emulating) return false;
         if constexpr (is_list_wait) {
             if (await(guard, std::get<1>(all), [&] { return list_of(first).after.gates; })) return false;
@@ -716,7 +726,7 @@ template <int function, class R, class... A> struct Wrapper {
     }
 
     static Call described(const Arguments& all) {
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         Call seen = {function, (uintptr_t) first};
         for (auto& [inside, what] : used_alone(all)) enter(*inside, what);
         check_life(first);

@@ -12,10 +12,10 @@ that ends an object is made to fail, the object still ends.
 import ctypes
 
 from forebay.queues.levelzero.calls cimport Calls, ze
-from forebay.queues.levelzero.handles cimport EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
+from forebay.queues.levelzero.operations cimport EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
 from forebay.queues.queue cimport Queue
 
-from forebay.queues.levelzero import calls, loader
+from forebay.queues.levelzero import calls
 
 include "recorder.pxi"
 
@@ -95,9 +95,8 @@ def watch(emulate=False, refused=False):
     global watches
     cdef uintptr_t properties_of
     if watches == 0:
-        library = loader.load().library
-        calls.load(library)
-        properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
+        calls.load()
+        properties_of = ctypes.cast(ctypes.CDLL(calls.LIBRARY).zeMemGetAllocProperties, ctypes.c_void_p).value
         install(ze, <GetAllocProperties> properties_of, <cbool> refused)
     watches += 1
     set(state().emulating, <cbool> emulate)
@@ -171,3 +170,9 @@ def pointer(name):
     """The current address in the table of calls, for tests that call a function wrongly on purpose."""
     cdef void** entries = <void**> &ze
     return <uintptr_t> entries[NAMES.index(name)]
+
+
+def replace(name, uintptr_t function):
+    """Put the address of a function, or 0 as if the loader did not have it, into the table of calls."""
+    cdef void** entries = <void**> &ze
+    entries[<size_t> NAMES.index(name)] = <void*> function
