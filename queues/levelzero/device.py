@@ -91,9 +91,7 @@ class LevelZeroKernel:
     def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[declarations.Declared]) -> None:
         self.name = name
         self._module = module
-        self.parameters: list[Parameter] = [
-            read_parameter(name, index, facts, partial(self._refuse, facts)) for index, facts in enumerate(declared)
-        ]
+        self.parameters: list[Parameter] = [read_parameter(name, index, facts) for index, facts in enumerate(declared)]
         self._check_size(native)
         self.required_block: tuple[int, int, int]
         self.static_local_bytes: int
@@ -108,11 +106,6 @@ class LevelZeroKernel:
         locals_ = [index for index, parameter in enumerate(self.parameters) if parameter.kind == "local"]
         count: int = self._module.cooperative_groups(self.name, block, locals_, local_bytes)
         return count
-
-    def _refuse(self, facts: declarations.Declared) -> int:
-        raise errors.NotSupportedError(
-            f"kernel {self.name!r}: its SPIR-V does not have the size of {facts.type_name} {facts.name}"
-        )
 
     def _check_size(self, native: ZeNative) -> None:
         nbytes = sum(parameter.nbytes for parameter in self.parameters if parameter.kind != "local")

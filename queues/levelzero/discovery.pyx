@@ -26,6 +26,8 @@ from forebay.core.errors import BuildError, Error, NotSupportedError
 from forebay.queues.levelzero import calls
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
 from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
+from forebay.spirv import opcodes as op
+from forebay.spirv.module import make, words_of
 
 UPDATE = (
     "install a newer driver, 26.27 is known to work: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu; a stable "
@@ -301,30 +303,25 @@ def probe_module() -> bytes:
 
     A compiler from OpenCL C is another package, which need not be there. Numbers are from the SPIR-V specification.
     """
-    capability, memory_model, entry_point = 17, 14, 15
-    type_void, type_int, type_pointer, type_function, constant = 19, 21, 32, 33, 43
-    function, parameter, label, store, end, end_function = 54, 55, 248, 62, 253, 56
     addresses, kernel = 4, 6  # capabilities
-    physical_64, open_cl, kernel_model, global_memory, aligned = 2, 2, 6, 5, 2
+    physical_64, open_cl, kernel_model, aligned = 2, 2, 6, 2
     void, integer, pointer, signature, one, probe, a, start, bound = range(1, 10)
-
-    module = [0x07230203, 0x00010000, 0, bound, 0]
-    for opcode, *operands in (
-        (capability, addresses),
-        (capability, kernel),
-        (memory_model, physical_64, open_cl),
-        (entry_point, kernel_model, probe, *struct.unpack("<2I", b"probe\0\0\0")),
-        (type_void, void),
-        (type_int, integer, 32, 0),
-        (type_pointer, pointer, global_memory, integer),
-        (type_function, signature, void, pointer),
-        (constant, integer, one, 1),
-        (function, void, probe, 0, signature),
-        (parameter, pointer, a),
-        (label, start),
-        (store, a, one, aligned, 4),
-        (end,),
-        (end_function,),
-    ):
-        module += [(1 + len(operands)) << 16 | opcode, *operands]
+    module = [
+        0x07230203, 0x00010000, 0, bound, 0,
+        *make(op.CAPABILITY, addresses),
+        *make(op.CAPABILITY, kernel),
+        *make(op.MEMORY_MODEL, physical_64, open_cl),
+        *make(op.ENTRY_POINT, kernel_model, probe, *words_of("probe")),
+        *make(op.TYPE_VOID, void),
+        *make(op.TYPE_INT, integer, 32, 0),
+        *make(op.TYPE_POINTER, pointer, op.GLOBAL_MEMORY, integer),
+        *make(op.TYPE_FUNCTION, signature, void, pointer),
+        *make(op.CONSTANT, integer, one, 1),
+        *make(op.FUNCTION, void, probe, 0, signature),
+        *make(op.PARAMETER, pointer, a),
+        *make(op.LABEL, start),
+        *make(op.STORE, a, one, aligned, 4),
+        *make(op.RETURN),
+        *make(op.FUNCTION_END),
+    ]
     return struct.pack(f"<{len(module)}I", *module)

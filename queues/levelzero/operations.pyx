@@ -146,56 +146,55 @@ cdef ZeEvent* event_to_signal(ZeQueue* queue, EventKind kind, Status* status) no
     return event
 
 
-cdef Status copy(
-    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef ZeEvent* signalled = NULL
+cdef Status event_for_host(ZeQueue* queue, void** event, void** handle) noexcept nogil:
+    """Make the event that the next command signals, and give its handle too; none where `event` is NULL."""
     cdef Status status = 0
     if event != NULL:
-        signalled = event_to_signal(<ZeQueue*> queue, HOST_EVENT, &status)
-        if signalled == NULL:
-            return status
-    status = outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
-        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
-        signalled.handle if signalled != NULL else NULL, to_handles(queue, waits), waits.events))
-    if event != NULL:
-        event[0] = conclude(status, signalled)
+        event[0] = event_to_signal(queue, HOST_EVENT, &status)
+        if event[0] != NULL:
+            handle[0] = (<ZeEvent*> event[0]).handle
     return status
 
 
-cdef inline ZeEvent* conclude(Status status, ZeEvent* event) noexcept nogil:
-    """The event; gives it back and returns NULL if the command that signals it was refused."""
+cdef inline Status conclude(Status status, void** event) noexcept nogil:
+    """Give the event back if the command that signals it was refused."""
+    if status != 0 and event != NULL and event[0] != NULL:
+        release_event_reference(<ZeEvent*> event[0])
+        event[0] = NULL
+    return status
+
+
+cdef Status copy(
+    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef void* signalled = NULL
+    cdef Status status = event_for_host(<ZeQueue*> queue, event, &signalled)
     if status != 0:
-        release_event_reference(event)
-        return NULL
-    return event
+        return status
+    return conclude(outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
+        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
+        signalled, to_handles(queue, waits), waits.events)), event)
 
 
 cdef Status fill(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef ZeEvent* signalled = NULL
-    cdef Status status = 0
-    if event != NULL:
-        signalled = event_to_signal(<ZeQueue*> queue, HOST_EVENT, &status)
-        if signalled == NULL:
-            return status
-    status = outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
-        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes,
-        signalled.handle if signalled != NULL else NULL, to_handles(queue, waits), waits.events))
-    if event != NULL:
-        event[0] = conclude(status, signalled)
-    return status
+    cdef void* signalled = NULL
+    cdef Status status = event_for_host(<ZeQueue*> queue, event, &signalled)
+    if status != 0:
+        return status
+    return conclude(outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
+        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, signalled,
+        to_handles(queue, waits), waits.events)), event)
 
 
 cdef Status signal(ZeQueue* queue, EventKind kind, ZeEvent** event) noexcept nogil:
     cdef Status status = 0
     event[0] = event_to_signal(queue, kind, &status)
-    if event[0] != NULL:
-        status = outcome(CALL_CommandListAppendSignalEvent, ze.CommandListAppendSignalEvent(
-            queue.list, event[0].handle))
-        event[0] = conclude(status, event[0])
-    return status
+    if event[0] == NULL:
+        return status
+    return conclude(outcome(CALL_CommandListAppendSignalEvent, ze.CommandListAppendSignalEvent(
+        queue.list, event[0].handle)), <void**> event)
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:

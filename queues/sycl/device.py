@@ -43,15 +43,7 @@ KEEPS_GIL_BELOW = 256
 
 _serials = itertools.count()
 
-HOLDS_ADOPTED = (
-    "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could submit behind the gate"
-)
-WAITS_FOR_HELD = (
-    "a queue of dpctl cannot wait for what is behind a gate or a host function that has not returned: SYCL knows of it "
-    "only afterwards; finish the other queue first"
-)
 NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
-NO_MEMORY = "the host has no memory to hold a queue at a gate, or a command behind it"
 GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
@@ -258,7 +250,7 @@ class SyclDevice(DriverDevice):
                 source, options = built.module, built.options
         else:
             facts = {
-                name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
+                name: ([read_parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
                 for name, parameters in (declared or {}).items()
             }
         if not facts:
@@ -269,14 +261,6 @@ class SyclDevice(DriverDevice):
         if isinstance(source, bytes):
             natives.accesses = partial(accesses_of, source)
         return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
-
-    def _parameter(self, kernel: str, index: int, declared: declarations.Declared) -> Parameter:
-        def refuse() -> int:
-            raise errors.NotSupportedError(
-                f"kernel {kernel!r}: its SPIR-V does not have the size of {declared.type_name} {declared.name}"
-            )
-
-        return read_parameter(kernel, index, declared, refuse)
 
     def _built_beneath(
         self, beneath: Any, language: Language, source: str | bytes, options: tuple[str, ...]
@@ -323,24 +307,15 @@ class SyclDevice(DriverDevice):
             If the host had no memory to hold a queue or a command.
         """
         what = status >> 32
-        reason = calls.REASONS.get(what)
-        if reason is None:
+        if what in calls.REFUSALS:
+            raise calls.REFUSALS[what]()
+        if what < len(calls.CALL_NAMES):
             return calls.CALL_NAMES[what], -1, NO_REASON
-        if reason == "HOLDS_ADOPTED":
-            raise errors.NotSupportedError(HOLDS_ADOPTED)
-        if reason == "WAITS_FOR_HELD":
-            raise errors.NotSupportedError(WAITS_FOR_HELD)
-        if reason == "OUT_OF_MEMORY":
-            raise errors.OutOfMemoryError(NO_MEMORY)
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:
         """The same name for all codes: dpctl's C interface has no error codes."""
         return GATE_FAILED
-
-    def is_out_of_memory(self, code: int) -> bool:
-        """Always False: an allocation that fails raises the error itself."""
-        return False
 
 
 def _declared_in(module: bytes) -> dict[str, list[declarations.Declared]]:
