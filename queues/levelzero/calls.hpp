@@ -156,17 +156,37 @@ struct KernelTimestamps { Timestamps global, context; };
     X(Result, ContextCreate, (void *driver, const ContextDesc *desc, void **context)) \
     X(Result, ContextDestroy, (void *context))
 
-FOREBAY_FUNCTION_TABLE(FOREBAY_ZE)
+enum Call { FOREBAY_ZE(FOREBAY_NUMBER) N_CALLS };
+constexpr const char *call_names[] = {FOREBAY_ZE(FOREBAY_NAME)};
+
+// An entry of the table. It is the function's address, and calls it with a `Status` of core/driver.pxd for its result.
+template <int number, class F> struct Entry;
+template <int number, class... A> struct Entry<number, Result (*)(A...)> {
+    Result (*function)(A...);
+
+    int64_t operator()(A... arguments) const {
+        Result result = function(arguments...);
+        return result ? int64_t(number) << 32 | result : 0;
+    }
+
+    bool operator==(const void *other) const { return (const void *) function == other; }
+    bool operator!=(const void *other) const { return (const void *) function != other; }
+};
+
+#define FOREBAY_ENTRY(result, name, parameters) Entry<CALL_##name, result (*) parameters> name;
+
+struct Calls { FOREBAY_ZE(FOREBAY_ENTRY) };
 
 // All that a function of the form …Get(owner, &count, array) has.
-template <class T> Result all_of(Result (*get)(void *, uint32_t *, T *), void *owner, std::vector<T>& found) {
+template <class T, int number>
+int64_t all_of(Entry<number, Result (*)(void *, uint32_t *, T *)> get, void *owner, std::vector<T>& found) {
     uint32_t count = 0;
-    Result result = get(owner, &count, nullptr);
-    if (result || !count) return result;
+    int64_t status = get(owner, &count, nullptr);
+    if (status || !count) return status;
     found.resize(count);
-    result = get(owner, &count, found.data());
+    status = get(owner, &count, found.data());
     found.resize(count);
-    return result;
+    return status;
 }
 
 }

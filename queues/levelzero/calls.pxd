@@ -9,7 +9,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 
 ctypedef uint32_t ze_result_t
-ctypedef ze_result_t (*Function)(...) noexcept nogil
+ctypedef Status (*Function)(...) noexcept nogil  # has the call and its ze_result_t, or 0
 
 
 cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
@@ -93,21 +93,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Timestamps all "global"
 
     cdef enum Call:
-        CALL_Init, CALL_InitDrivers, CALL_DriverGet, CALL_DriverGetApiVersion, CALL_DriverGetProperties
-        CALL_DriverGetExtensionProperties, CALL_DeviceGet, CALL_DeviceGetProperties, CALL_DeviceGetMemoryProperties
-        CALL_DeviceGetComputeProperties, CALL_DeviceGetModuleProperties, CALL_DeviceGetCommandQueueGroupProperties
-        CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy, CALL_CommandListAppendMemoryFill
-        CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents, CALL_CommandListAppendHostFunction
-        CALL_CommandListHostSynchronize, CALL_CommandListCreateImmediate, CALL_CommandListCreate, CALL_CommandListClose
-        CALL_CommandListImmediateAppendCommandListsExp
-        CALL_CommandListGetNextCommandIdExp, CALL_CommandListUpdateMutableCommandsExp
-        CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, CALL_KernelCreate, CALL_KernelSetIndirectAccess
-        CALL_KernelGetProperties, CALL_KernelSuggestMaxCooperativeGroupCount
-        CALL_EventCounterBasedCreate, CALL_EventPoolCreate, CALL_EventCreate, CALL_EventHostSynchronize
-        CALL_EventHostSignal, CALL_EventHostReset, CALL_EventQueryStatus, CALL_EventQueryKernelTimestamp
-        CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared
-        CALL_ModuleCreate, CALL_ModuleGetNativeBinary, CALL_ModuleGetGlobalPointer, CALL_ContextCreate
-        N_CALLS
+        CALL_CommandListAppendWaitOnEvents, CALL_CommandListAppendHostFunction, N_CALLS
 
     cdef struct Calls:
         Function Init, InitDrivers, DriverGet, DriverGetApiVersion, DriverGetProperties, DriverGetExtensionProperties
@@ -129,16 +115,10 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Function ModuleGetGlobalPointer, ContextCreate, ContextDestroy
 
     const char* const* call_names
-    ze_result_t all_of[T](Function get, void* owner, vector[T]& found) except +
+    Status all_of[T](Function get, void* owner, vector[T]& found) except +
 
 
 cdef Calls ze
-
-
-cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:
-    if error == 0:
-        return 0
-    return (<Status> call << 32) | error
 
 
 cdef int check(Status status, str what=*) except -1

@@ -13,11 +13,8 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.queues.levelzero.calls cimport (
-    CALL_DeviceGet, CALL_DeviceGetCommandQueueGroupProperties, CALL_DeviceGetComputeProperties,
-    CALL_DeviceGetMemoryProperties, CALL_DeviceGetModuleProperties, CALL_DeviceGetProperties, CALL_DriverGet,
-    CALL_DriverGetApiVersion, CALL_DriverGetExtensionProperties, CALL_DriverGetProperties, CALL_Init, CALL_InitDrivers,
     ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion, MemoryProperties,
-    ModuleProperties, QueueGroupProperties, all_of, check, outcome, ze, ze_result_t
+    ModuleProperties, QueueGroupProperties, all_of, check, ze, ze_result_t
 )
 from forebay.queues.levelzero.operations cimport ZeQueue, end_queue
 
@@ -90,7 +87,7 @@ def look() -> Found:
         try:
             driver = describe_driver(drivers[i])
             there.clear()
-            check(outcome(CALL_DeviceGet, all_of(ze.DeviceGet, driver.handle, there)))
+            check(all_of(ze.DeviceGet, driver.handle, there))
         except Error as error:  # go on: other drivers may have devices
             trouble = str(error)
             continue
@@ -119,13 +116,13 @@ cdef vector[void*] start() except *:
     # The loader may have the newer function although the driver does not.
     if ze.InitDrivers != NULL and ze.InitDrivers(&count, NULL, &gpus) == 0 and count:
         found.resize(count)
-        check(outcome(CALL_InitDrivers, ze.InitDrivers(&count, found.data(), &gpus)))
+        check(ze.InitDrivers(&count, found.data(), &gpus))
     else:
-        check(outcome(CALL_Init, ze.Init(<uint32_t> GPUS_ONLY)))
-        check(outcome(CALL_DriverGet, ze.DriverGet(&count, NULL)))
+        check(ze.Init(<uint32_t> GPUS_ONLY))
+        check(ze.DriverGet(&count, NULL))
         found.resize(count)
         if count:
-            check(outcome(CALL_DriverGet, ze.DriverGet(&count, found.data())))
+            check(ze.DriverGet(&count, found.data()))
     found.resize(count)
     return found
 
@@ -135,10 +132,9 @@ cdef ZeDriver describe_driver(void* handle):
     cdef vector[ExtensionProperties] extensions
     cdef DriverProperties properties
     cdef uint32_t version = 0
-    check(outcome(CALL_DriverGetApiVersion, ze.DriverGetApiVersion(handle, &version)))
-    check(outcome(CALL_DriverGetProperties, ze.DriverGetProperties(handle, &properties)))
-    check(outcome(
-        CALL_DriverGetExtensionProperties, all_of(ze.DriverGetExtensionProperties, handle, extensions)))
+    check(ze.DriverGetApiVersion(handle, &version))
+    check(ze.DriverGetProperties(handle, &properties))
+    check(all_of(ze.DriverGetExtensionProperties, handle, extensions))
     driver.handle = handle
     driver.api_version = version >> 16, version & 0xFFFF
     driver.version = version_string(handle) or str(properties.version)
@@ -176,8 +172,8 @@ cdef object describe(ZeDriver driver, void* device):
         properties.next = &ip_version
     memory, reason, advice, native = 0, "", "", None
     try:
-        check(outcome(CALL_DeviceGetProperties, ze.DeviceGetProperties(device, &properties)))
-        check(outcome(CALL_DeviceGetMemoryProperties, all_of(ze.DeviceGetMemoryProperties, device, memories)))
+        check(ze.DeviceGetProperties(device, &properties))
+        check(all_of(ze.DeviceGetMemoryProperties, device, memories))
         memory = sum([memories[i].total_size for i in range(memories.size())])
         if properties.type in NAMES:
             raise UnusableError(
@@ -217,10 +213,9 @@ cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* pro
     cdef ComputeProperties compute
     cdef ModuleProperties module
     cdef vector[QueueGroupProperties] there
-    check(outcome(CALL_DeviceGetComputeProperties, ze.DeviceGetComputeProperties(device, &compute)))
-    check(outcome(CALL_DeviceGetModuleProperties, ze.DeviceGetModuleProperties(device, &module)))
-    check(outcome(
-        CALL_DeviceGetCommandQueueGroupProperties, all_of(ze.DeviceGetCommandQueueGroupProperties, device, there)))
+    check(ze.DeviceGetComputeProperties(device, &compute))
+    check(ze.DeviceGetModuleProperties(device, &module))
+    check(all_of(ze.DeviceGetCommandQueueGroupProperties, device, there))
     groups = tuple([(there[i].flags, there[i].queues, there[i].max_fill_pattern) for i in range(there.size())])
     ordinal = next((ordinal for ordinal, group in enumerate(groups) if group[0] & COMPUTE), None)
     if ordinal is None:

@@ -6,9 +6,7 @@ from libc.stdint cimport uintptr_t
 
 from forebay.core.driver cimport Status
 from forebay.core.process cimport is_forked
-from forebay.queues.levelzero.calls cimport (
-    CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared, DeviceAllocDesc, HostAllocDesc, check, outcome, ze
-)
+from forebay.queues.levelzero.calls cimport DeviceAllocDesc, HostAllocDesc, check, ze
 from forebay.queues.levelzero.operations cimport DeviceHandle
 
 cdef enum:
@@ -44,13 +42,12 @@ cdef class ZeMemory:
         self.usm_type = usm_type
         with nogil:
             if on_host:
-                status = outcome(CALL_MemAllocHost, ze.MemAllocHost(context, &of_host, nbytes, ALIGNMENT, &address))
+                status = ze.MemAllocHost(context, &of_host, nbytes, ALIGNMENT, &address)
             elif of_both:
-                status = outcome(CALL_MemAllocShared, ze.MemAllocShared(
-                    context, &of_device, &of_host, nbytes, ALIGNMENT, device.device.handle, &address))
+                status = ze.MemAllocShared(
+                    context, &of_device, &of_host, nbytes, ALIGNMENT, device.device.handle, &address)
             else:
-                status = outcome(CALL_MemAllocDevice, ze.MemAllocDevice(
-                    context, &of_device, nbytes, ALIGNMENT, device.device.handle, &address))
+                status = ze.MemAllocDevice(context, &of_device, nbytes, ALIGNMENT, device.device.handle, &address)
         check(status, f"{nbytes} bytes of {usm_type} memory")
         self.address = <uintptr_t> address
 

@@ -15,19 +15,9 @@ from forebay.core.driver cimport (
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
 from forebay.queues.levelzero.calls cimport (
-    CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
-    CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
-    CALL_CommandListClose, CALL_CommandListCreate, CALL_CommandListCreateImmediate,
-    CALL_CommandListGetNextCommandIdExp, CALL_CommandListHostSynchronize,
-    CALL_CommandListImmediateAppendCommandListsExp, CALL_CommandListUpdateMutableCommandsExp, CALL_ContextCreate,
-    CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventHostSignal,
-    CALL_EventHostSynchronize, CALL_EventPoolCreate, CALL_EventQueryKernelTimestamp, CALL_EventQueryStatus,
-    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize,
-    CALL_KernelSetIndirectAccess, CALL_KernelSuggestMaxCooperativeGroupCount, CALL_ModuleCreate,
-    CALL_ModuleGetGlobalPointer, CALL_ModuleGetNativeBinary, ArgumentChange, ChangesDesc, CommandIdDesc,
-    ContextDesc, CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, GroupLimits, GroupsChange, KernelDesc,
-    KernelProperties, KernelTimestamps, ListDesc, ModuleDesc, MutableListDesc, QueueDesc, check, outcome, ze,
-    ze_result_t
+    CALL_CommandListAppendHostFunction, CALL_CommandListAppendWaitOnEvents, ArgumentChange, Call, ChangesDesc,
+    CommandIdDesc, ContextDesc, CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, GroupLimits, GroupsChange,
+    KernelDesc, KernelProperties, KernelTimestamps, ListDesc, ModuleDesc, MutableListDesc, QueueDesc, check, ze
 )
 
 from forebay.core.errors import BuildError
@@ -81,6 +71,15 @@ cdef cppclass ZeKernel:
     uint32_t group[3]
 
 
+cdef inline uint32_t result_of(Status status) noexcept nogil:
+    """The ze_result_t in a status."""
+    return <uint32_t> status
+
+
+cdef inline Status unsupported(Call call) noexcept nogil:
+    return (<Status> call << 32) | UNSUPPORTED_FEATURE
+
+
 # -- the launch path
 
 
@@ -96,8 +95,7 @@ cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
 
 
 cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil:
-    cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(
-        kernel.handle, geometry.block[0], geometry.block[1], geometry.block[2]))
+    cdef Status status = ze.KernelSetGroupSize(kernel.handle, geometry.block[0], geometry.block[1], geometry.block[2])
     cdef int i
     for i in range(3):
         kernel.group[i] = geometry.block[i] if status == 0 else 0
@@ -114,18 +112,17 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
         status = set_group(launched, geometry)
         if status != 0:
             return status
-    return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
-        (<ZeQueue*> queue).list, launched.handle, geometry.groups, NULL, to_handles(queue, waits), waits.events))
+    return ze.CommandListAppendLaunchKernel(
+        (<ZeQueue*> queue).list, launched.handle, geometry.groups, NULL, to_handles(queue, waits), waits.events)
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    return outcome(CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(
-        (<ZeKernel*> kernel).handle, index, sizeof(void*), &memory.address if memory.address else NULL))
+    return ze.KernelSetArgumentValue(
+        (<ZeKernel*> kernel).handle, index, sizeof(void*), &memory.address if memory.address else NULL)
 
 
 cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return outcome(CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(
-        (<ZeKernel*> kernel).handle, index, size, value))
+    return ze.KernelSetArgumentValue((<ZeKernel*> kernel).handle, index, size, value)
 
 
 # -- other commands
@@ -171,9 +168,9 @@ cdef Status copy(
     cdef Status status = event_for_host(<ZeQueue*> queue, event, &signalled)
     if status != 0:
         return status
-    return conclude(outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
+    return conclude(ze.CommandListAppendMemoryCopy(
         (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
-        signalled, to_handles(queue, waits), waits.events)), event)
+        signalled, to_handles(queue, waits), waits.events), event)
 
 
 cdef Status fill(
@@ -183,9 +180,9 @@ cdef Status fill(
     cdef Status status = event_for_host(<ZeQueue*> queue, event, &signalled)
     if status != 0:
         return status
-    return conclude(outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
+    return conclude(ze.CommandListAppendMemoryFill(
         (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, signalled,
-        to_handles(queue, waits), waits.events)), event)
+        to_handles(queue, waits), waits.events), event)
 
 
 cdef Status signal(ZeQueue* queue, EventKind kind, ZeEvent** event) noexcept nogil:
@@ -193,8 +190,7 @@ cdef Status signal(ZeQueue* queue, EventKind kind, ZeEvent** event) noexcept nog
     event[0] = event_to_signal(queue, kind, &status)
     if event[0] == NULL:
         return status
-    return conclude(outcome(CALL_CommandListAppendSignalEvent, ze.CommandListAppendSignalEvent(
-        queue.list, event[0].handle)), <void**> event)
+    return conclude(ze.CommandListAppendSignalEvent(queue.list, event[0].handle), <void**> event)
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
@@ -205,8 +201,7 @@ cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nog
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    return outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
-        (<ZeQueue*> queue).list, to_handles(queue, waits), waits.events))
+    return ze.CommandListAppendWaitOnEvents((<ZeQueue*> queue).list, to_handles(queue, waits), waits.events)
 
 
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
@@ -217,7 +212,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     cdef Arrival* arrival = NULL
     cdef bint waited_for = False
     if wake != NULL and ze.CommandListAppendHostFunction == NULL:
-        return outcome(CALL_CommandListAppendHostFunction, UNSUPPORTED_FEATURE)
+        return unsupported(CALL_CommandListAppendHostFunction)
     event = take_event(held.device, GATE_EVENT, &status)
     if event == NULL:
         return status
@@ -226,14 +221,12 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         status = barrier(queue, waits)
     if status == 0 and wake != NULL:
         arrival = new Arrival(wake, data)
-        status = outcome(CALL_CommandListAppendHostFunction, ze.CommandListAppendHostFunction(
-            held.list, Arrival.arrive, arrival, NULL, NULL, 0, NULL))
+        status = ze.CommandListAppendHostFunction(held.list, Arrival.arrive, arrival, NULL, NULL, 0, NULL)
         if status != 0:
             del arrival
             arrival = NULL
     if status == 0:
-        status = outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
-            held.list, 1, &event.handle))
+        status = ze.CommandListAppendWaitOnEvents(held.list, 1, &event.handle)
         waited_for = status == 0
     if status == 0:
         status = signal(held, HOST_EVENT, &passed)
@@ -253,7 +246,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     """Open a gate. Level Zero cannot fail the commands behind it: they run even if `failed`."""
-    return outcome(CALL_EventHostSignal, ze.EventHostSignal((<ZeEvent*> gate).handle))
+    return ze.EventHostSignal((<ZeEvent*> gate).handle)
 
 
 # -- graphs
@@ -278,8 +271,7 @@ cdef Status new_recording(void* queue, bint changeable, void** recording) noexce
     desc.flags = LIST_IN_ORDER
     if changeable:
         desc.next = &mutable
-    status = outcome(CALL_CommandListCreate, ze.CommandListCreate(
-        device.context.handle, device.handle, &desc, &list))
+    status = ze.CommandListCreate(device.context.handle, device.handle, &desc, &list)
     if status != 0:
         return status
     made = new ZeRecording()
@@ -297,8 +289,7 @@ cdef Status name_command(ZeRecording* recording) noexcept nogil:
     cdef uint64_t name = 0
     cdef Status status
     desc.flags = CHANGES_ARGUMENTS | CHANGES_GROUPS
-    status = outcome(CALL_CommandListGetNextCommandIdExp, ze.CommandListGetNextCommandIdExp(
-        recording.list, &desc, &name))
+    status = ze.CommandListGetNextCommandIdExp(recording.list, &desc, &name)
     if status == 0:
         recording.ids.push_back(name)
     return status
@@ -318,21 +309,20 @@ cdef Status add_command(
             status = name_command(<ZeRecording*> recording)
         if status != 0:
             return status
-        return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
-            list, kernel.handle, command.geometry.groups, NULL, 0, NULL))
+        return ze.CommandListAppendLaunchKernel(list, kernel.handle, command.geometry.groups, NULL, 0, NULL)
     if (<ZeRecording*> recording).changeable:
         (<ZeRecording*> recording).ids.push_back(0)
     if command.kind == COPY_COMMAND:
-        return outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
+        return ze.CommandListAppendMemoryCopy(
             list, <void*> <uintptr_t> command.to.address, <const void*> <uintptr_t> command.source.address,
-            command.nbytes, NULL, 0, NULL))
-    return outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
+            command.nbytes, NULL, 0, NULL)
+    return ze.CommandListAppendMemoryFill(
         list, <void*> <uintptr_t> command.to.address, command.pattern, command.pattern_size, command.nbytes, NULL, 0,
-        NULL))
+        NULL)
 
 
 cdef Status end_recording(void* recording) noexcept nogil:
-    return outcome(CALL_CommandListClose, ze.CommandListClose((<ZeRecording*> recording).list))
+    return ze.CommandListClose((<ZeRecording*> recording).list)
 
 
 cdef Status change(void* recording, const Change* changes, size_t count) noexcept nogil:
@@ -366,24 +356,22 @@ cdef Status change(void* recording, const Change* changes, size_t count) noexcep
             argument.size = changes[i].size
             argument.value = changes[i].value
         desc.next = argument
-    status = outcome(CALL_CommandListUpdateMutableCommandsExp, ze.CommandListUpdateMutableCommandsExp(
-        changed.list, &desc))
+    status = ze.CommandListUpdateMutableCommandsExp(changed.list, &desc)
     return end_recording(recording) if status == 0 else status
 
 
 cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
-    return outcome(
-        CALL_CommandListImmediateAppendCommandListsExp, ze.CommandListImmediateAppendCommandListsExp(
-            (<ZeQueue*> queue).list, 1, &(<ZeRecording*> recording).list, NULL, to_handles(queue, waits), waits.events))
+    return ze.CommandListImmediateAppendCommandListsExp(
+        (<ZeQueue*> queue).list, 1, &(<ZeRecording*> recording).list, NULL, to_handles(queue, waits), waits.events)
 
 
 # -- the host's side
 
 
 cdef Status poll(void* queue, bint* done) noexcept nogil:
-    cdef ze_result_t error = ze.CommandListHostSynchronize((<ZeQueue*> queue).list, 0)
-    done[0] = error == 0
-    return 0 if error == NOT_READY else outcome(CALL_CommandListHostSynchronize, error)
+    cdef Status status = ze.CommandListHostSynchronize((<ZeQueue*> queue).list, 0)
+    done[0] = status == 0
+    return 0 if result_of(status) == NOT_READY else status
 
 
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
@@ -403,12 +391,12 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
 cdef Status wait_for_event(ZeEvent* event, Interrupted interrupted) noexcept nogil:
     # Synchronize with an event, not with the list: nobody may append to a list during its host synchronize, and forebay
     # must not hold a lock while the host waits.
-    cdef ze_result_t error = NOT_READY
-    while error == NOT_READY:
-        error = ze.EventHostSynchronize(event.handle, UINT64_MAX if interrupted == NULL else WAIT_SLICE)
-        if error == NOT_READY and interrupted != NULL and interrupted():
+    cdef Status status = NOT_READY
+    while result_of(status) == NOT_READY:
+        status = ze.EventHostSynchronize(event.handle, UINT64_MAX if interrupted == NULL else WAIT_SLICE)
+        if result_of(status) == NOT_READY and interrupted != NULL and interrupted():
             return INTERRUPTED
-    return outcome(CALL_EventHostSynchronize, error)
+    return status
 
 
 cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexcept nogil:
@@ -444,14 +432,14 @@ cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexce
 
 
 cdef Answer event_status(void* event) noexcept nogil:
-    cdef ze_result_t error = ze.EventQueryStatus((<ZeEvent*> event).handle)
-    if error == 0:
+    cdef Status status = ze.EventQueryStatus((<ZeEvent*> event).handle)
+    if status == 0:
         return DONE
-    if error == NOT_READY:
+    if result_of(status) == NOT_READY:
         return NOT_YET
-    if error == DEVICE_LOST:  # with all commands
-        return -<Answer> error
-    return outcome(CALL_EventQueryStatus, error)
+    if result_of(status) == DEVICE_LOST:  # with all commands
+        return -<Answer> DEVICE_LOST
+    return status
 
 
 cpdef double ticks_between(uint64_t first, uint64_t second, uint64_t mask) noexcept nogil:
@@ -464,20 +452,20 @@ cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nog
     cdef ZeDevice* device = (<ZeEvent*> first).device
     cdef KernelTimestamps begin
     cdef KernelTimestamps end
-    cdef ze_result_t error = ze.EventQueryKernelTimestamp((<ZeEvent*> first).handle, &begin)
-    if error == 0:
-        error = ze.EventQueryKernelTimestamp((<ZeEvent*> second).handle, &end)
-    if error == 0:
+    cdef Status status = ze.EventQueryKernelTimestamp((<ZeEvent*> first).handle, &begin)
+    if status == 0:
+        status = ze.EventQueryKernelTimestamp((<ZeEvent*> second).handle, &end)
+    if status == 0:
         nanoseconds[0] = device.nanoseconds_per_tick * ticks_between(
             begin.all.end, end.all.end, device.timestamp_mask)
-    return outcome(CALL_EventQueryKernelTimestamp, error)
+    return status
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """Devices of one driver share a context, so their lists can wait for each other's events directly."""
     cdef ZeEvent* of_other = <ZeEvent*> event
     if of_other.device.context != (<ZeDevice*> context).context:
-        return outcome(CALL_CommandListAppendWaitOnEvents, UNSUPPORTED_FEATURE)
+        return unsupported(CALL_CommandListAppendWaitOnEvents)
     bridged[0] = retain_event(of_other)
     return 0
 
@@ -560,7 +548,7 @@ cdef ZeContext* open_context(void* driver, Status* status) noexcept nogil:
         context = new ZeContext()
         context.references.store(1, memory_order_relaxed)
         context.driver = driver
-        status[0] = outcome(CALL_ContextCreate, ze.ContextCreate(driver, &desc, &context.handle))
+        status[0] = ze.ContextCreate(driver, &desc, &context.handle)
         if status[0] != 0:
             del context
             context = NULL
@@ -647,8 +635,7 @@ cdef ZeQueue* new_queue(
     desc.flags = IN_ORDER
     desc.mode = ASYNCHRONOUS
     desc.priority = priority
-    status[0] = outcome(CALL_CommandListCreateImmediate, ze.CommandListCreateImmediate(
-        device.context.handle, device.handle, &desc, &list))
+    status[0] = ze.CommandListCreateImmediate(device.context.handle, device.handle, &desc, &list)
     if status[0] != 0:
         return NULL
     queue = new ZeQueue()
@@ -784,7 +771,7 @@ cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexc
         return NULL
     # Reset without a query: the host cannot see whether an event for the device alone is signalled.
     if not is_new and (kind == GATE_EVENT or device.mode == RESET):
-        status[0] = outcome(CALL_EventHostReset, ze.EventHostReset(event.handle))
+        status[0] = ze.EventHostReset(event.handle)
         if status[0] != 0:
             recycle_event(device, event)
             return NULL
@@ -821,8 +808,7 @@ cdef Status create_event(ZeDevice* device, EventKind kind, void** handle) noexce
         desc.flags |= COUNTER_TIMESTAMPS
     desc.signal = signal_scope(kind)
     desc.wait = wait_scope(kind)
-    return outcome(CALL_EventCounterBasedCreate, ze.EventCounterBasedCreate(
-        device.context.handle, device.handle, &desc, handle))
+    return ze.EventCounterBasedCreate(device.context.handle, device.handle, &desc, handle)
 
 
 cdef Status create_in_pool(ZeDevice* device, EventKind kind, void** handle) noexcept nogil:
@@ -843,7 +829,7 @@ cdef Status create_in_pool(ZeDevice* device, EventKind kind, void** handle) noex
             counter_desc.flags = COUNTER_IMMEDIATE
             pool_desc.next = &counter_desc
         # NULL means all devices of the context: they may wait for each other's events
-        status = outcome(CALL_EventPoolCreate, ze.EventPoolCreate(device.context.handle, &pool_desc, 0, NULL, &pool))
+        status = ze.EventPoolCreate(device.context.handle, &pool_desc, 0, NULL, &pool)
         if status != 0:
             return status
         device.pools.push_back(pool)
@@ -852,7 +838,7 @@ cdef Status create_in_pool(ZeDevice* device, EventKind kind, void** handle) noex
     desc.index = device.pool_used[<int> kind]
     desc.signal = signal_scope(kind)
     desc.wait = wait_scope(kind)
-    status = outcome(CALL_EventCreate, ze.EventCreate(pool, &desc, handle))
+    status = ze.EventCreate(pool, &desc, handle)
     if status == 0:
         device.pool_used[<int> kind] += 1
     return status
@@ -948,8 +934,7 @@ cdef Status hold_events(ZeQueue* queue) noexcept nogil:
     if batch.passed == NULL:
         del batch
         return status
-    status = outcome(CALL_CommandListAppendSignalEvent, ze.CommandListAppendSignalEvent(
-        queue.list, batch.passed.handle))
+    status = ze.CommandListAppendSignalEvent(queue.list, batch.passed.handle)
     if status != 0:
         release_event_reference(batch.passed)
         del batch
@@ -1079,8 +1064,7 @@ cdef class ZeProgram:
         desc.options = encoded
         self.device = device
         with nogil:
-            status = outcome(CALL_ModuleCreate, ze.ModuleCreate(
-                device.device.context.handle, device.device.handle, &desc, &handle, &log))
+            status = ze.ModuleCreate(device.device.context.handle, device.device.handle, &desc, &handle, &log)
         if status == 0:
             self.module = new_module(device.device, handle)
         text = read_log(log)
@@ -1097,12 +1081,10 @@ cdef class ZeProgram:
     def native_binary(self) -> bytes:
         """The machine code that the compiler made."""
         cdef size_t size = 0
-        check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)),
-              "native binary")
+        check(ze.ModuleGetNativeBinary(self.module.handle, &size, NULL), "native binary")
         cdef bytearray binary = bytearray(size)
         if size:
-            check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(
-                self.module.handle, &size, <uint8_t*> <char*> binary)), "native binary")
+            check(ze.ModuleGetNativeBinary(self.module.handle, &size, <uint8_t*> <char*> binary), "native binary")
         return bytes(binary)
 
     def variable(self, str name) -> ZeVariable | None:
@@ -1111,8 +1093,7 @@ cdef class ZeProgram:
         cdef size_t nbytes = 0
         cdef void* address = NULL
         cdef ZeVariable variable
-        cdef Status status = outcome(CALL_ModuleGetGlobalPointer, ze.ModuleGetGlobalPointer(
-            self.module.handle, encoded, &nbytes, &address))
+        cdef Status status = ze.ModuleGetGlobalPointer(self.module.handle, encoded, &nbytes, &address)
         if status & 0xFFFFFFFF == INVALID_GLOBAL_NAME:
             return None
         check(status, f"variable {name!r}")
@@ -1131,7 +1112,7 @@ cdef class ZeProgram:
         cdef GroupLimits group
         cdef Status status
         properties.next = &group
-        status = outcome(CALL_KernelGetProperties, ze.KernelGetProperties(kernel, &properties))
+        status = ze.KernelGetProperties(kernel, &properties)
         ze.KernelDestroy(kernel)
         check(status, f"properties of kernel {name!r}")
         return group.items, tuple(properties.required_group[i] for i in range(3)), properties.local_bytes
@@ -1143,15 +1124,13 @@ cdef class ZeProgram:
         cdef void* kernel = self.new_kernel(name)
         cdef uint32_t count = 0
         cdef uint32_t x = block[0], y = block[1], z = block[2]
-        cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(kernel, x, y, z))
+        cdef Status status = ze.KernelSetGroupSize(kernel, x, y, z)
         cdef uint32_t last
         if status == 0 and local_parameters and local_bytes:
             last = local_parameters[-1]
-            status = outcome(
-                CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(kernel, last, local_bytes, NULL))
+            status = ze.KernelSetArgumentValue(kernel, last, local_bytes, NULL)
         if status == 0:
-            status = outcome(
-                CALL_KernelSuggestMaxCooperativeGroupCount, ze.KernelSuggestMaxCooperativeGroupCount(kernel, &count))
+            status = ze.KernelSuggestMaxCooperativeGroupCount(kernel, &count)
         ze.KernelDestroy(kernel)
         check(status, f"kernel {name!r} in groups of {block}")
         return count
@@ -1161,7 +1140,7 @@ cdef class ZeProgram:
         cdef bytes encoded = name.encode()
         cdef void* kernel = NULL
         desc.name = encoded
-        check(outcome(CALL_KernelCreate, ze.KernelCreate(self.module.handle, &desc, &kernel)), f"kernel {name!r}")
+        check(ze.KernelCreate(self.module.handle, &desc, &kernel), f"kernel {name!r}")
         return kernel
 
     def create_kernel(self, str name, bint follows_pointers) -> int:
@@ -1170,7 +1149,7 @@ cdef class ZeProgram:
         cdef Status status = 0
         cdef ZeKernel* kernel
         if follows_pointers:
-            status = outcome(CALL_KernelSetIndirectAccess, ze.KernelSetIndirectAccess(handle, ALL_MEMORY))
+            status = ze.KernelSetIndirectAccess(handle, ALL_MEMORY)
             if status != 0:
                 ze.KernelDestroy(handle)
                 check(status, f"kernel {name!r}")

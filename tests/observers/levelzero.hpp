@@ -799,6 +799,9 @@ template <class T> static void set(T& member, T value) {
     state().locked([&] { member = value; });
 }
 
+#define FOREBAY_WRAP_ENTRY(result, name, parameters) wrap<Wrapper, CALL_##name>(table.name.function);
+#define FOREBAY_UNWRAP_ENTRY(result, name, parameters) unwrap<Wrapper, CALL_##name>(table.name.function);
+
 static void install(Calls& table, GetAllocProperties properties_of, bool reports_refused) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
@@ -807,10 +810,10 @@ static void install(Calls& table, GetAllocProperties properties_of, bool reports
     s.violations.clear();
     s.properties_of = properties_of;
     s.reports_refused = reports_refused;
-    FOREBAY_ZE(FOREBAY_WRAP)
+    FOREBAY_ZE(FOREBAY_WRAP_ENTRY)
 }
 
-static void uninstall(Calls& table) { FOREBAY_ZE(FOREBAY_UNWRAP) }
+static void uninstall(Calls& table) { FOREBAY_ZE(FOREBAY_UNWRAP_ENTRY) }
 
 // The serials since recording began of all events but the idle ones.
 static std::vector<int64_t> event_serials(const std::vector<void *>& idle) {
