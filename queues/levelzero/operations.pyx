@@ -105,6 +105,7 @@ cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
     cdef ZeKernel* launched = <ZeKernel*> kernel
     cdef Status status
+    cdef uint32_t count
     if (
         launched.group[0] != geometry.block[0] or launched.group[1] != geometry.block[1]
         or launched.group[2] != geometry.block[2]
@@ -112,8 +113,9 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
         status = set_group(launched, geometry)
         if status != 0:
             return status
+    count = to_handles(queue, waits)
     return ze.CommandListAppendLaunchKernel(
-        (<ZeQueue*> queue).list, launched.handle, geometry.groups, NULL, to_handles(queue, waits), waits.events)
+        (<ZeQueue*> queue).list, launched.handle, geometry.groups, NULL, count, waits.events)
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
