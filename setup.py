@@ -46,7 +46,7 @@ ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would 
 OFF_THE_PATH = (
     "queues/context.pyx",
     "queues/*/calls.pyx",
-    "core/function_table.pyx",
+    "queues/levelzero/discovery.pyx",
     "queues/graphs/capturing.pyx",
     "queues/graphs/work.pyx",
     "queues/interop/*.pyx",

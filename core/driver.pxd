@@ -35,6 +35,15 @@ ctypedef void (*Wake)(void* data) noexcept nogil
 ctypedef bint (*Interrupted)() noexcept nogil  # whether a signal handler has raised meanwhile
 
 
+cdef extern from "core/driver.hpp" namespace "forebay" nogil:
+    cdef cppclass Arrival:  # the argument of a driver's host function, `arrive`, by which a queue arrives at a gate
+        Arrival(Wake wake, void* data) noexcept
+
+        @staticmethod
+        void arrive(void* arrival) noexcept
+        void settle(bint submitted) noexcept
+
+
 cdef enum:
     # the parts of Memory.kind
     HOST_MEMORY = 1  # all that a driver looks at

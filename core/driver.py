@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -22,10 +22,12 @@ from forebay.core.errors import NotSupportedError
 __all__ = [
     "KINDS", "MOST_GROUPS", "PROBE", "Adopted", "AdoptedQueue", "AnyBuffer", "AnyDevice", "AnyGraph", "AnyQueue",
     "DeviceInfo", "DriverDevice", "DriverFolder", "DriverKernel", "DriverMemory", "Found", "Language", "Limits",
-    "Natives", "Parameter", "be", "first_line", "numbered",
+    "Natives", "Parameter", "be", "fill_table", "first_line", "numbered",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # for a type checker each kind is the class itself
+    from ctypes import CDLL
+
     from forebay.queues.device import Device as AnyDevice
     from forebay.queues.graphs.graph import Graph as AnyGraph
     from forebay.queues.kernels.parameters import CppCompiler
@@ -618,9 +620,9 @@ class DriverDevice(ABC):
         """Whether an error code says that the device is lost, so that none of its commands runs any more."""
         return False
 
-    @abstractmethod
     def is_out_of_memory(self, code: int) -> bool:
         """Whether an error code says that memory ran out."""
+        return False
 
 
 # -- what the folder of each driver offers, and what the search for devices is in all of them
@@ -720,3 +722,27 @@ def numbered(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
 def first_line(text: str) -> str:
     """Return the first line that is not blank: drivers begin their logs with blank lines."""
     return next((line.strip() for line in text.splitlines() if line.strip(" \t\0")), "")
+
+
+def fill_table(
+    table: int, names: Sequence[str], library: CDLL, optional: Collection[str], where: str, advice: str
+) -> None:
+    """Look the functions of a table of `driver.hpp` up in a library. A filled table is not filled again.
+
+    Functions in `optional` may be missing; they are NULL then.
+
+    Raises
+    ------
+    ImportError
+        When another function is missing. The message contains `where` and `advice`. The table stays empty.
+    """
+    import ctypes
+
+    entries = (ctypes.c_void_p * len(names)).from_address(table)
+    if entries[0] is not None:
+        return
+    found = {name: getattr(library, name, None) for name in names}
+    for name, function in found.items():
+        if function is None and name not in optional:
+            raise ImportError(f"{where} has no {name}: {advice}")
+    entries[:] = [each and ctypes.cast(each, ctypes.c_void_p).value for each in found.values()]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any
 
 import forebay as fb
 from forebay.core.driver import Language
-from forebay.queues.levelzero import descriptors, loader
+from forebay.queues.levelzero import calls
 
 from .. import kernels
 from ..layers import Ground, Handle, Texts
@@ -23,7 +24,8 @@ DEVICE_ALLOC_DESC = bytes([0x15]) + bytes(23)  # ze_device_mem_alloc_desc_t with
 
 def called(name: str, *arguments: Any) -> None:
     """Call a function of the loader that has to succeed."""
-    loader.checked(name, getattr(loader.load().library, name)(*arguments))
+    if code := getattr(ctypes.CDLL(calls.LIBRARY), name)(*arguments):
+        raise fb.DriverError(f"{name}: {calls.result_name(code)}")
 
 
 class LevelZeroLoop(CLoop):
@@ -44,7 +46,7 @@ class LevelZeroLoop(CLoop):
     def __init__(self, ground: Ground):
         super().__init__(ground)
         driver = ground.driver
-        self.library: Any = loader.load().library
+        self.library: Any = ctypes.CDLL(calls.LIBRARY)
         self._kernels = driver.build(Language.OPENCL_C, kernels.opencl(), ())
         # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(driver.context_handle + 8).value
@@ -65,7 +67,7 @@ class LevelZeroLoop(CLoop):
         """A counter-based event."""
         flags, scope = (COUNTER_IMMEDIATE | COUNTER_HOST_VISIBLE, SCOPE_HOST) if for_host else (1, SCOPE_DEVICE)
         event = ctypes.c_void_p()
-        described = descriptors.event_desc(flags, scope, SCOPE_DEVICE)
+        described = struct.pack("I4xP3I4x", 0x2003A, 0, flags, scope, SCOPE_DEVICE)  # ze_event_counter_based_desc_t
         called("zeEventCounterBasedCreate", *self._owners, described, ctypes.byref(event))
         return event.value
 
@@ -89,7 +91,8 @@ class LevelZeroLoop(CLoop):
     def recording(self, stream: Handle, length: int) -> list[Call]:
         """A closed command list of so many launches, appended."""
         kernel, closed = self.kernel(), ctypes.c_void_p()
-        called("zeCommandListCreate", *self._owners, descriptors.list_desc(0, flags=IN_ORDER), ctypes.byref(closed))
+        described = struct.pack("I4xP2I", 0x0F, 0, 0, IN_ORDER)  # ze_command_list_desc_t
+        called("zeCommandListCreate", *self._owners, described, ctypes.byref(closed))
         for _ in range(length):
             called("zeCommandListAppendLaunchKernel", closed, ctypes.c_void_p(kernel.made), GROUPS, None, 0, None)
         called("zeCommandListClose", closed)

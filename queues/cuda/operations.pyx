@@ -25,14 +25,13 @@ from libcpp.algorithm cimport find
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
-    Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.core.function_table cimport fill as fill_table, names_of
 from forebay.core.vector_clock cimport Lock
 
+from forebay.core.driver import fill_table
 from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
 
 cdef enum:
@@ -285,10 +284,10 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     gate[0] = made  # before `wake` can be called
     status = come_after(held.stream, waits)
     if status == 0 and wake != NULL:
-        arrival = new_arrival(wake, data)
-        status = cuda.LaunchHostFunc(held.stream, on_arrival, arrival)
+        arrival = new Arrival(wake, data)
+        status = cuda.LaunchHostFunc(held.stream, Arrival.arrive, arrival)
         if status != 0:
-            drop_arrival(arrival)
+            del arrival
             arrival = NULL
     if status == 0:
         status = cuda.StreamWaitValue32_v2(held.stream, <uint64_t> <uintptr_t> made.word, 1, EQUAL)
@@ -303,7 +302,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         else:
             release_event(made)
     if arrival != NULL:
-        settle(arrival, status == 0)
+        arrival.settle(status == 0)
     return status
 
 
@@ -1068,7 +1067,7 @@ cdef void release_recording(void* handle) noexcept nogil:
 # -- objects of Python over these. Each is released with its last reference
 
 
-CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cu")
+CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)])
 
 
 def load(library: ctypes.CDLL) -> None:
@@ -1079,7 +1078,8 @@ def load(library: ctypes.CDLL) -> None:
     ImportError
         If the driver is too old to have one of the functions.
     """
-    fill_table(<void**> &cuda, CALL_NAMES, library, (), "CUDA's driver", "install a driver of CUDA 13.0 or newer (580)")
+    fill_table(<uintptr_t> &cuda, CALL_NAMES, library, (), "CUDA's driver",
+               "install a driver of CUDA 13.0 or newer (580)")
 
 
 def error_name(code: int) -> str:

@@ -38,13 +38,15 @@ NUMPY_NAMES = {
 LANES = {"2", "3", "4", "8", "16"}
 
 
-def read_parameter(kernel: str, index: int, declared: declarations.Declared, size_of: Callable[[], int]) -> Parameter:
+def read_parameter(
+    kernel: str, index: int, declared: declarations.Declared, size_of: Callable[[], int] | None = None
+) -> Parameter:
     """Return the Parameter of a declaration. ``size_of()`` gives the bytes of a structure of undeclared size.
 
     Raises
     ------
     NotSupportedError
-        For images, samplers and other objects of the host.
+        For images, samplers and other objects of the host; without `size_of`, for a structure of undeclared size.
     """
     name, type_name, kind, nbytes, read_only, alignment = declared
     if HOST_OBJECTS.match(type_name):
@@ -66,7 +68,13 @@ def read_parameter(kernel: str, index: int, declared: declarations.Declared, siz
         vector = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
         nbytes = vector.base.itemsize * (4 if lanes == "3" else int(lanes))
         return Parameter(name, type_name, "value", "V", nbytes, vector, alignment=alignment or nbytes)
-    return Parameter(name, type_name, "value", "V", nbytes or size_of(), alignment=alignment)
+    if not nbytes:
+        if size_of is None:
+            raise errors.NotSupportedError(
+                f"kernel {kernel!r}: its SPIR-V does not have the size of {type_name} {name}"
+            )
+        nbytes = size_of()
+    return Parameter(name, type_name, "value", "V", nbytes, alignment=alignment)
 
 
 def _split(type_name: str) -> tuple[str, str]:

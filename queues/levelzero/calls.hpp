@@ -5,14 +5,46 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "core/function_table.hpp"
+#include "core/driver.hpp"
 
 namespace forebay_ze {
 
 typedef uint32_t Result;
 
-// Layouts of the Level Zero specification; docs/levelzero-notes.md has them in a table.
+// Layouts of the Level Zero specification, version 1.17; docs/levelzero-notes.md has them in a table.
+struct InitDesc { uint32_t stype = 0x20021; const void *next = nullptr; uint32_t flags = 0; };
+struct DriverProperties { uint32_t stype = 0x1; void *next = nullptr; uint8_t uuid[16] = {}; uint32_t version = 0; };
+struct ExtensionProperties { char name[256] = {}; uint32_t version = 0; };
+struct DeviceProperties {
+    uint32_t stype = 0x3; void *next = nullptr;
+    uint32_t type = 0, vendor_id = 0, device_id = 0, flags = 0, subdevice_id = 0, core_clock_rate = 0;
+    uint64_t max_allocation = 0;
+    uint32_t max_hardware_contexts = 0, max_priority = 0, threads_per_eu = 0, simd_width = 0, eus_per_subslice = 0;
+    uint32_t subslices_per_slice = 0, slices = 0;
+    uint64_t timer_resolution = 0;
+    uint32_t timestamp_bits = 0, kernel_timestamp_bits = 0;
+    uint8_t uuid[16] = {}; char name[256] = {};
+};
+struct IpVersion { uint32_t stype = 0x1000F; void *next = nullptr; uint32_t version = 0; };
+struct ComputeProperties {
+    uint32_t stype = 0x4; void *next = nullptr;
+    uint32_t max_group_items = 0, max_group_size[3] = {}, max_group_count[3] = {}, max_local_bytes = 0;
+    uint32_t subgroup_size_count = 0, subgroup_sizes[8] = {};
+};
+struct ModuleProperties {
+    uint32_t stype = 0x5; void *next = nullptr;
+    uint32_t spirv_version = 0, flags = 0, float_flags[3] = {}, max_argument_bytes = 0, printf_buffer_size = 0;
+    uint8_t native_uuid[16] = {};
+};
+struct QueueGroupProperties {
+    uint32_t stype = 0x6; void *next = nullptr; uint32_t flags = 0; size_t max_fill_pattern = 0; uint32_t queues = 0;
+};
+struct MemoryProperties {
+    uint32_t stype = 0x7; void *next = nullptr; uint32_t flags = 0, max_clock_rate = 0, max_bus_width = 0;
+    uint64_t total_size = 0; char name[256] = {};
+};
 struct ContextDesc { uint32_t stype = 0x0D; const void *next = nullptr; uint32_t flags = 0; };
 struct QueueDesc {
     uint32_t stype = 0x0E; const void *next = nullptr;
@@ -56,6 +88,20 @@ struct Timestamps { uint64_t start, end; };
 struct KernelTimestamps { Timestamps global, context; };
 
 #define FOREBAY_ZE(X) \
+    X(Result, Init, (uint32_t flags)) \
+    X(Result, InitDrivers, (uint32_t *count, void **drivers, const InitDesc *desc)) \
+    X(Result, DriverGet, (uint32_t *count, void **drivers)) \
+    X(Result, DriverGetApiVersion, (void *driver, uint32_t *version)) \
+    X(Result, DriverGetProperties, (void *driver, DriverProperties *properties)) \
+    X(Result, DriverGetExtensionProperties, (void *driver, uint32_t *count, ExtensionProperties *properties)) \
+    X(Result, DriverGetExtensionFunctionAddress, (void *driver, const char *name, void **function)) \
+    X(Result, DeviceGet, (void *driver, uint32_t *count, void **devices)) \
+    X(Result, DeviceGetProperties, (void *device, DeviceProperties *properties)) \
+    X(Result, DeviceGetMemoryProperties, (void *device, uint32_t *count, MemoryProperties *properties)) \
+    X(Result, DeviceGetComputeProperties, (void *device, ComputeProperties *properties)) \
+    X(Result, DeviceGetModuleProperties, (void *device, ModuleProperties *properties)) \
+    X(Result, DeviceGetCommandQueueGroupProperties, (void *device, uint32_t *count, \
+        QueueGroupProperties *properties)) \
     X(Result, CommandListAppendLaunchKernel, (void *list, void *kernel, const uint32_t *groups, void *signal, \
         uint32_t count, void **waits)) \
     X(Result, CommandListAppendMemoryCopy, (void *list, void *to, const void *source, size_t nbytes, void *signal, \
@@ -68,6 +114,7 @@ struct KernelTimestamps { Timestamps global, context; };
         void *signal, uint32_t count, void **waits)) \
     X(Result, CommandListHostSynchronize, (void *list, uint64_t timeout)) \
     X(Result, CommandListCreateImmediate, (void *context, void *device, const QueueDesc *desc, void **list)) \
+    X(Result, CommandListImmediateGetFlags, (void *list, uint32_t *flags)) \
     X(Result, CommandListCreate, (void *context, void *device, const ListDesc *desc, void **list)) \
     X(Result, CommandListClose, (void *list)) \
     X(Result, CommandListImmediateAppendCommandListsExp, (void *list, uint32_t n_lists, void **lists, void *signal, \
@@ -109,6 +156,18 @@ struct KernelTimestamps { Timestamps global, context; };
     X(Result, ContextCreate, (void *driver, const ContextDesc *desc, void **context)) \
     X(Result, ContextDestroy, (void *context))
 
-FOREBAY_FUNCTION_TABLE(FOREBAY_ZE)
+FOREBAY_CHECKED_TABLE(FOREBAY_ZE)
+
+// All that a function of the form …Get(owner, &count, array) has.
+template <class T, int number>
+int64_t all_of(forebay::Checked<number, Result, void *, uint32_t *, T *> get, void *owner, std::vector<T>& found) {
+    uint32_t count = 0;
+    int64_t status = get(owner, &count, nullptr);
+    if (status || !count) return status;
+    found.resize(count);
+    status = get(owner, &count, found.data());
+    found.resize(count);
+    return status;
+}
 
 }

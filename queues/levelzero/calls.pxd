@@ -4,12 +4,40 @@
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Status
 
 ctypedef uint32_t ze_result_t
-ctypedef ze_result_t (*Function)(...) noexcept nogil
+ctypedef Status (*Function)(...) noexcept nogil  # has the call and its ze_result_t, or 0
 
 
 cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
+    cdef struct InitDesc:
+        uint32_t flags
+    cdef struct DriverProperties:
+        uint32_t version
+    cdef struct ExtensionProperties:
+        const char* name
+    cdef struct DeviceProperties:
+        uint32_t stype
+        void* next
+        uint32_t type, vendor_id, device_id, eus_per_subslice, subslices_per_slice, slices, kernel_timestamp_bits
+        uint64_t max_allocation, timer_resolution
+        const char* name
+    cdef struct IpVersion:
+        uint32_t version
+    cdef struct ComputeProperties:
+        uint32_t max_group_items, max_local_bytes
+        uint32_t* max_group_size
+        uint32_t* max_group_count
+    cdef struct ModuleProperties:
+        uint32_t spirv_version, max_argument_bytes
+    cdef struct QueueGroupProperties:
+        uint32_t flags, queues
+        size_t max_fill_pattern
+    cdef struct MemoryProperties:
+        uint64_t total_size
     cdef struct ContextDesc:
         uint32_t flags
     cdef struct QueueDesc:
@@ -65,20 +93,13 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Timestamps all "global"
 
     cdef enum Call:
-        CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy, CALL_CommandListAppendMemoryFill
-        CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents, CALL_CommandListAppendHostFunction
-        CALL_CommandListHostSynchronize, CALL_CommandListCreateImmediate, CALL_CommandListCreate, CALL_CommandListClose
-        CALL_CommandListImmediateAppendCommandListsExp
-        CALL_CommandListGetNextCommandIdExp, CALL_CommandListUpdateMutableCommandsExp
-        CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, CALL_KernelCreate, CALL_KernelSetIndirectAccess
-        CALL_KernelGetProperties, CALL_KernelSuggestMaxCooperativeGroupCount
-        CALL_EventCounterBasedCreate, CALL_EventPoolCreate, CALL_EventCreate, CALL_EventHostSynchronize
-        CALL_EventHostSignal, CALL_EventHostReset, CALL_EventQueryStatus, CALL_EventQueryKernelTimestamp
-        CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared
-        CALL_ModuleCreate, CALL_ModuleGetNativeBinary, CALL_ModuleGetGlobalPointer, CALL_ContextCreate
-        N_CALLS
+        CALL_CommandListAppendWaitOnEvents, CALL_CommandListAppendHostFunction, N_CALLS
 
     cdef struct Calls:
+        Function Init, InitDrivers, DriverGet, DriverGetApiVersion, DriverGetProperties, DriverGetExtensionProperties
+        Function DriverGetExtensionFunctionAddress, DeviceGet, DeviceGetProperties, DeviceGetMemoryProperties
+        Function DeviceGetComputeProperties, DeviceGetModuleProperties, DeviceGetCommandQueueGroupProperties
+        Function CommandListImmediateGetFlags
         Function CommandListAppendLaunchKernel, CommandListAppendMemoryCopy, CommandListAppendMemoryFill
         Function CommandListAppendSignalEvent, CommandListAppendWaitOnEvents, CommandListAppendHostFunction
         Function CommandListHostSynchronize, CommandListCreateImmediate, CommandListCreate, CommandListClose
@@ -94,6 +115,10 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Function ModuleGetGlobalPointer, ContextCreate, ContextDestroy
 
     const char* const* call_names
+    Status all_of[T](Function get, void* owner, vector[T]& found) except +
 
 
 cdef Calls ze
+
+
+cdef int check(Status status, str what=*) except -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,9 +14,9 @@ from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
 from forebay.queues.kernels import build
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.levelzero import calls, loader, operations
-from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
-from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
+from forebay.queues.levelzero import calls, operations
+from forebay.queues.levelzero.memory import ZeMemory
+from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.memory.transfers import StagingPool
 from forebay.spirv import declarations
@@ -30,8 +31,58 @@ READS_KEYS, RECEIVER, NO_HARDWARE = "NEOReadDebugKeys", "SetCommandStreamReceive
 # From forebay's priorities (lower is more urgent, as in HIP) to ze_command_queue_priority_t.
 PRIORITIES = {-1: 2, 0: 0, 1: 1}
 
+COMPUTE = 1 << 0  # of the flags of a queue group
 DEVICE_LOST = 0x70000001
-OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
+
+
+@dataclass(frozen=True)
+class ZeNative:
+    """A Level Zero device: its handles, and what its driver says about it.
+
+    Attributes
+    ----------
+    driver, device : int
+        Handles. They are valid as long as the process lives.
+    device_id, vendor_id : int
+        PCI numbers.
+    ip_version : int
+        The hardware's version as the compiler counts it; 0 if unknown.
+    max_group_items : int
+        Work-items in a group.
+    max_group_size, max_group_count : (int, int, int)
+        Work-items of a group, and groups of a launch, in each dimension.
+    max_local_bytes, max_argument_bytes, max_allocation : int
+        Bytes of local memory in a group, of all arguments of a kernel, and of one allocation.
+    timer_resolution_ns : float
+        Nanoseconds of one tick of the device's clock.
+    kernel_timestamp_bits : int
+        How many bits of a kernel's timestamps are valid.
+    groups : tuple of (int, int, int)
+        For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern
+        of a fill, 2**64 - 1 when there is no limit.
+    priorities : (int, int) or None
+        The lowest and the highest priority of a queue. Lower numbers are more urgent. None if unknown.
+    counter_based : "create", "pool" or ""
+        How counter-based events are made: by ``zeEventCounterBasedCreate``, or from an event pool with an extended
+        descriptor; "" if the driver has none.
+    """
+
+    driver: int
+    device: int
+    device_id: int
+    vendor_id: int
+    ip_version: int
+    max_group_items: int
+    max_group_size: tuple[int, int, int]
+    max_group_count: tuple[int, int, int]
+    max_local_bytes: int
+    max_argument_bytes: int
+    max_allocation: int
+    timer_resolution_ns: float
+    kernel_timestamp_bits: int
+    groups: tuple[tuple[int, int, int], ...]
+    priorities: tuple[int, int] | None
+    counter_based: str
 
 
 class LevelZeroKernel:
@@ -40,9 +91,7 @@ class LevelZeroKernel:
     def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[declarations.Declared]) -> None:
         self.name = name
         self._module = module
-        self.parameters: list[Parameter] = [
-            read_parameter(name, index, facts, partial(self._refuse, facts)) for index, facts in enumerate(declared)
-        ]
+        self.parameters: list[Parameter] = [read_parameter(name, index, facts) for index, facts in enumerate(declared)]
         self._check_size(native)
         self.required_block: tuple[int, int, int]
         self.static_local_bytes: int
@@ -57,11 +106,6 @@ class LevelZeroKernel:
         locals_ = [index for index, parameter in enumerate(self.parameters) if parameter.kind == "local"]
         count: int = self._module.cooperative_groups(self.name, block, locals_, local_bytes)
         return count
-
-    def _refuse(self, facts: declarations.Declared) -> int:
-        raise errors.NotSupportedError(
-            f"kernel {self.name!r}: its SPIR-V does not have the size of {facts.type_name} {facts.name}"
-        )
 
     def _check_size(self, native: ZeNative) -> None:
         nbytes = sum(parameter.nbytes for parameter in self.parameters if parameter.kind != "local")
@@ -91,7 +135,7 @@ class LevelZeroDevice(DriverDevice):
     keeps_gil_below = KEEPS_GIL_BELOW
 
     def __init__(self, info: DeviceInfo) -> None:
-        calls.load(loader.load().library)
+        calls.load()
         self.info = info
         self.native: ZeNative = info.native
         self.handle: DeviceHandle = DeviceHandle(
@@ -185,12 +229,12 @@ class LevelZeroDevice(DriverDevice):
 
     def explain(self, status: int) -> tuple[str, int, str]:
         """(call, code, name of the code) of a failed operation."""
-        explained: tuple[str, int, str] = explain(status)
+        explained: tuple[str, int, str] = calls.explain(status)
         return explained
 
     def error_name(self, code: int) -> str:
         """The ZE_RESULT_… name of an error code. Codes of commands come negated."""
-        return loader.result_name(abs(code))
+        return calls.result_name(abs(code))
 
     def is_lost(self, code: int) -> bool:
         """Whether the code means that the device is lost."""
@@ -198,4 +242,4 @@ class LevelZeroDevice(DriverDevice):
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""
-        return code in OUT_OF_MEMORY
+        return code in calls.OUT_OF_MEMORY

@@ -12,7 +12,8 @@ class LevelZero(DriverFolder):
         """See `DriverFolder`."""
         from forebay.queues.levelzero import discovery
 
-        return discovery.look()
+        found: Found = discovery.look()
+        return found
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
         """See `DriverFolder`."""

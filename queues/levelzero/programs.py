@@ -15,7 +15,7 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import BuildError, NotSupportedError
 from forebay.queues.kernels.build import BuildProcessError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.levelzero.objects import DeviceHandle, ZeProgram
+from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
 from forebay.spirv import declarations
 
 __all__ = ["compile_source", "compiler_version"]

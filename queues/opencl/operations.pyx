@@ -12,12 +12,12 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.core.function_table cimport fill as fill_table, names_of
 from forebay.sync.host_waits cimport wait_watched
 
+from forebay.core.driver import fill_table
 from forebay.core.errors import DriverError
 
-CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "cl")
+CALL_NAMES: tuple[str, ...] = tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)])
 
 _SVM = {
     "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clSetKernelArgSVMPointer", "clSetKernelExecInfo", "clSVMAlloc",
@@ -36,7 +36,7 @@ def load() -> None:
     ImportError
         If that loader is too old to have one of the functions. The SVM functions may be missing.
     """
-    fill_table(<void**> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
+    fill_table(<uintptr_t> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
                "forebay needs OpenCL 1.2 or newer")
 
 

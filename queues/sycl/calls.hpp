@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/function_table.hpp"
+#include "core/driver.hpp"
 
 namespace forebay_sycl {
 

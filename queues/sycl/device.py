@@ -23,16 +23,15 @@ from forebay.core.driver import (
 )
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.sycl import calls, operations
+from forebay.queues.sycl.memory import INTERFACE, OwnMemory, adopt_memory
 from forebay.queues.sycl.operations import (
     Bundle,
     BundledKernel,
     ContextHandle,
-    OwnMemory,
     adopt_event,
     can_pass,
     create_queue,
 )
-from forebay.queues.sycl.usm import INTERFACE, SyclUsm
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
@@ -44,15 +43,7 @@ KEEPS_GIL_BELOW = 256
 
 _serials = itertools.count()
 
-HOLDS_ADOPTED = (
-    "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could submit behind the gate"
-)
-WAITS_FOR_HELD = (
-    "a queue of dpctl cannot wait for what is behind a gate or a host function that has not returned: SYCL knows of it "
-    "only afterwards; finish the other queue first"
-)
 NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
-NO_MEMORY = "the host has no memory to hold a queue at a gate, or a command behind it"
 GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
@@ -104,8 +95,8 @@ class SyclDevice(DriverDevice):
     drivers
         All drivers, by their filter words: one of them compiles what SYCL tells too little of.
     queue : dpctl.SyclQueue, optional
-        The device takes its context from this queue, and `SyclUsm.interface` names it. The default is a new queue
-        in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
+        The device takes its context from this queue, and `array_interface` names it. The default is a new
+        queue in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
 
     Attributes
     ----------
@@ -135,7 +126,6 @@ class SyclDevice(DriverDevice):
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
-        self._usm = SyclUsm(self.handle, self._named, info.name)
         self.table: int = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.unrolls_recursion = is_cpu
@@ -194,7 +184,8 @@ class SyclDevice(DriverDevice):
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
-        return self._usm.adopt_memory(thing)
+        adopted: Adopted | None = adopt_memory(thing, self.handle, self.info.name)
+        return adopted
 
     def adopt_event(self, thing: object) -> int | None:
         """As `DriverDevice.adopt_event`, of dpctl. SYCL waits for events of other contexts, too."""
@@ -202,7 +193,8 @@ class SyclDevice(DriverDevice):
 
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
         """As `DriverDevice.array_interface`, for dpctl and dpnp."""
-        return self._usm.interface(address, shape, dtype) if name == INTERFACE else None
+        described = {"data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "version": 1}
+        return described | {"syclobj": self._named} if name == INTERFACE else None
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host USM memory. Does not block."""
@@ -258,7 +250,7 @@ class SyclDevice(DriverDevice):
                 source, options = built.module, built.options
         else:
             facts = {
-                name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
+                name: ([read_parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
                 for name, parameters in (declared or {}).items()
             }
         if not facts:
@@ -269,14 +261,6 @@ class SyclDevice(DriverDevice):
         if isinstance(source, bytes):
             natives.accesses = partial(accesses_of, source)
         return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
-
-    def _parameter(self, kernel: str, index: int, declared: declarations.Declared) -> Parameter:
-        def refuse() -> int:
-            raise errors.NotSupportedError(
-                f"kernel {kernel!r}: its SPIR-V does not have the size of {declared.type_name} {declared.name}"
-            )
-
-        return read_parameter(kernel, index, declared, refuse)
 
     def _built_beneath(
         self, beneath: Any, language: Language, source: str | bytes, options: tuple[str, ...]
@@ -323,28 +307,15 @@ class SyclDevice(DriverDevice):
             If the host had no memory to hold a queue or a command.
         """
         what = status >> 32
-        reason = calls.REASONS.get(what)
-        if reason is None:
+        if what in calls.REFUSALS:
+            raise calls.REFUSALS[what]()
+        if what < len(calls.CALL_NAMES):
             return calls.CALL_NAMES[what], -1, NO_REASON
-        if reason == "HOLDS_ADOPTED":
-            raise errors.NotSupportedError(HOLDS_ADOPTED)
-        if reason == "WAITS_FOR_HELD":
-            raise errors.NotSupportedError(WAITS_FOR_HELD)
-        if reason == "OUT_OF_MEMORY":
-            raise errors.OutOfMemoryError(NO_MEMORY)
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:
         """The same name for all codes: dpctl's C interface has no error codes."""
         return GATE_FAILED
-
-    def is_lost(self, code: int) -> bool:
-        """Always False: dpctl's C interface has no error codes."""
-        return False
-
-    def is_out_of_memory(self, code: int) -> bool:
-        """Always False: an allocation that fails raises the error itself."""
-        return False
 
 
 def _declared_in(module: bytes) -> dict[str, list[declarations.Declared]]:

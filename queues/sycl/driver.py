@@ -1,4 +1,8 @@
-"""What the folder offers: SYCL's devices, and what they take over from dpctl."""
+"""What the folder offers: SYCL's devices, and what they take over from dpctl.
+
+dpctl's packages contain no driver for CPUs. If pip installed Intel's, the search makes it visible to the OpenCL loader
+that SYCL uses, as it does for pyopencl's.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,21 @@ from dataclasses import replace
 from typing import Any
 
 from forebay.core import errors
-from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found
+from forebay.core.driver import (
+    PROBE,
+    AdoptedQueue,
+    DeviceInfo,
+    DriverDevice,
+    DriverFolder,
+    Found,
+    first_line,
+    numbered,
+)
+
+INSTALL = f"{errors.how_to_install('sycl')} for dpctl and a driver that runs on any x86-64 CPU"
+KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
+# The languages that SYCL compiles, for each backend that compiles any.
+LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
 
 
 class Sycl(DriverFolder):
@@ -27,10 +45,41 @@ class Sycl(DriverFolder):
         self.drivers = drivers
 
     def look(self) -> Found:
-        """See `DriverFolder`."""
-        from forebay.queues.sycl import discovery
+        """See `DriverFolder`. The order is: GPUs of Level Zero, GPUs of OpenCL, Intel's CPU runtime, other CPUs,
+        accelerators. Within each group the order is dpctl's.
+        """
+        try:
+            import dpctl
+        except ModuleNotFoundError as error:
+            if error.name == "dpctl":
+                return Found([], f"dpctl, which drives SYCL, is not installed: {INSTALL}")
+            return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
+        except (ImportError, OSError) as error:
+            return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
+        from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 
-        return discovery.look()
+        runtime = intel_cpu_runtime()
+        with shown_to_loader(runtime):
+            natives = dpctl.get_devices()
+        devices = [describe(native) for native in natives]
+        if runtime is not None and not any(_platform_name(native) == INTEL_CPU for native in natives):
+            devices.append(
+                DeviceInfo(
+                    name="",
+                    backend="sycl",
+                    kind="cpu",
+                    index=0,
+                    description="CPU",
+                    platform=INTEL_CPU,
+                    usable=False,
+                    reason="SYCL was used in this process before forebay could show this driver to its OpenCL loader",
+                    advice="call forebay.devices() before anything else uses SYCL, or put OCL_ICD_FILENAMES="
+                    f"{runtime} into the environment",
+                )
+            )
+        if not devices:
+            return Found([], f"dpctl {dpctl.__version__} finds no device: {INSTALL}")
+        return Found(numbered(sorted(devices, key=_preference)), "")
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
         """See `DriverFolder`."""
@@ -70,9 +119,65 @@ class Sycl(DriverFolder):
         return SyclDevice(info, self.drivers, queue)
 
     def _info_of(self, native: Any) -> DeviceInfo:
-        from forebay.queues.sycl import discovery
-
         for info in self.discover():
             if info.native == native:
                 return replace(info, native=native)
-        return discovery.describe(native)  # a part of a device, which no list contains
+        return describe(native)  # a part of a device, which no list contains
+
+
+def _platform_name(native: Any) -> str:
+    return str(native.sycl_platform.name).strip()
+
+
+def describe(native: Any) -> DeviceInfo:
+    """Describe a `dpctl.SyclDevice`. Its index is not known yet."""
+    reason, advice = why_unusable(native)
+    kind = KINDS.get(native.device_type.name, "custom")
+    return DeviceInfo(
+        name=f"sycl:{kind}",
+        backend="sycl",
+        kind=kind,
+        index=0,
+        description=native.name.strip(),
+        platform=_platform_name(native),
+        version="SYCL 2020",
+        driver_version=native.driver_version.strip(),
+        compute_units=native.max_compute_units,
+        memory=native.global_mem_size,
+        usable=not reason,
+        reason=reason,
+        advice=advice,
+        native=native,
+    )
+
+
+def why_unusable(native: Any) -> tuple[str, str]:
+    """Return ("", "") for a device that can be used, otherwise the reason and some advice."""
+    backend = native.backend.name
+    if backend not in LANGUAGES:
+        return f"SYCL takes neither OpenCL C nor SPIR-V for {backend}", "use its own driver, if forebay has that"
+    if not native.has_aspect_usm_device_allocations:
+        return "its driver has no unified shared memory (USM)", f"update this driver, or {INSTALL}"
+    import dpctl
+    from dpctl import program
+
+    # dpctl is renaming this function.
+    build = getattr(program, "create_kernel_bundle_from_source", None) or program.create_program_from_source
+    try:
+        queue = dpctl.SyclQueue(native, property="in_order")
+        if backend == "opencl":  # the probe is OpenCL C, and no other backend takes that
+            build(queue, PROBE)
+    except Exception as error:  # SYCL may raise anything
+        return f"it cannot build a kernel: {first_line(str(error))}", f"update this driver, or {INSTALL}"
+    return "", ""
+
+
+def _preference(device: DeviceInfo) -> int:
+    """The sort key. Devices with the same key stay in dpctl's order."""
+    from forebay.spirv.intel_cpu.runtime import INTEL_CPU
+
+    if device.kind == "gpu":
+        return 0 if device.native.backend.name == "level_zero" else 1
+    if device.kind == "accelerator":
+        return 4
+    return 2 if device.platform == INTEL_CPU else 3

@@ -81,3 +81,7 @@ cdef cppclass SyclContext:
     void* device  # borrowed from a dpctl.SyclDevice
     void* queue  # owned; used to allocate memory, gets no commands
     void* joining  # owned; runs out of order
+
+
+cdef class ContextHandle:
+    cdef SyclContext native

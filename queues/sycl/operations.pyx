@@ -1,9 +1,12 @@
-"""The SYCL side of the table of operations (`forebay.core.driver`)."""
+"""The SYCL side of the table of operations (`forebay.core.driver`), and what is behind its handles.
+
+The table comes first; then kernels, submissions, queues that are held at gates, and contexts and programs as Python
+objects.
+"""
 
 from typing import TYPE_CHECKING
 
 cimport cython
-from cpython.buffer cimport PyBuffer_FillInfo
 from cython.operator cimport dereference
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
@@ -14,7 +17,9 @@ from libcpp.atomic cimport (
 from libcpp.memory cimport make_shared
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+from forebay.core.driver cimport (
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
+)
 from forebay.core.process cimport is_forked
 from forebay.queues.sycl.calls cimport (
     COMPLETE, FAILED, FLOAT32, FLOAT64, GATE_FAILED, HOLDS_ADOPTED, INT16, INT32, INT64, INT8, OUT_OF_MEMORY,
@@ -25,10 +30,239 @@ from forebay.queues.sycl.calls cimport (
     CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, Call, failure, sycl
 )
 
-from forebay.core.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
+from forebay.core.errors import BuildError, Error, NotSupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+# -- the operations
+
+
+cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
+    cdef SyclCommand command
+    cdef void* event = NULL
+    cdef Status status
+    if not (<SyclQueue*> queue).held.load(memory_order_acquire) and (waits.count == 0 or read_waits(&waits)):
+        status = submit_kernel((<SyclQueue*> queue).queue, <SyclKernel*> kernel, geometry, waits, &event)
+        if status == 0:
+            sycl.Event_Delete(event)  # dpctl makes an event for every launch
+        return status
+    command.kind = LAUNCH
+    command.kernel = <SyclKernel*> kernel
+    command.geometry = geometry[0]
+    return give(<SyclQueue*> queue, &command, waits, NULL)
+
+
+cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    (<SyclKernel*> kernel).values[index] = <void*> <uintptr_t> memory.address
+    return 0
+
+
+cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    return set_bytes(<SyclKernel*> kernel, index, size, value)
+
+
+cdef Status copy(
+    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = COPY
+    command.to = <void*> <uintptr_t> to.address
+    command.source = <const void*> <uintptr_t> source.address
+    command.nbytes = nbytes
+    return give(<SyclQueue*> queue, &command, waits, event)
+
+
+cdef Status fill(
+    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = FILL
+    command.to = <void*> <uintptr_t> to.address
+    command.nbytes = nbytes
+    command.pattern_size = pattern_size
+    memcpy(command.pattern, pattern, pattern_size)
+    return give(<SyclQueue*> queue, &command, waits, event)
+
+
+cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = BARRIER
+    return give(<SyclQueue*> queue, &command, waits, event)
+
+
+cdef Status barrier(void* queue, Waits waits) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = BARRIER
+    return give(<SyclQueue*> queue, &command, waits, NULL)
+
+
+cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+    """Keep later commands in the list until the gate is opened. Calls `wake` when the queue reaches the gate.
+
+    Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
+    """
+    cdef SyclQueue* held = <SyclQueue*> queue
+    cdef SyclCommand* command
+    cdef SyclEvent* made
+    cdef Status status
+    if held.adopted:
+        return failure(HOLDS_ADOPTED)
+    made = new_event(PENDING, NULL)
+    retain_event(made)  # the list's reference
+    gate[0] = made
+    if not held.held.load(memory_order_acquire) and read_waits(&waits):
+        status = arrive(held, waits, wake, data)
+        if status != 0:
+            drop_event(made)
+            drop_event(made)
+            gate[0] = NULL
+            return status
+    elif wake != NULL or waits.count != 0:
+        command = new_command(ARRIVAL if wake != NULL else BARRIER, waits)
+        command.wake = wake
+        command.data = data
+        append(held, command)
+    command = new_command(GATE, no_waits())
+    command.event = made
+    append(held, command)
+    return 0
+
+
+cdef Status open_gate(void* gate, bint failed) noexcept nogil:
+    cdef vector[SyclQueue*] free_again
+    lock.lock()
+    if (<SyclEvent*> gate).state.load(memory_order_relaxed) == PENDING:
+        settle(<SyclEvent*> gate, ENDED_BADLY if failed else SUBMITTED, NULL, free_again)
+        hand_on_all(free_again)
+    lock.unlock()
+    return 0
+
+
+cdef Status await_event(void* event) noexcept nogil:
+    """Wait, and ask whether it is over: dpctl returns from a wait that has thrown as from any other."""
+    sycl.Event_Wait(event)
+    return 0 if status_of(event) == DONE else failure(CALL_Event_Wait)
+
+
+cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
+    """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier.
+
+    What failed before they went to SYCL is told when the rest is done.
+    """
+    cdef vector[void*] given
+    cdef Waits waits
+    cdef void* joined = NULL
+    cdef Status status = 0
+    cdef size_t i
+    for i in range(events.count):
+        await_submitted(<SyclEvent*> events.events[i])
+        given.push_back(events.events[i])
+    waits.count = events.count
+    waits.events = given.data()
+    read_waits(&waits)
+    if waits.count == 1:
+        status = await_event(waits.events[0])
+    elif waits.count > 1:
+        status = submit_barrier((<SyclContext*> context).joining, waits, &joined)
+        if status == 0:
+            status = await_event(joined)
+            sycl.Event_Delete(joined)
+    for i in range(events.count):
+        if tell_failure_of(<SyclEvent*> events.events[i]) and status == 0:
+            status = failure(GATE_FAILED)
+    return status
+
+
+cdef Status tell_failure(void* queue) noexcept nogil:
+    return failure(GATE_FAILED) if dereference((<SyclQueue*> queue).failed).exchange(False) else 0
+
+
+cdef void renew_queue(void* queue) noexcept nogil:
+    lock.lock()  # another thread may still be emptying the list
+    (<SyclQueue*> queue).failed = make_shared[atomic[bint]](<bint> False)  # the old one is the markers'
+    lock.unlock()
+
+
+cdef Answer event_status(void* event) noexcept nogil:
+    cdef Answer answer = DONE
+    if (<SyclEvent*> event).state.load(memory_order_acquire) == PENDING:
+        return NOT_YET
+    if (<SyclEvent*> event).event != NULL:
+        answer = status_of((<SyclEvent*> event).event)
+    return FAILED if answer == DONE and has_failed(<SyclEvent*> event) else answer
+
+
+cdef Answer status_of(void* event) noexcept nogil:
+    """Ask SYCL. A command that failed on the device is not told from a query that did."""
+    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
+    if state == 0:  # dpctl returns this after an exception
+        return failure(CALL_Event_GetCommandExecutionStatus)
+    return DONE if state == COMPLETE else NOT_YET
+
+
+cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
+    cdef uint64_t begin = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> first).event)
+    cdef uint64_t end = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> second).event) if begin else 0
+    nanoseconds[0] = <double> <int64_t> (end - begin)
+    return 0 if end else failure(CALL_Event_GetProfilingInfoEnd)
+
+
+cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
+    """SYCL can wait for events of other contexts, so the event is its own bridge."""
+    retain_event(<SyclEvent*> event)
+    bridged[0] = event
+    return 0
+
+
+cdef void release_event(void* event) noexcept nogil:
+    drop_event(<SyclEvent*> event)
+
+
+cdef void release_kernel(void* kernel) noexcept nogil:
+    delete_kernel(<SyclKernel*> kernel)
+
+
+cdef void release_queue(void* queue) noexcept nogil:
+    cdef SyclQueue* released = <SyclQueue*> queue
+    lock.lock()  # another thread may still be emptying the list
+    while not released.deferred.empty():
+        delete_command(released.deferred.front())
+        released.deferred.pop_front()
+    lock.unlock()
+    sycl.Queue_Delete(released.queue)
+    del released
+
+
+cdef Driver table  # entries that are not set are NULL
+table.launch = launch
+table.set_pointer = set_pointer
+table.set_value = set_value
+table.copy = copy
+table.fill = fill
+table.marker = marker
+table.barrier = barrier
+table.hold = hold
+table.open_gate = open_gate
+table.wait_events = wait_events
+table.tell_failure = tell_failure
+table.renew_queue = renew_queue
+table.event_status = event_status
+table.elapsed = elapsed
+table.bridge = bridge
+table.release_event = release_event
+table.release_kernel = release_kernel
+table.release_queue = release_queue
+
+
+def table_address() -> int:
+    """The address of the table of operations. The Device hands it to its queues."""
+    return <uintptr_t> &table
+
+
+# -- kernels with their arguments
+
 
 # takes the kernel over
 cdef SyclKernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
@@ -79,10 +313,6 @@ cdef void delete_kernel(SyclKernel* kernel) noexcept nogil:
     if kernel.kernel != NULL:
         sycl.Kernel_Delete(kernel.kernel)
     del kernel
-
-
-cdef void set_address(SyclKernel* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    kernel.values[index] = <void*> <uintptr_t> memory.address
 
 
 cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept nogil:
@@ -346,23 +576,6 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     return queue
 
 
-# Let a queue whose work is done tell no failure of before. Markers that were made go on telling theirs.
-cdef void forget_failure(SyclQueue* queue) noexcept nogil:
-    lock.lock()  # another thread may still be emptying the list
-    queue.failed = make_shared[atomic[bint]](<bint> False)  # the old one is the markers'
-    lock.unlock()
-
-
-cdef void delete_queue(SyclQueue* queue) noexcept nogil:
-    lock.lock()  # another thread may still be emptying the list
-    while not queue.deferred.empty():
-        delete_command(queue.deferred.front())
-        queue.deferred.pop_front()
-    lock.unlock()
-    sycl.Queue_Delete(queue.queue)
-    del queue
-
-
 cdef void delete_command(SyclCommand* command) noexcept nogil:
     cdef size_t i
     if command.kind == LAUNCH and command.kernel != NULL:
@@ -594,49 +807,6 @@ cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcep
     return 0
 
 
-cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil:
-    """Keep later commands in the list until the gate is opened. Calls `wake` when the queue reaches the gate.
-
-    Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
-    """
-    cdef SyclCommand* command
-    cdef Waits none
-    cdef SyclEvent* made
-    cdef Status status
-    none.count = 0
-    none.events = NULL
-    if queue.adopted:
-        return failure(HOLDS_ADOPTED)
-    made = new_event(PENDING, NULL)
-    retain_event(made)  # the list's reference
-    gate[0] = made
-    if not queue.held.load(memory_order_acquire) and read_waits(&waits):
-        status = arrive(queue, waits, wake, data)
-        if status != 0:
-            drop_event(made)
-            drop_event(made)
-            gate[0] = NULL
-            return status
-    elif wake != NULL or waits.count != 0:
-        command = new_command(ARRIVAL if wake != NULL else BARRIER, waits)
-        command.wake = wake
-        command.data = data
-        append(queue, command)
-    command = new_command(GATE, none)
-    command.event = made
-    append(queue, command)
-    return 0
-
-
-cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
-    cdef vector[SyclQueue*] free_again
-    lock.lock()
-    if gate.state.load(memory_order_relaxed) == PENDING:
-        settle(gate, ENDED_BADLY if failed else SUBMITTED, NULL, free_again)
-        hand_on_all(free_again)
-    lock.unlock()
-
-
 # -- the host's side
 
 
@@ -652,7 +822,7 @@ cdef int await_submitted(SyclEvent* event) noexcept nogil:
     return event.state.load(memory_order_acquire)
 
 
-# -- sYCL's contexts, memory and programs as Python objects, and the handles of queues and kernels
+# -- contexts and programs as Python objects, and the handles of queues and kernels
 
 
 USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
@@ -671,8 +841,6 @@ cdef class ContextHandle:
     address : int
         The context handle for the table of operations.
     """
-
-    cdef SyclContext native
 
     def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining) -> None:
         self.native.context = sycl.Context_Copy(<void*> context)
@@ -699,61 +867,6 @@ cdef class ContextHandle:
     def usm_type_at(self, uintptr_t address) -> str:
         """The USM type of this context's memory at an address: device, shared or host; otherwise an empty str."""
         return USM_TYPES[sycl.USM_GetPointerType(<void*> address, self.native.context)]
-
-
-cdef class UsmMemory:
-    """USM memory. Shared and host memory has the buffer protocol, because the host can read and write it."""
-
-    cdef readonly uintptr_t address
-    cdef readonly uintptr_t handle  # always 0: SYCL memory has addresses only
-    cdef readonly size_t nbytes
-    cdef readonly str usm_type
-
-    def __getbuffer__(self, Py_buffer* buffer, int flags):
-        if self.usm_type == "device":
-            raise BufferError("device memory cannot be read by the host")
-        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
-
-
-@cython.no_gc_clear  # freeing needs the context
-cdef class OwnMemory(UsmMemory):
-    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory."""
-
-    cdef ContextHandle context
-
-    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type) -> None:
-        cdef void* queue = context.native.queue
-        cdef bint of_device = usm_type == "device", of_both = usm_type == "shared"
-        self.context = context
-        self.nbytes = nbytes
-        self.usm_type = usm_type
-        with nogil:
-            if of_device:
-                self.address = <uintptr_t> sycl.malloc_device(nbytes, queue)
-            elif of_both:
-                self.address = <uintptr_t> sycl.malloc_shared(nbytes, queue)
-            else:
-                self.address = <uintptr_t> sycl.malloc_host(nbytes, queue)
-        if self.address == 0:
-            raise OutOfMemoryError(f"DPCTLmalloc_{usm_type} returned no memory for {nbytes} bytes")
-
-    def __dealloc__(self):
-        if self.address and not is_forked():
-            with nogil:
-                sycl.free_with_context(<void*> self.address, self.context.native.context)
-
-
-@cython.no_gc_clear
-cdef class AdoptedMemory(UsmMemory):
-    """Memory of another owner. This object keeps the owner alive."""
-
-    cdef readonly object owner
-
-    def __init__(self, owner: object, uintptr_t address, size_t nbytes, str usm_type) -> None:
-        self.owner = owner
-        self.address = address
-        self.nbytes = nbytes
-        self.usm_type = usm_type
 
 
 @cython.no_gc_clear
@@ -848,184 +961,3 @@ def create_queue(uintptr_t address, adopted: bool) -> int:
     if copied == NULL:
         raise Error("SYCL did not copy a queue")
     return <uintptr_t> new_queue(copied, adopted)
-
-
-cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
-    cdef SyclCommand command
-    cdef void* event = NULL
-    cdef Status status
-    if not (<SyclQueue*> queue).held.load(memory_order_acquire) and (waits.count == 0 or read_waits(&waits)):
-        status = submit_kernel((<SyclQueue*> queue).queue, <SyclKernel*> kernel, geometry, waits, &event)
-        if status == 0:
-            sycl.Event_Delete(event)  # dpctl makes an event for every launch
-        return status
-    command.kind = LAUNCH
-    command.kernel = <SyclKernel*> kernel
-    command.geometry = geometry[0]
-    return give(<SyclQueue*> queue, &command, waits, NULL)
-
-
-cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    set_address(<SyclKernel*> kernel, index, memory)
-    return 0
-
-
-cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return set_bytes(<SyclKernel*> kernel, index, size, value)
-
-
-cdef Status copy(
-    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef SyclCommand command
-    command.kind = COPY
-    command.to = <void*> <uintptr_t> to.address
-    command.source = <const void*> <uintptr_t> source.address
-    command.nbytes = nbytes
-    return give(<SyclQueue*> queue, &command, waits, event)
-
-
-cdef Status fill(
-    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef SyclCommand command
-    command.kind = FILL
-    command.to = <void*> <uintptr_t> to.address
-    command.nbytes = nbytes
-    command.pattern_size = pattern_size
-    memcpy(command.pattern, pattern, pattern_size)
-    return give(<SyclQueue*> queue, &command, waits, event)
-
-
-cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
-    cdef SyclCommand command
-    command.kind = BARRIER
-    return give(<SyclQueue*> queue, &command, waits, event)
-
-
-cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    cdef SyclCommand command
-    command.kind = BARRIER
-    return give(<SyclQueue*> queue, &command, waits, NULL)
-
-
-cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
-    return hold_queue(<SyclQueue*> queue, waits, wake, data, <SyclEvent**> gate)
-
-
-cdef Status open_gate(void* gate, bint failed) noexcept nogil:
-    open_event(<SyclEvent*> gate, failed)
-    return 0
-
-
-cdef Status await_event(void* event) noexcept nogil:
-    """Wait, and ask whether it is over: dpctl returns from a wait that has thrown as from any other."""
-    sycl.Event_Wait(event)
-    return 0 if status_of(event) == DONE else failure(CALL_Event_Wait)
-
-
-cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
-    """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier.
-
-    What failed before they went to SYCL is told when the rest is done.
-    """
-    cdef vector[void*] given
-    cdef Waits waits
-    cdef void* joined = NULL
-    cdef Status status = 0
-    cdef size_t i
-    for i in range(events.count):
-        await_submitted(<SyclEvent*> events.events[i])
-        given.push_back(events.events[i])
-    waits.count = events.count
-    waits.events = given.data()
-    read_waits(&waits)
-    if waits.count == 1:
-        status = await_event(waits.events[0])
-    elif waits.count > 1:
-        status = submit_barrier((<SyclContext*> context).joining, waits, &joined)
-        if status == 0:
-            status = await_event(joined)
-            sycl.Event_Delete(joined)
-    for i in range(events.count):
-        if tell_failure_of(<SyclEvent*> events.events[i]) and status == 0:
-            status = failure(GATE_FAILED)
-    return status
-
-
-cdef Status tell_failure(void* queue) noexcept nogil:
-    return failure(GATE_FAILED) if dereference((<SyclQueue*> queue).failed).exchange(False) else 0
-
-
-cdef void renew_queue(void* queue) noexcept nogil:
-    forget_failure(<SyclQueue*> queue)
-
-
-cdef Answer event_status(void* event) noexcept nogil:
-    cdef Answer answer = DONE
-    if (<SyclEvent*> event).state.load(memory_order_acquire) == PENDING:
-        return NOT_YET
-    if (<SyclEvent*> event).event != NULL:
-        answer = status_of((<SyclEvent*> event).event)
-    return FAILED if answer == DONE and has_failed(<SyclEvent*> event) else answer
-
-
-cdef Answer status_of(void* event) noexcept nogil:
-    """Ask SYCL. A command that failed on the device is not told from a query that did."""
-    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
-    if state == 0:  # dpctl returns this after an exception
-        return failure(CALL_Event_GetCommandExecutionStatus)
-    return DONE if state == COMPLETE else NOT_YET
-
-
-cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
-    cdef uint64_t begin = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> first).event)
-    cdef uint64_t end = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> second).event) if begin else 0
-    nanoseconds[0] = <double> <int64_t> (end - begin)
-    return 0 if end else failure(CALL_Event_GetProfilingInfoEnd)
-
-
-cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
-    """SYCL can wait for events of other contexts, so the event is its own bridge."""
-    retain_event(<SyclEvent*> event)
-    bridged[0] = event
-    return 0
-
-
-cdef void release_event(void* event) noexcept nogil:
-    drop_event(<SyclEvent*> event)
-
-
-cdef void release_kernel(void* kernel) noexcept nogil:
-    delete_kernel(<SyclKernel*> kernel)
-
-
-cdef void release_queue(void* queue) noexcept nogil:
-    delete_queue(<SyclQueue*> queue)
-
-
-cdef Driver table  # entries that are not set are NULL
-table.scopes_matter = False
-table.launch = launch
-table.set_pointer = set_pointer
-table.set_value = set_value
-table.copy = copy
-table.fill = fill
-table.marker = marker
-table.barrier = barrier
-table.hold = hold
-table.open_gate = open_gate
-table.wait_events = wait_events
-table.tell_failure = tell_failure
-table.renew_queue = renew_queue
-table.event_status = event_status
-table.elapsed = elapsed
-table.bridge = bridge
-table.release_event = release_event
-table.release_kernel = release_kernel
-table.release_queue = release_queue
-
-
-def table_address() -> int:
-    """The address of the table of operations. The Device hands it to its queues."""
-    return <uintptr_t> &table

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,6 +16,15 @@
 namespace forebay_observer::levelzero {
 
 using namespace forebay_ze;
+
+// What sizeof and offsetof give in C for the specification's header.
+static_assert(sizeof(InitDesc) == 24 && sizeof(DriverProperties) == 40 && sizeof(ExtensionProperties) == 260);
+static_assert(sizeof(DeviceProperties) == 368 && sizeof(ComputeProperties) == 88 && sizeof(ModuleProperties) == 64);
+static_assert(sizeof(MemoryProperties) == 296 && sizeof(QueueGroupProperties) == 40 && sizeof(IpVersion) == 24);
+static_assert(sizeof(ContextDesc) == 24 && sizeof(QueueDesc) == 40 && sizeof(ListDesc) == 24);
+static_assert(sizeof(CounterDesc) == 32 && sizeof(ModuleDesc) == 56 && sizeof(KernelDesc) == 32);
+static_assert(offsetof(QueueDesc, flags) == 24 && offsetof(ListDesc, flags) == 20 && offsetof(CounterDesc, wait) == 24);
+static_assert(offsetof(ModuleDesc, input) == 32 && offsetof(KernelDesc, name) == 24);
 
 constexpr Result SUCCESS = 0, NOT_READY = 1;
 constexpr uint32_t SCOPE_DEVICE = 2, SCOPE_HOST = 4, POOL_HOST_VISIBLE = 1, POOL_TIMESTAMPS = 4,
@@ -522,7 +532,7 @@ template <class F> struct Rules {
     // What is wrong whatever the driver says.
     static void check(const Arguments& all) {
         LevelZero& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if constexpr (is_append) check_append(all, list_of(first));
         if constexpr (is_update) check_update(all, list_of(first));
         if constexpr (function == CALL_CommandListDestroy) check_list_end(list_of(first));
@@ -599,7 +609,7 @@ template <class F> struct Rules {
     // What a call that succeeded has changed.
     static void follow(const Arguments& all, Call& seen) {
         LevelZero& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if constexpr (is_append) follow_append(all, list_of(first), seen);
         if constexpr (function == CALL_CommandListClose) list_of(first).closed = true;
         if constexpr (function == CALL_CommandListGetNextCommandIdExp) list_of(first).next_name = *std::get<2>(all);
@@ -637,7 +647,7 @@ template <class F> struct Rules {
 
     static void made(const Arguments& all, void *handle, Call& seen) {
         LevelZero& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         add(handle, kind, first);
         if constexpr (kind == LIST) {
             s.lists.erase(handle);
@@ -682,7 +692,7 @@ template <class F> struct Rules {
     // What a call is about to end, whatever it returns.
     static void end(const Arguments& all) {
         LevelZero& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if constexpr (function == CALL_MemFree) {
             remove(std::get<1>(all));
             return end_addresses((uintptr_t) std::get<1>(all));
@@ -708,7 +718,7 @@ template <class F> struct Rules {
 
     // Answers for hardware that executes nothing. True: the driver is not asked.
     static bool emulate(const Arguments& all, Guard& guard, Result& result) {
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         if (!state().emulating) return false;
         if constexpr (is_list_wait) {
             if (await(guard, std::get<1>(all), [&] { return list_of(first).after.gates; })) return false;
@@ -734,7 +744,7 @@ template <class F> struct Rules {
 
     static bool before(const Arguments& all, Call& seen, bool is_without, Guard& guard, Result& result) {
         LevelZero& s = state();
-        void *first = (void *) std::get<0>(all);
+        void *first = (void *) (uintptr_t) std::get<0>(all);
         current = call_names[function];
         waits = waits_of(all);  // the driver may change them
         const size_t known = s.violations.size();

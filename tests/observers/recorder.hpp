@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/function_table.hpp"
+#include "core/driver.hpp"
 
 namespace forebay_observer {
 

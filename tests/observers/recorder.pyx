@@ -17,7 +17,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Driver
 from forebay.queues.cuda.operations cimport CuEvent, CuQueue, cuda
 from forebay.queues.levelzero.calls cimport ze
-from forebay.queues.levelzero.handles cimport EVENT_KINDS, ZeDevice, ZeQueue
+from forebay.queues.levelzero.operations cimport EVENT_KINDS, ZeDevice, ZeQueue
 from forebay.queues.opencl.operations cimport cl
 from forebay.queues.queue cimport Queue
 from forebay.queues.sycl.calls cimport FAILED, sycl
@@ -444,12 +444,10 @@ cdef class LevelZero(Recorder):
         refused : bool
             Report each call that the driver, or a layer before it, refuses.
         """
-        from forebay.queues.levelzero import loader
-
         cdef uintptr_t properties_of
         if self.watches == 0:
-            library = loader.load().library
-            self.calls.load(library)
+            self.calls.load()
+            library = ctypes.CDLL(self.calls.LIBRARY)
             properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
             begin_watch(<GetAllocProperties> properties_of, <cbool> refused)
             self.record.install(&ze)
@@ -508,6 +506,10 @@ cdef class LevelZero(Recorder):
     def pointer(self, name):
         """The current address in the table of calls, for tests that call a function wrongly on purpose."""
         return <uintptr_t> (<void**> self.table)[self.NAMES.index(name)]
+
+    def replace(self, name, uintptr_t function):
+        """Put the address of a function, or 0 as if the loader did not have it, into the table of calls."""
+        (<void**> self.table)[<size_t> self.NAMES.index(name)] = <void*> function
 
 
 RECORDERS = {

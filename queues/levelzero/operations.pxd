@@ -4,9 +4,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status
 from forebay.core.vector_clock cimport Lock
-from forebay.queues.levelzero.calls cimport ArgumentChange, Call, GroupsChange, ze_result_t
 
 
 cdef enum EventKind:
@@ -77,55 +75,9 @@ cdef cppclass ZeQueue:
     vector[Held*] batches
 
 
-cdef cppclass ZeRecording:
-    void* list
-    ZeDevice* device  # retained
-    bint changeable
-    vector[uint64_t] ids  # by command, if it is changeable: what the driver calls a launch, 0 for others
-    vector[ArgumentChange] arguments  # room for the next change's descriptors, so that it allocates nothing
-    vector[GroupsChange] groups
-
-
-cdef cppclass ZeModule:
-    atomic[int32_t] references  # the owner's, and one for each kernel
-    void* handle
-    ZeDevice* device  # retained
-
-
-cdef cppclass ZeKernel:
-    void* handle
-    ZeModule* module  # retained: the driver does not keep a module alive for its kernels
-    uint32_t group[3]
-
-
-cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:
-    if error == 0:
-        return 0
-    return (<Status> call << 32) | error
-
-
-cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil
-cdef void close_device(ZeDevice* device) noexcept nogil
-cdef ZeQueue* new_queue(
-    ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
-) noexcept nogil
-cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil
-cdef void give_back_join(ZeQueue* join) noexcept nogil
-cdef void leave_join(ZeQueue* join, ZeEvent* joined, vector[ZeQueue*]& awaited) noexcept nogil
 cdef void end_queue(ZeQueue* queue) noexcept nogil
-cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexcept nogil
-cdef ZeEvent* retain_event(ZeEvent* event) noexcept nogil
-cdef void release_event(ZeEvent* event) noexcept nogil
-cdef void set_queue(ZeEvent* event, ZeQueue* queue) noexcept nogil
-cdef void set_passed(ZeEvent* gate, ZeEvent* passed) noexcept nogil
-cdef void retire_gate(ZeEvent* gate) noexcept nogil
-cdef void recycle_gates(ZeDevice* device, bint all_done) noexcept nogil
-cdef Status hold_events(ZeQueue* queue) noexcept nogil
-cdef ZeRecording* new_recording(
-    ZeDevice* device, uint32_t ordinal, bint changeable, Status* status
-) noexcept nogil
-cdef void release_recording(ZeRecording* recording) noexcept nogil
-cdef ZeModule* new_module(ZeDevice* device, void* handle) noexcept nogil
-cdef ZeModule* retain_module(ZeModule* module) noexcept nogil
-cdef void release_module(ZeModule* module) noexcept nogil
-cdef void release_kernel(ZeKernel* kernel) noexcept nogil
+
+
+cdef class DeviceHandle:
+    cdef ZeDevice* device
+    cdef object __weakref__

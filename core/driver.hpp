@@ -1,0 +1,83 @@
+// What drivers share: tables of functions that are found in a library at run time, and arrivals at gates.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace forebay {
+
+// An entry of a table that is called like the function, and returns the `Status` of core/driver.pxd: 0, or the number of
+// the function and the error code.
+template <int number, class Code, class... A> struct Checked {
+    Code (*function)(A...);
+
+    // Inlined always: a launch would take some instructions more.
+    [[gnu::always_inline]] int64_t operator()(A... arguments) const {
+        const Code code = function(arguments...);
+        return __builtin_expect(code == 0, 1) ? 0 : (int64_t) number << 32 | (uint32_t) code;
+    }
+
+    bool operator==(const void *other) const { return (const void *) function == other; }
+    bool operator!=(const void *other) const { return (const void *) function != other; }
+};
+
+// Functions that return no error code are entries as they are.
+template <int number, class F> struct Entry { typedef F *type; };
+template <int number, class... A> struct Entry<number, int32_t(A...)> { typedef Checked<number, int32_t, A...> type; };
+template <int number, class... A> struct Entry<number, uint32_t(A...)> { typedef Checked<number, uint32_t, A...> type; };
+
+// One list of a driver's functions, and what follows from it. The list is a macro that calls another one for each
+// function: X(result, name, parameters). Defines the table of pointers, `Calls`; the number of each function, CALL_name;
+// and the names by these numbers.
+#define FOREBAY_FUNCTION_TABLE(LIST) FOREBAY_TABLE(LIST, FOREBAY_POINTER)
+// The same, where functions with error codes return a `Status`.
+#define FOREBAY_CHECKED_TABLE(LIST) FOREBAY_TABLE(LIST, FOREBAY_CHECKED)
+#define FOREBAY_TABLE(LIST, ENTRY) \
+    enum Call { LIST(FOREBAY_NUMBER) N_CALLS }; \
+    struct Calls { LIST(ENTRY) }; \
+    constexpr const char *call_names[] = {LIST(FOREBAY_NAME)};
+#define FOREBAY_POINTER(result, name, parameters) result (*name) parameters;
+#define FOREBAY_CHECKED(result, name, parameters) forebay::Entry<CALL_##name, result parameters>::type name;
+#define FOREBAY_NUMBER(result, name, parameters) CALL_##name,
+#define FOREBAY_NAME(result, name, parameters) #name,
+
+// The argument of a driver's host function that tells a thread of forebay's, and nothing more, that a queue has arrived
+// at a gate. The driver may call it before a later part of the hold is refused, and that call cannot be cancelled. So
+// whichever comes second, the queue or the hold's outcome, wakes and deletes.
+class Arrival {
+    enum State {
+        SUBMITTING,  // the hold's outcome is open, and the queue has not arrived
+        SUBMITTED,   // the hold was submitted and holds the queue
+        ARRIVED,     // the queue arrived before the hold's outcome was known
+        REFUSED
+    };
+
+    std::atomic<State> state{SUBMITTING};
+    void (*const wake)(void *);
+    void *const data;
+
+    void end(bool wakes) {
+        if (wakes) wake(data);
+        delete this;
+    }
+
+public:
+    // Delete one whose host function the driver refused.
+    Arrival(void (*wake)(void *), void *data) : wake(wake), data(data) {}
+
+    // The driver's host function.
+    static void arrive(void *arrival) {
+        Arrival *self = static_cast<Arrival *>(arrival);
+        State before = self->state.exchange(ARRIVED, std::memory_order_acq_rel);
+        if (before != SUBMITTING) self->end(before == SUBMITTED);
+    }
+
+    // Note the hold's outcome: it was submitted, or refused after the driver had accepted the host function.
+    void settle(bool submitted) {
+        State before = state.exchange(submitted ? SUBMITTED : REFUSED, std::memory_order_acq_rel);
+        if (before != SUBMITTING) end(submitted);
+    }
+};
+
+}  // namespace forebay

@@ -1,0 +1,322 @@
+"""Finds the Level Zero devices of this machine, and gives the reason when one of them cannot be used.
+
+A device counts as usable if forebay can make an in-order immediate command list and build a trivial kernel on it. This
+happens in a temporary context, and nothing is submitted. Devices come in the order of the drivers. Without a loader,
+looking for devices costs next to nothing.
+"""
+
+import glob
+import os
+import struct
+
+from libc.stdint cimport int32_t, uint32_t, uintptr_t
+from libcpp.vector cimport vector
+
+from forebay.queues.levelzero.calls cimport (
+    ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion, MemoryProperties,
+    ModuleProperties, QueueGroupProperties, all_of, check, ze, ze_result_t
+)
+from forebay.queues.levelzero.operations cimport ZeQueue, end_queue
+
+from forebay.core.driver import DeviceInfo, Found, first_line, numbered
+from forebay.core.errors import BuildError, Error, NotSupportedError
+from forebay.queues.levelzero import calls
+from forebay.queues.levelzero.device import COMPUTE, ZeNative
+from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
+from forebay.spirv import opcodes as op
+from forebay.spirv.module import make, words_of
+
+UPDATE = (
+    "install a newer driver, 26.27 is known to work: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu; a stable "
+    "release's may be too old), or take Intel's own packages"
+)
+# The loader uses the library named here instead of the installed drivers.
+ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
+RENDER_NODES = "/dev/dri/renderD*"
+
+KINDS = {1: "gpu", 2: "cpu", 3: "accelerator", 4: "accelerator", 5: "accelerator"}
+NAMES = {3: "an FPGA", 4: "a memory copy accelerator", 5: "an NPU"}
+
+EVENT_POOLS = ("ZE_extension_event_pool_counter_based", "ZE_experimental_event_pool_counter_based")
+IP_VERSION = "ZE_extension_device_ip_version"
+
+cdef enum:
+    GPUS_ONLY = 1 << 0  # of the flags of both ways to initialise Level Zero
+    IN_ORDER = 1 << 1  # of those of an immediate list
+    TIMER_IN_CYCLES = 0x00020006  # the type of newer properties of a device, whose timer is not rounded to nanoseconds
+
+# These belong to the driver, not to the loader.
+ctypedef ze_result_t (*GetPriorityLevels)(void* device, int32_t* lowest, int32_t* highest) noexcept nogil
+ctypedef ze_result_t (*GetDriverVersionString)(void* driver, char* text, size_t* size) noexcept nogil
+
+
+cdef class ZeDriver:
+    """A driver, and the facts that are the same for all its devices."""
+
+    cdef void* handle
+    cdef tuple api_version
+    cdef str version
+    cdef set extensions
+
+
+class UnusableError(Exception):
+    """A device cannot be used. Gives the reason and advice."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.advice = advice
+
+
+def look() -> Found:
+    """As `DriverFolder.look`."""
+    cdef vector[void*] drivers
+    cdef vector[void*] there
+    cdef ZeDriver driver
+    cdef size_t i, j
+    trouble = "there is no GPU that it knows"
+    devices = []
+    try:
+        calls.load()
+        drivers = start()
+    except NotSupportedError as error:
+        return Found([], str(error))
+    except (Error, ImportError) as error:
+        trouble = str(error)
+    for i in range(drivers.size()):
+        try:
+            driver = describe_driver(drivers[i])
+            there.clear()
+            check(all_of(ze.DeviceGet, driver.handle, there))
+        except Error as error:  # go on: other drivers may have devices
+            trouble = str(error)
+            continue
+        for j in range(there.size()):
+            devices.append(describe(driver, there[j]))
+    return Found(numbered(devices), "" if devices else absence(trouble))
+
+
+def absence(trouble: str) -> str:
+    """Why there is no device, and what to do."""
+    if chosen := os.environ.get(ALTERNATIVE):
+        advice = f"{ALTERNATIVE} is set ({chosen}) and must name a driver that works; unset it to use those installed"
+    elif closed := [node for node in glob.glob(RENDER_NODES) if not os.access(node, os.R_OK | os.W_OK)]:
+        advice = f"this user may not use {', '.join(sorted(closed))}; add them to that file's group, mostly 'render'"
+    else:
+        advice = calls.GET_DRIVER
+    return f"no Level Zero device was found ({trouble}): {advice}"
+
+
+cdef vector[void*] start() except *:
+    """Initialise Level Zero and return the drivers for GPUs. The first time may take some tenths of a second."""
+    cdef vector[void*] found
+    cdef uint32_t count = 0
+    cdef InitDesc gpus
+    gpus.flags = GPUS_ONLY
+    # The loader may have the newer function although the driver does not.
+    if ze.InitDrivers != NULL and ze.InitDrivers(&count, NULL, &gpus) == 0 and count:
+        found.resize(count)
+        check(ze.InitDrivers(&count, found.data(), &gpus))
+    else:
+        check(ze.Init(<uint32_t> GPUS_ONLY))
+        check(ze.DriverGet(&count, NULL))
+        found.resize(count)
+        if count:
+            check(ze.DriverGet(&count, found.data()))
+    found.resize(count)
+    return found
+
+
+cdef ZeDriver describe_driver(void* handle):
+    cdef ZeDriver driver = ZeDriver.__new__(ZeDriver)
+    cdef vector[ExtensionProperties] extensions
+    cdef DriverProperties properties
+    cdef uint32_t version = 0
+    check(ze.DriverGetApiVersion(handle, &version))
+    check(ze.DriverGetProperties(handle, &properties))
+    check(all_of(ze.DriverGetExtensionProperties, handle, extensions))
+    driver.handle = handle
+    driver.api_version = version >> 16, version & 0xFFFF
+    driver.version = version_string(handle) or str(properties.version)
+    driver.extensions = {extensions[i].name.decode(errors="replace") for i in range(extensions.size())}
+    return driver
+
+
+cdef str version_string(void* driver):
+    """The version as packages write it, for example "1.15.39122"; empty if unknown."""
+    cdef GetDriverVersionString get = <GetDriverVersionString> extension(driver, "zeIntelGetDriverVersionString")
+    cdef size_t size = 0
+    if get == NULL or get(driver, NULL, &size):
+        return ""
+    cdef bytearray text = bytearray(size + 1)
+    size += 1
+    return "" if get(driver, text, &size) else text.split(b"\0")[0].decode(errors="replace")
+
+
+cdef void* extension(void* driver, const char* name) noexcept:
+    """A function that only the driver itself exports; NULL if it does not."""
+    cdef void* function = NULL
+    return NULL if ze.DriverGetExtensionFunctionAddress(driver, name, &function) else function
+
+
+# -- one device
+
+
+cdef object describe(ZeDriver driver, void* device):
+    cdef DeviceProperties properties
+    cdef IpVersion ip_version
+    cdef vector[MemoryProperties] memories
+    if driver.api_version >= (1, 2):
+        properties.stype = TIMER_IN_CYCLES
+    if IP_VERSION in driver.extensions:
+        properties.next = &ip_version
+    memory, reason, advice, native = 0, "", "", None
+    try:
+        check(ze.DeviceGetProperties(device, &properties))
+        check(all_of(ze.DeviceGetMemoryProperties, device, memories))
+        memory = sum([memories[i].total_size for i in range(memories.size())])
+        if properties.type in NAMES:
+            raise UnusableError(
+                f"it is {NAMES[properties.type]}, and forebay runs kernels on GPUs and CPUs", "choose another device"
+            )
+        native = native_of(driver, device, &properties, ip_version.version)
+    except UnusableError as error:
+        reason, advice = error.reason, error.advice
+    except Error as error:
+        reason, advice = str(error), UPDATE
+    return DeviceInfo(
+        name="",  # until all are known
+        backend="level_zero",
+        kind=KINDS.get(properties.type, "gpu"),
+        index=0,
+        description=properties.name.decode(errors="replace").strip() or "device",
+        platform="Level Zero",
+        version="Level Zero {}.{}".format(*driver.api_version),
+        driver_version=driver.version,
+        compute_units=properties.slices * properties.subslices_per_slice * properties.eus_per_subslice,
+        memory=memory,
+        usable=not reason,
+        reason=reason,
+        advice=advice,
+        native=native,
+    )
+
+
+cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* properties, uint32_t ip_version):
+    """Query the fields of `ZeNative`, and try out the functions forebay needs.
+
+    Raises
+    ------
+    UnusableError, Error
+        If the device lacks one of them.
+    """
+    cdef ComputeProperties compute
+    cdef ModuleProperties module
+    cdef vector[QueueGroupProperties] there
+    check(ze.DeviceGetComputeProperties(device, &compute))
+    check(ze.DeviceGetModuleProperties(device, &module))
+    check(all_of(ze.DeviceGetCommandQueueGroupProperties, device, there))
+    groups = tuple([(there[i].flags, there[i].queues, there[i].max_fill_pattern) for i in range(there.size())])
+    ordinal = next((ordinal for ordinal, group in enumerate(groups) if group[0] & COMPUTE), None)
+    if ordinal is None:
+        raise UnusableError("it has no queue that runs kernels", UPDATE)
+    if not module.spirv_version:
+        raise UnusableError("its driver takes no SPIR-V", UPDATE)
+    resolution = properties.timer_resolution
+    in_cycles = properties.stype == TIMER_IN_CYCLES
+    return ZeNative(
+        driver=<uintptr_t> driver.handle,
+        device=<uintptr_t> device,
+        device_id=properties.device_id,
+        vendor_id=properties.vendor_id,
+        ip_version=ip_version,
+        max_group_items=compute.max_group_items,
+        max_group_size=tuple([compute.max_group_size[i] for i in range(3)]),
+        max_group_count=tuple([compute.max_group_count[i] for i in range(3)]),
+        max_local_bytes=compute.max_local_bytes,
+        max_argument_bytes=module.max_argument_bytes,
+        max_allocation=properties.max_allocation,
+        timer_resolution_ns=1e9 / (resolution or 1e9) if in_cycles else float(resolution or 1),
+        kernel_timestamp_bits=properties.kernel_timestamp_bits,
+        groups=groups,
+        priorities=priorities_of(driver, device),
+        counter_based=try_out(driver, device, ordinal),
+    )
+
+
+cdef tuple priorities_of(ZeDriver driver, void* device):
+    cdef GetPriorityLevels get = <GetPriorityLevels> extension(driver.handle, "zeDeviceGetPriorityLevels")
+    cdef int32_t lowest = 0, highest = 0
+    return None if get == NULL or get(device, &lowest, &highest) else (lowest, highest)
+
+
+# -- trying out the functions forebay needs
+
+
+cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
+    """Make a list and a kernel in a context of its own, and return how counter-based events are made."""
+    handle = DeviceHandle(<uintptr_t> driver.handle, <uintptr_t> device, "create", 1, 64)
+    # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
+    made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
+    require_in_order_lists(handle, ordinal, bool(made))
+    require_kernels(handle)
+    return made
+
+
+cdef int require_in_order_lists(handle, uint32_t ordinal, bint known) except -1:
+    """Raise unless an in-order immediate list can be made.
+
+    Drivers that are older than such lists ignore the flag and would run commands side by side. So forebay accepts only
+    a list that reports the flag. Where lists cannot report it, the driver must be `known` to have counter-based events,
+    which exist only for such lists.
+    """
+    cdef uint32_t flags = 0
+    cdef uintptr_t commands, queue
+    try:
+        commands, queue = handle.create_queue(ordinal, 0, 0)
+    except Error as error:
+        raise UnusableError(f"its driver makes no in-order command list ({error})", UPDATE) from None
+    if ze.CommandListImmediateGetFlags != NULL and ze.CommandListImmediateGetFlags(<void*> commands, &flags) == 0:
+        known = flags & IN_ORDER
+    end_queue(<ZeQueue*> queue)
+    if not known:
+        raise UnusableError("its driver does not say that a command list is in order", UPDATE)
+
+
+def require_kernels(handle: DeviceHandle) -> None:
+    """Raise unless a kernel can be built."""
+    try:
+        ZeProgram(handle, probe_module(), False).limits("probe")
+    except BuildError as error:
+        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}", UPDATE) from None
+    except Error as error:
+        raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
+
+
+def probe_module() -> bytes:
+    """Assemble, in SPIR-V 1.0, ``kernel void probe(global int *a) { a[0] = 1; }``.
+
+    A compiler from OpenCL C is another package, which need not be there. Numbers are from the SPIR-V specification.
+    """
+    addresses, kernel = 4, 6  # capabilities
+    physical_64, open_cl, kernel_model, aligned = 2, 2, 6, 2
+    void, integer, pointer, signature, one, probe, a, start, bound = range(1, 10)
+    module = [
+        0x07230203, 0x00010000, 0, bound, 0,
+        *make(op.CAPABILITY, addresses),
+        *make(op.CAPABILITY, kernel),
+        *make(op.MEMORY_MODEL, physical_64, open_cl),
+        *make(op.ENTRY_POINT, kernel_model, probe, *words_of("probe")),
+        *make(op.TYPE_VOID, void),
+        *make(op.TYPE_INT, integer, 32, 0),
+        *make(op.TYPE_POINTER, pointer, op.GLOBAL_MEMORY, integer),
+        *make(op.TYPE_FUNCTION, signature, void, pointer),
+        *make(op.CONSTANT, integer, one, 1),
+        *make(op.FUNCTION, void, probe, 0, signature),
+        *make(op.PARAMETER, pointer, a),
+        *make(op.LABEL, start),
+        *make(op.STORE, a, one, aligned, 4),
+        *make(op.RETURN),
+        *make(op.FUNCTION_END),
+    ]
+    return struct.pack(f"<{len(module)}I", *module)
