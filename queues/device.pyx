@@ -935,8 +935,7 @@ cdef class Device:
             wait_for_openings()
 
     def _give_back_memory(self) -> None:
-        self.pool.trim_after_wait()
-        self._launch_memory.trim_after_wait()
+        give_back_memory(self)
 
 
 def check_races(Device device, raises: bool) -> None:
@@ -1129,6 +1128,12 @@ def keep_built(Device device, owner: object, key: Hashable, built: object) -> No
         raise device._unusable(device)
 
 
+cdef inline int give_back_memory(Device device) except -1:
+    device.pool.trim_after_wait()
+    device._launch_memory.trim_after_wait()
+    return 0
+
+
 cdef inline int check_open(Device device) except -1:
     if device.closed or device._context.lost is not None:
         raise device._unusable(device)
@@ -1138,7 +1143,7 @@ cdef inline int check_open(Device device) except -1:
 cdef int synchronized(object of, object queue) except -1:
     """Do what follows after the host has waited for this queue of the Device."""
     cdef Device device = of
-    device._give_back_memory()
+    give_back_memory(device)
     if device._host_errors.kept:
         device._host_errors.raise_first(queue)
     return 0
