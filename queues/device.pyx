@@ -175,6 +175,7 @@ cdef class Device:
     driver: DriverDevice
     _host_errors: HostErrors
     _thread_queues: ThreadQueues
+    _peers: weakref.WeakSet[DriverDevice]
 
     def __init__(
         self, filter: str | None = None, *, timing: bool | None = None, debug: bool = False, private: bool = False,
