@@ -18,11 +18,10 @@ KINDS = {
     "MemoryPool": fb.MemoryPool, "Program": fb.Program, "Stats": fb.Stats, "stats": fb.Stats,
     "device.pool": fb.MemoryPool,
 }  # fmt: skip
-NAMED = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, KINDS))})\.([a-z_]\w*)\b(?!\.\w)")
-# Submodules are no attributes of the package until they are imported; files have endings.
+NAMED = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, KINDS))})\.(?!pyx?\b)([a-z_]\w*)\b(?!\.\w)")
+# Submodules are no attributes of the package until they are imported.
 NO_NAMES = {("forebay", name) for name in ("hip", "hiprtc", "cupy_style", "icd", "bench", "queues")} | {
-    ("program", "f"),
-    ("device", "py"),
+    ("program", "f")
 }
 LAYERS_OF_BENCH = {"bound", "step"}  # "forebay bound" is no command
 WIDEST = 80  # What is wider is cut on a phone, and in a window beside another.
