@@ -131,7 +131,7 @@ cdef struct Driver:
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
     bint waits_read_queues  # a wait reads memory of the queue that signals the event, which must not end before
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
-    uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync.room
+    uint32_t room_of_host_function  # of a queue's room, beside a command's: see `keeps_gil_below` and sync/ordering
     uint32_t room_of_recorded_copy  # likewise, of each copy in a recording that is replayed
     # How often a finish asks (`poll`) a queue that nobody else wants before it waits for a marker. Where the host can
     # only wait by asking, that is one command less. 0: once, unless that was in vain the last time.

@@ -63,7 +63,7 @@ from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape
 from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
 from forebay.queues.graphs.step import Step
-from forebay.queues.thread_queues import ThreadQueues
+from forebay.queues.context import ThreadQueues
 from forebay.sync.host_waits import end_watching
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
 cdef int submitting = 0  # number of calls in `outstanding` that are not settled
-cdef int opening = 0  # number of gates being opened that may still count in their device's `open_holds`
+cdef int opening = 0  # number of gates being opened that may still count in their device's `holds.open`
 cdef condition_variable_any* none_opening = new condition_variable_any()
 cdef cbool stopping = False
 

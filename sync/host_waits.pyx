@@ -11,8 +11,8 @@ at all such waits every few milliseconds, and limits what each queue may have in
   return. Whether a wait starves or only waits for much work cannot be known. Queues are held for a fifth of the time at
   most, so that threads whose work goes well lose little.
 
-The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` in room.pyx obeys it. A wait
-that no other thread disturbs costs its registration. Without waits the watcher sleeps.
+The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` obeys it. A wait that no
+other thread disturbs costs its registration. Without waits the watcher sleeps.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

@@ -29,7 +29,7 @@ cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
-cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
+cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `holds.open` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
 cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil

@@ -365,7 +365,7 @@ cdef void be_host_thread() noexcept nogil:
 
 cdef void begin_host_function(DeviceState* device) noexcept nogil:
     host_functions.fetch_add(1)
-    device.holds.host_functions.fetch_add(1)  # before `open_holds`, or it could be taken for a gate
+    device.holds.host_functions.fetch_add(1)  # before `holds.open`, or it could be taken for a gate
     device.holds.open.fetch_add(1)
 
 

@@ -1,8 +1,7 @@
 """Finds the Level Zero devices of this machine, and gives the reason when one of them cannot be used.
 
 A device counts as usable if forebay can make an in-order immediate command list and build a trivial kernel on it. This
-happens in a temporary context, and nothing is submitted. Devices come in the order of the drivers. Without a loader,
-looking for devices costs next to nothing.
+happens in a temporary context, and nothing is submitted. Devices come in the order of the drivers.
 """
 
 import glob

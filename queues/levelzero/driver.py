@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forebay.core.driver import DeviceInfo, DriverDevice, DriverFolder, Found
+from forebay.core.errors import NotSupportedError
 
 
 class LevelZero(DriverFolder):
@@ -10,6 +11,14 @@ class LevelZero(DriverFolder):
 
     def look(self) -> Found:
         """See `DriverFolder`."""
+        from forebay.queues.levelzero import calls
+
+        try:
+            calls.load()
+        except NotSupportedError as error:  # without a loader the rest is not even imported
+            return Found([], str(error))
+        except ImportError:  # it is too old, which the search says in its own words
+            pass
         from forebay.queues.levelzero import discovery
 
         found: Found = discovery.look()

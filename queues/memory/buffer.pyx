@@ -187,11 +187,9 @@ cdef class Buffer:
     reshaped views share the memory: closing one closes all. Closing the memory, or dropping its last view, gives it
     back when the work submitted by then is done. Neither blocks.
 
-    It is memory, and no array to compute with. Operators, ``float``, ``if``, and functions of NumPy other than
-    ``numpy.asarray`` and its like raise ArgumentTypeError, which says what to write. ``==`` looks at no elements
-    either: a Buffer equals itself, and ``x == y`` with another Buffer, an array or a number raises where the program
-    has it. Containers look for the Buffer itself, without an error: ``x in [y, x]`` is True, and Buffers are keys of a
-    dict.
+    It is memory, and no array to compute with. It has no operators, and is no number. ``if``, ``in`` and functions of
+    NumPy other than ``numpy.asarray`` and its like raise ArgumentTypeError, which says what to write. ``==`` looks at
+    no elements: a Buffer equals itself alone, and Buffers are keys of a dict.
 
     Attributes
     ----------
@@ -400,7 +398,7 @@ cdef class Buffer:
             raise ArgumentTypeError("len() of a 0-dimensional Buffer")
         return self.shape[0]
 
-    __array_ufunc__ = None
+    __array_ufunc__ = NotOnHost.__array_ufunc__
     __array_function__ = NotOnHost.__array_function__
 
     def __bool__(self) -> NoReturn:

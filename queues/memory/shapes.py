@@ -494,7 +494,6 @@ class NotOnHost:
     """What arrays on a device refuse: Python and NumPy would copy them to the host unseen, or give a wrong answer."""
 
     __slots__ = ()
-    __array_ufunc__ = None
 
     def __bool__(self) -> NoReturn:
         name, way = type(self).__name__, "item" if getattr(self, "size", 0) == 1 else "get"
@@ -517,10 +516,18 @@ class NotOnHost:
                 f"np.{name} of a {kind} is not defined: write device.{_LIKE[name]}(x.shape, x.dtype) for one on the "
                 f"device, or np.{name}(x.get()) for one on the host"
             )
-        raise ArgumentTypeError(
-            f"np.{name} of a {kind} would copy it to the host unseen: pass x.get() for x if that is meant; on the "
-            "device, a kernel of fb.elementwise or fb.reduction does that"
-        )
+        _refuse_function(name, kind)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> NoReturn:
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        _refuse_function(name, type(self).__name__)
+
+
+def _refuse_function(name: str, kind: str) -> NoReturn:
+    raise ArgumentTypeError(
+        f"np.{name} of a {kind} would copy it to the host unseen: pass x.get() for x if that is meant; on the device, "
+        "a kernel of fb.elementwise or fb.reduction does that"
+    )
 
 
 class StridedView(NotOnHost):

@@ -17,9 +17,10 @@ def x(device):
 y = x
 
 
+# Without np.add.reduce(x): NumPy 2.4 keeps a reference for ever to what refuses it.
 @pytest.mark.parametrize("written", [
     "x + y", "1 - x", "np.float32(2) * x", "x @ y", "-x", "abs(x)", "x > 3", "x += 1", "np.ones(8) + x", "np.sin(x)",
-    "float(x)", "int(x[0, 0])", "range(x[0, 0])", "f'{x:.2f}'", "np.add.reduce(x)", "np.exp(1, out=x)",
+    "np.ones(8) == x", "float(x)", "int(x[0, 0])", "range(x[0, 0])", "f'{x:.2f}'", "np.exp(1, out=x)",
 ])  # fmt: skip
 def test_arithmetic_copies_nothing_unseen(device, written, x, y):
     for left, right in ((x, y), (x[:, 0:1], y[:, 0:1])):

@@ -63,6 +63,9 @@ MISTAKES = {
         floats[[1, 2]]  # list | ints, slices | .get()
         floats[np.ones(8, bool)]  # ndarray | ints, slices | .get()
         np.sum(floats)  # np.sum | Buffer | x.get() | fb.reduction
+        np.sqrt(floats)  # np.sqrt | Buffer | x.get() | kernel
+        np.add.reduce(floats)  # np.add.reduce | x.get()
+        np.zeros(8) + floats  # np.add | Buffer | x.get()
         np.concatenate([floats, floats])  # np.concatenate | x.get()
         np.array_equal(np.zeros(8), floats)  # np.array_equal | x.get()
         np.zeros_like(floats)  # np.zeros_like | device.zeros(x.shape, x.dtype)

@@ -22,7 +22,6 @@ LAYERS = {
     "queues.kernels": 5,
     "queues.memory": 5,
     "queues.capture_rules": 5,
-    "queues.thread_queues": 5,
     "queues.launch": 6,
     "queues.opencl": 6,  # the drivers know core and kernels
     "queues.cuda": 6,

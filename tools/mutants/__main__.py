@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("faults.txt")
+ROOMS = ("core", "events", "lifetimes", "queues", "races", "spirv", "sync")  # the folders that setup.py maps
 STAGES = 0, 20, 100, 500, 2000, 100_000  # tests: all mutants go through one stage before the next, since most die early
 MOST_MEMORY = 8 << 30  # bytes of data that the tests of a mutant may have
 CHOSEN = """
@@ -244,8 +245,7 @@ def prepare(tree, tests, wanted):
     package = tree / "build/imported/forebay"  # as an editable install would map the folders
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
-    rooms = [path for path in tree.iterdir() if (path / "__init__.pxd").exists() or path.name == "spirv"]
-    for path in [*(tree / "src/forebay").iterdir(), *rooms]:
+    for path in [*(tree / "src/forebay").iterdir(), *(tree / room for room in ROOMS)]:
         (package / path.name).symlink_to(path)
     (package / "bench").symlink_to(tree / "microbench")
     (package / "mutant.py").symlink_to(tree / "tools/mutants/reached.py")
@@ -253,7 +253,9 @@ def prepare(tree, tests, wanted):
 
 def run_tests(tree, arguments, limit=None, **variables):
     """Run pytest in the scratch folder. Return its exit status, None if the limit ended it, and its output."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
+    on_level_zero = os.environ.get("FOREBAY_DEVICE", "").startswith("level_zero")  # without a GPU
+    python = [sys.executable, "-m", "tools.null_levelzero", "python"] if on_level_zero else [sys.executable]
+    command = [*python, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
     environment = {**os.environ, "PYTHONPATH": str(tree / "build/imported"), **variables}
     process = subprocess.Popen(
         [*command, *arguments], cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
