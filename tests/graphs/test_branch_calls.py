@@ -256,3 +256,15 @@ def test_a_queue_that_cannot_be_made(device, calls, graph_of, queue, works, afte
     assert len(calls) > made
     graph_of([], [], [], []).launch(queue)
     works(queue)
+
+
+def test_a_branch_that_cannot_be_marked_is_waited_for(calls, graph_of, queue):
+    """Its marker fails, the one that would make the queue come after it, and the first for the host."""
+    executable, first = graph_of([], []), len(calls)
+    for _ in range(3):
+        calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0])
+    with pytest.raises(fb.Error, match=calls.driver.MARKER):
+        executable.launch(queue)
+    names = calls.names(first)
+    assert names.count(calls.driver.MARKER) == 4
+    assert calls.driver.WAIT in names

@@ -215,6 +215,23 @@ def test_changes_use_the_scratch_there_is(device, queue, crowd):
     crowd.check()
 
 
+def test_another_kernel_in_one_node_leaves_the_scratch_of_others(device, queue, rows, out):
+    with device.program(SOURCE) as own:
+        own["use"].scratch("room", fb.Argument("n") * (1 << 20))  # as large as a graph knows it beforehand
+        graph = device.graph()
+        first = graph.add_kernel(own["use"], 1, 1, rows, out, 16)
+        second = graph.add_kernel(own["look"], 1, 1, rows, out, after=first)
+        executable = graph.instantiate()
+        executable.launch(queue)
+
+        def change():
+            executable.set_kernel(second, own["rewrite"], 1, 1, out, 3)
+            executable.launch(queue)
+
+        assert counted(device, "allocations", change) == 0
+        queue.finish()
+
+
 def test_bytes_by_value_of_a_bound_launch(device, make_queue):
     """The graph has its own copy, too, which a kernel may use as it likes: each launch sees the bytes as they were."""
     source = """

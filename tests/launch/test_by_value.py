@@ -147,6 +147,18 @@ def test_bytes_that_grow_do_not_make_memory_each_time(device, queue, kernels, ou
     assert stage.call_count <= 3
 
 
+def test_large_bytes_of_two_launches_in_flight_have_memory_that_stays(device, queue, kernels, out, hold):
+    many = 1 << 18  # a piece of staging memory is then just as large
+    with mock.patch.object(device.driver, "stage", wraps=device.driver.stage) as stage:
+        for turn in range(4):
+            gate = hold(queue)
+            for k in range(2):
+                total(queue, kernels, out, np.full(many, 2 * turn + k, "i4").tobytes(), many)
+            gate.open()
+            queue.finish()
+    assert stage.call_count <= 2
+
+
 def test_uploads_that_may_still_run_share_events(device, queue, kernels, out, hold):
     """One for as many as a piece of staging memory takes."""
     total(queue, kernels, out, bytes(4096), 1024)

@@ -160,6 +160,42 @@ def test_memory_stays_while_a_launch_may_follow_a_pointer_to_it(device, program,
     assert given(calls, first)[1] >= 1
 
 
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")  # whose observer can stop a call
+def test_memory_that_is_closed_while_a_launch_is_submitted_comes_back(device, program, calls):
+    queue, table, gone = device.queue(blocking=False), device.zeros(1, "u8"), device.empty(SIZE, "u1")
+    device.finish()
+    thread = threading.Thread(target=forms(device, program, queue, table)["graph"])
+    calls.driver.pause(calls.driver.LAUNCH)
+    thread.start()
+    calls.driver.wait_until_paused()
+    first = len(calls)
+    gone.close()
+    device.empty(1).close()
+    kept = given(calls, first)
+    calls.driver.go_on()
+    thread.join()
+    queue.finish()
+    device.empty(1).close()
+    assert kept == (1, 0)
+    assert given(calls, first)[1] >= 2
+
+
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_a_refused_launch_keeps_no_memory(device, program, calls, how):
+    queue, table, gone = device.queue(blocking=False), device.zeros(1, "u8"), device.empty(SIZE, "u1")
+    device.finish()
+    launch = forms(device, program, queue, table)[how]
+    name = (how == "graph" and calls.driver.REPLAY) or calls.driver.LAUNCH
+    calls.fail(name, calls.driver.FAILURE[0])
+    with pytest.raises(fb.Error, match=name):
+        launch()
+    first = len(calls)
+    gone.close()
+    device.empty(1).close()
+    assert given(calls, first)[1] >= 1
+
+
 @pytest.mark.parametrize("how", ["launch", "bound", "graph"])
 def test_each_launch_has_the_list_of_its_moment(device, program, calls, how):
     """Also one whose kernel object was made before. On drivers without lists nothing is to be told."""

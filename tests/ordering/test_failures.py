@@ -49,6 +49,21 @@ def test_a_device_whose_finish_fails_has_waited_for_all_queues(device, kernels, 
     device.finish()
 
 
+def test_a_read_that_fails_keeps_no_events(device, kernels, buffer, calls, hold):
+    """Its wait for all that writes to the memory, of which not all can be marked."""
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    for queue in queues:
+        hold(queue)
+    alive = len(calls.events_alive())
+    for _ in range(20):
+        for queue in queues:
+            launch(queue, kernels, buffer)
+        calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0], after=1)
+        with pytest.raises(fb.Error, match=calls.driver.MARKER):
+            buffer.get()
+    assert len(calls.events_alive()) <= alive + 4
+
+
 @pytest.mark.parametrize("ask", ["query", "event", "timeout"])
 def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
     held, queue = device.queue(blocking=False), device.queue(blocking=False)

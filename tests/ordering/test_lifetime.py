@@ -73,6 +73,19 @@ def test_a_burst_of_queues_leaves_a_bounded_number_behind(device, kernels, calls
     assert gone >= turns * (300 - 66)
 
 
+def test_queues_that_are_gone_leave_the_null_queues_list(device, kernels, calls):
+    """Though the null queue is not used: each that still is there would count as a wait that needs none."""
+    buffer, null = device.zeros(64, "u4"), device.null_queue
+    for _ in range(300):
+        queue = device.queue()
+        launch(queue, kernels, buffer)
+        queue.finish()
+        del queue
+    before = null.stats
+    launch(null, kernels, buffer)
+    assert (null.stats - before).waits_elided_completed < 150
+
+
 def test_a_queue_that_is_gone_and_still_works_is_finished_with_its_device(device, calls):
     slow = device.program(SLOW)["slow"]
     buffer = device.array(np.zeros(64, "u4"))

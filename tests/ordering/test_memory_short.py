@@ -92,3 +92,37 @@ def test_memory_of_the_host_runs_out(device, library, programs):
     ended = python("-c", CHILD, programs, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert all(int(count) > programs // 4 for count in ended.stdout.split()), ended.stdout
+
+
+SHORT = """
+import ctypes
+import forebay as fb
+
+malloc = ctypes.CDLL(None)
+device = fb.Device()
+held, waiting, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+device.finish()
+gate, events, refused = held.gate(), [], 0
+for queue in [device.queue(blocking=False) for _ in range(600)]:
+    queue.wait(held)
+    queue.fill(x, 1)
+    events.append(queue.record())
+malloc.fail(0, 1 << 30)
+for event in events:
+    try:
+        waiting.wait(event)
+    except fb.OutOfMemoryError:
+        refused += 1
+malloc.fail(0, 0)
+gate.open()
+device.finish()
+print(refused)
+"""
+
+
+@pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
+def test_no_wait_begins_while_memory_is_short(device, library):
+    """Or several would take more than is set aside for one."""
+    ended = python("-c", SHORT, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert 0 < int(ended.stdout) < 600

@@ -189,13 +189,21 @@ def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
     assert held > left or not device.driver.has_addresses or not EXECUTES or held < most
 
 
-def test_memory_that_runs_out_is_waited_for_and_no_gate_is(device, calls, kernels, queue, hold):
-    """What is held up does not keep the host waiting; what comes free by itself does."""
+@pytest.mark.parametrize("refused", [False, True])
+def test_memory_that_runs_out_is_waited_for_and_no_gate_is(device, calls, kernels, queue, hold, refused):
+    """What is held up does not keep the host waiting; what comes free by itself does. A refused command is no hold."""
     held = device.queue(blocking=False)
-    behind, beside = device.empty(64, "u4"), device.empty(64, "u4")
+    behind, beside = device.empty(64, "u4"), device.empty(MIB, "u4")
+    if refused:
+        graph, other = device.graph(), device.empty(64, "u4")
+        graph.add_host(int, after=graph.add_kernel(kernels["advance"], 4, 16, other, 1))
+        executable = graph.instantiate()
+        calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
+        with pytest.raises(fb.Error, match=calls.driver.LAUNCH):
+            executable.launch(queue)
     hold(held)
     launch(held, kernels, behind)
-    launch(queue, kernels, beside)
+    queue.launch(kernels["advance"], MIB // 256, 256, beside, 1)
     del behind, beside
     name = next(call.name for call in calls.log if calls.kind(call) == "allocate")
     for _ in range(1 + (device.info.backend == "cuda")):  # whose pool is asked again when it has let go what it keeps
@@ -203,3 +211,24 @@ def test_memory_that_runs_out_is_waited_for_and_no_gate_is(device, calls, kernel
     device.empty(1 << 10)
     assert queue.empty
     assert not held.empty
+
+
+@pytest.mark.executes  # null hardware reaches no event by itself
+def test_a_wait_for_another_device_releases_what_earlier_ones_kept(device, calls, kernels, queue):
+    """Of a queue that forebay is never asked to finish. How soon its driver tells that it is done differs."""
+    with fb.Device(device.name, private=True) as other:
+        waiting, here, there = other.queue(blocking=False), device.empty(64, "u4"), other.empty(64, "u4")
+        native, made = waiting.native, set()
+        finish = getattr(native, "finish", getattr(native, "wait", lambda: None))  # of pyopencl, of dpctl
+        for turn in range(1, 2001):
+            launch(queue, kernels, here)
+            waiting.wait(queue)
+            waiting.fill(there, 1)
+            queue.finish()
+            finish()
+            if turn % 100 == 0:
+                made = {call.event for call in calls.markers_of([queue])}
+                kept = made.intersection(calls.events_alive())
+                if len(kept) < turn // 2:
+                    break
+        assert len(kept) < turn // 2

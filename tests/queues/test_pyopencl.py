@@ -159,17 +159,20 @@ def test_another_queue_waits_for_what_only_pyopencl_submitted(native, queue, con
 
 
 def test_the_null_queue_waits_for_what_only_pyopencl_submitted(native, queue, context):
-    memory, source = cl_buffer(context), cl_buffer(context, VALUES[::-1].copy())
+    memory, null, out = cl_buffer(context), queue.device.null_queue, np.zeros(COUNT, "u4")
     buffer = queue.device.as_buffer(memory).view("u4")
-    gate, null = cl.UserEvent(context), queue.device.null_queue
-    for _ in range(3):
-        cl.enqueue_copy(native, memory, source, wait_for=[gate])
-    out = np.zeros(COUNT, "u4")
-    null.copy(out, buffer)
-    assert not null.query()
-    gate.set_status(cl.command_execution_status.COMPLETE)
-    null.finish()
-    assert np.array_equal(out, VALUES[::-1])
+    for values in (
+        VALUES[::-1].copy(),
+        VALUES + 1,
+    ):  # after it has gathered the queue once, too
+        source, gate = cl_buffer(context, values), cl.UserEvent(context)
+        for _ in range(3):
+            cl.enqueue_copy(native, memory, source, wait_for=[gate])
+        null.copy(out, buffer)
+        assert not null.query()
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        null.finish()
+        assert np.array_equal(out, values)
 
 
 def test_pyopencl_comes_after_what_forebay_submitted(native, queue, context, step, theirs):

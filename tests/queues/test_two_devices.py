@@ -150,6 +150,27 @@ def test_nothing_is_released_while_a_wait_for_another_device_is_open(device, ano
         assert sum("Free" in name or "MemObject" in name for name in calls.names(first)) >= 3
 
 
+@pytest.mark.needs("Level Zero")  # whose waits read memory of the list that signals the event
+def test_a_queue_ends_after_the_waits_of_another_device_for_it(device, another, make_queue, hold):
+    theirs, queue = another.queue(blocking=False), make_queue(blocking=False)
+    here, there = device.empty(10, "i4"), another.empty(10, "i4")
+    device.finish()
+    another.finish()
+    with observe(device) as calls:
+        handle = calls.handle_of(theirs)
+        gate = hold(queue)
+        theirs.fill(there, 1)
+        queue.wait(theirs)
+        queue.fill(here, 1)
+        theirs.finish()
+        del theirs
+        another.close()
+        ended = [call.object for call in calls.log if call.name == calls.driver.RELEASE_QUEUE]
+        gate.open()
+        queue.finish()
+    assert handle not in ended
+
+
 def test_a_chain_of_waits_across_devices(device, another, make_queue, program, numbers):
     theirs, queue = another.queue(), make_queue(blocking=False)
     source, buffer, out = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4"), pinned(device, numbers * 0)

@@ -5,13 +5,17 @@ import logging
 import os
 import sys
 import threading
+from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.races import reports
 from tests.helpers.observer import EXECUTES
 from tests.helpers.processes import python
+from tests.helpers.threads import together
 from tests.inside import come_after_unseen, natives_of
 
 SIZE = 64
@@ -47,6 +51,19 @@ def test_what_a_race_says(device, kernels, caplog):
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert record.name == "forebay.races"
     assert record.getMessage() == str(told)
+
+
+def test_a_race_that_two_threads_find_is_told_once(device, kernels):
+    made_of = reports.made_of
+
+    def made_of_meanwhile(told):
+        with mock.patch.object(reports, "made_of", made_of):
+            together(partial(reports.tell, told))
+        return made_of(told)
+
+    with mock.patch.object(reports, "made_of", made_of_meanwhile):
+        race(device, kernels)
+    assert len(device.races) == 1
 
 
 def test_an_event_recorded_too_early_is_named(device, kernels, queues):

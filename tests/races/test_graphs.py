@@ -30,6 +30,8 @@ def test_nodes_that_do_not_depend_on_each_other(device, kernels, found, first, s
     races = found()
     assert len(races) == (not READS.issuperset({first, second}))
     for race in races:
+        made_at = [f"{__file__}:{ADD[name].__code__.co_firstlineno}" for name in (first, second)]
+        assert [race.first.node, race.second.node] == made_at
         assert race.missing == "graph.add_dependency(one, other)"
         exec(race.missing)
         assert other.dependencies == (one,)

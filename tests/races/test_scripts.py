@@ -62,6 +62,9 @@ b.launch(part, 2, 16, x, 0)  # race
 device.finish()
 a.launch(part, 2, 16, x, 0)
 b.fill(x, 1)  # race
+device.finish()
+a.launch(part, 2, 16, x, 0)
+b.fill(x[32:], 1)  # possible
 == a part may be chosen where a grid is rounded up: five groups of sixteen may stand for 65 elements
 one, other = (empty(70), empty(70)), (empty(70), empty(70))
 a.launch(slots, 4, 16, *one, 0, 8)

@@ -54,6 +54,26 @@ def test_clones_are_replayed_and_changed(queue, advance, x):
     assert counts()[2] > changes
 
 
+def test_a_command_in_between_ends_a_recording(calls, queue, advance, x, y, one_call):
+    """The next time, what was recorded before it and after it are two replays."""
+    from tests.observers.recordings import counts
+
+    def replays():
+        return calls.count(calls.driver.REPLAY) if one_call else counts()[1]
+
+    step, made = queue.step(), []
+    for _ in range(2):
+        before = replays()
+        with step:
+            for k in range(4):
+                if k == 2:
+                    queue.fill(y, 1)
+                advance(queue, x, k)
+        made.append(replays() - before)
+    queue.finish()
+    assert made == [0, 2]
+
+
 def test_a_change_is_two_calls_more(calls, queue, advance, x, one_call):
     """One that changes the list, and one that closes it; the queue is idle, so nothing must be marked."""
     step = queue.step()

@@ -128,6 +128,21 @@ def test_what_a_private_device_has_in_flight_takes_room(device, kernels, idle):
     assert submitted < 40
 
 
+def test_one_queue_borrows_three_quarters_of_what_is_shared(device, kernels, idle):
+    """Others that are behind host functions need the rest."""
+    queue, x, go = device.queue(blocking=False), device.empty(64, "u4"), threading.Event()
+    queue.host(lambda: go.wait(SECONDS))
+    before = queue.epoch
+    done = in_a_thread(lambda: [queue.launch(kernels["advance"], 4, 16, x, 1) for _ in range(2000)])
+    in_time = done(1)
+    submitted = queue.epoch - before
+    go.set()
+    queue.finish()
+    assert done(SECONDS)
+    assert not in_time
+    assert submitted <= device.driver.shared_room * 3 // 4 + device.driver.keeps_gil_below
+
+
 def test_what_is_lent_is_given_back_by_who_needs_it_no_more(device, kernels, idle):
     """Though nobody has asked whether they are done; and by those that end."""
     x = device.empty(64, "u4")

@@ -170,3 +170,17 @@ def test_what_is_no_stream_is_refused_and_the_device_goes_on(device):
     with pytest.raises(BufferError, match=r"\.get\(\)"):
         np.from_dlpack(buffer)
     device.finish()
+
+
+def test_an_event_that_processes_share_orders_queues_of_one_process():
+    """The checker of races knows."""
+    with fb.Device("cuda", private=True, check="races") as device:
+        a, b = (device.queue(blocking=False) for _ in range(2))
+        x, event = device.empty(64, "u4"), device.ipc_event()
+        with a.gate():  # or the wait may find that it is done
+            a.fill(x, 1)
+            a.record(event)
+            b.wait(event)
+            b.fill(x, 2)
+        assert device.races == ()
+        device.finish()

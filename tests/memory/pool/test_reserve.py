@@ -1,5 +1,6 @@
 """How much memory the pool keeps, and when it gives it back."""
 
+import threading
 from unittest import mock
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 import forebay as fb
 from forebay.queues.memory.pool import size_class
 from tests.helpers.observer import EXECUTES, observe
+from tests.helpers.refusals import refused
+from tests.observers.internals import is_wanted, locked
 
 from .conftest import LARGE, N, allocations
 
@@ -65,6 +68,42 @@ def test_a_failed_allocation_changes_nothing(device, queue, pool, refuses):
             queue.alloc(elements)
     assert (pool.used, pool.reserved) == (size_class(4 * N), before)
     queue.free(buffer)
+
+
+def test_the_last_attempt_asks_the_driver_for_no_more_than_is_needed(device, queue, pool):
+    real, asked, nbytes = device.driver.allocate, [], LARGE + 1
+
+    def allocate(size, usm_type="device"):
+        asked.append(size)
+        if size > LARGE + 512:
+            raise fb.OutOfMemoryError("for the test")
+        return real(size, usm_type)
+
+    with mock.patch.object(device.driver, "allocate", allocate):
+        buffer = queue.alloc(nbytes, "u1")
+    assert (asked[0], asked[-1]) == (size_class(nbytes), LARGE + 512)
+    queue.free(buffer)
+
+
+@pytest.mark.threads
+def test_a_buffer_that_is_closed_while_its_free_waits_for_the_queue(make_queue, pool):
+    queue, told = make_queue(blocking=False), []
+    buffer = queue.alloc(N)
+
+    def free():
+        with refused(fb.ClosedError, RuntimeError, "another thread"):
+            queue.free(buffer)
+        told.append(True)
+
+    thread = threading.Thread(target=free)
+    with locked(queue):
+        thread.start()
+        while not is_wanted(queue):
+            pass
+        buffer.close()
+    thread.join()
+    assert told
+    assert pool.used == 0
 
 
 def test_what_is_found_done_at_the_limit_is_handed_out(device, make_queue, fill, full_pool):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.queues.memory.pool import size_class
 from tests.helpers.device_data import device_data
+from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 from tests.helpers.threads import together
 from tests.inside import clock_of
@@ -214,6 +215,16 @@ def test_blocks_with_and_without_an_object_are_the_same_memory(device, queue, fi
         assert device_data(right.get(queue=queue).tolist()) == [9] * 10 + [2] * (N - 10)
         for each in (right, left, buffer):
             queue.free(each)
+
+
+@pytest.mark.needs("OpenCL")
+def test_a_block_that_is_a_whole_slab_has_the_slabs_object(device, queue, fill, pool):
+    with observe(device) as calls:
+        for turn in range(3):
+            buffer = queue.alloc(LARGE, "i4")
+            queue.launch(fill, 1, 10, buffer, turn)
+            queue.free(buffer)
+        assert "clCreateSubBuffer" not in calls.names()
 
 
 # What comes out, and what it costs
