@@ -8,7 +8,7 @@ import sys
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 from forebay.queues.levelzero.device import LevelZeroDevice
-from forebay.queues.levelzero.discovery import look
+from forebay.queues.levelzero.driver import LevelZero
 from forebay.queues.levelzero.programs import translated
 
 __all__ = ["build"]
@@ -44,7 +44,7 @@ def build(info: DeviceInfo, code: bytes, options: tuple[str, ...]) -> bytes:
 
 
 def _opened(info: DeviceInfo) -> LevelZeroDevice:
-    for each in look().devices:
+    for each in LevelZero().look().devices:
         if each.usable and (each.name, each.description, each.driver_version) == (
             info.name, info.description, info.driver_version
         ):  # fmt: skip

@@ -18,7 +18,7 @@ from forebay.queues.levelzero.calls cimport (
 from forebay.queues.levelzero.operations cimport ZeQueue, end_queue
 
 from forebay.core.driver import DeviceInfo, Found, first_line, numbered
-from forebay.core.errors import BuildError, Error, NotSupportedError
+from forebay.core.errors import BuildError, Error
 from forebay.queues.levelzero import calls
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
 from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
@@ -68,7 +68,7 @@ class UnusableError(Exception):
 
 
 def look() -> Found:
-    """As `DriverFolder.look`."""
+    """As `DriverFolder.look`, once the table of calls is loaded."""
     cdef vector[void*] drivers
     cdef vector[void*] there
     cdef ZeDriver driver
@@ -76,11 +76,8 @@ def look() -> Found:
     trouble = "there is no GPU that it knows"
     devices = []
     try:
-        calls.load()
         drivers = start()
-    except NotSupportedError as error:
-        return Found([], str(error))
-    except (Error, ImportError) as error:
+    except Error as error:
         trouble = str(error)
     for i in range(drivers.size()):
         try:

@@ -13,15 +13,16 @@ class LevelZero(DriverFolder):
         """See `DriverFolder`."""
         from forebay.queues.levelzero import calls
 
+        trouble = ""
         try:
             calls.load()
         except NotSupportedError as error:  # without a loader the rest is not even imported
             return Found([], str(error))
-        except ImportError:  # it is too old, which the search says in its own words
-            pass
+        except ImportError as error:
+            trouble = str(error)
         from forebay.queues.levelzero import discovery
 
-        found: Found = discovery.look()
+        found: Found = Found([], discovery.absence(trouble)) if trouble else discovery.look()
         return found
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
