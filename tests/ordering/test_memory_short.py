@@ -124,7 +124,7 @@ print(refused)
 def test_no_wait_begins_while_memory_is_short(device, library):
     """Or several would take more than is set aside for one."""
     if device.info.backend == "cuda":
-        pytest.skip("a CUDA driver that gets no memory at all may wait for ever")
+        pytest.skip("on an H200 it did not end, and it is not known why")
     ended = python("-c", SHORT, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert 0 < int(ended.stdout) < 600
