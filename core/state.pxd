@@ -185,8 +185,8 @@ cdef cppclass QueueInFlight:
 
 cdef cppclass QueueResident:
     """Which launches of a queue may have used all memory of the device. Changed here, under the queue's lock."""
-    # The epoch of the last such launch; 0 for none. FOLLOWING while one is being submitted, because then nobody knows
-    # it yet. Read by anyone.
+    # The epoch of the last such launch; 0 for none. FOLLOWING while one is being submitted, when it is not known
+    # yet. Any thread may read it.
     atomic[uint64_t] all_used
     uint64_t all_used_before  # what it was before FOLLOWING
     bint is_all_user  # whether the device's list of that name has it

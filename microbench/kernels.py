@@ -7,7 +7,7 @@ ARGUMENTS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def name_of(arguments: int) -> str:
-    """The name of the kernel with so many arguments."""
+    """The name of the kernel with the given number of arguments."""
     return f"take{arguments}"
 
 

@@ -31,7 +31,7 @@ kernel void step{n}(global float4 *restrict to, global const float4 *from, const
 
 
 def run(name: str, count: int) -> None:
-    """Build so many kernels on a device and launch each."""
+    """Build the given number of kernels on a device and launch each."""
     with fb.Device(name) as device, device.queue() as queue:
         program = device.program(PART + "".join(KERNEL.format(n=n) for n in range(count)))
         to, start, table = device.zeros(256, "f4"), device.zeros(256, "f4"), device.zeros(4, "i4")

@@ -175,22 +175,25 @@ cdef void forget_done_marks(QueueState* queue) noexcept nogil:
         queue.order.marks.pop_front()
 
 
+cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
+    """Make a marker for the host, which carries no waits. The queue is locked."""
+    cdef void* event = NULL
+    cdef Status status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
+    if status == 0:
+        queue.counts.markers_made += 1
+        queue.counts.events_made += 1
+        marker[0] = new_marker(queue.epochs, epoch, clock, event, queue.driver, queue.device.context, FOR_HOST)
+    return status
+
+
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
     """Return a new reference to a marker, for the host, of all that the driver has. That is this epoch, when the queue
     had this clock: what counts as submitted since is pending or collected. The queue is locked.
     """
-    cdef void* event = NULL
-    cdef Status status
     if queue.order.marker != NULL and queue.order.marker.epoch == epoch and queue.order.marker.use & FOR_HOST:
         marker[0] = retain_marker(queue.order.marker)
         return 0
-    status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
-    if status != 0:
-        return status
-    queue.counts.markers_made += 1
-    queue.counts.events_made += 1
-    marker[0] = new_marker(queue.epochs, epoch, clock, event, queue.driver, queue.device.context, FOR_HOST)
-    return 0
+    return mark_for_host(queue, epoch, clock, marker)
 
 
 cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
@@ -200,18 +203,10 @@ cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
     It is for who asked in vain: a marker fails when something that the queue waits for has failed, and may then be the
     newest, which all share, for as long as nothing else is submitted.
     """
-    cdef void* event = NULL
     cdef uint64_t epoch
-    cdef Status status
     submit_collected(queue)
     epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
-    status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
-    if status != 0:
-        return status
-    queue.counts.markers_made += 1
-    queue.counts.events_made += 1
-    marker[0] = new_marker(queue.epochs, epoch, NULL, event, queue.driver, queue.device.context, FOR_HOST)
-    return 0
+    return mark_for_host(queue, epoch, NULL, marker)
 
 
 cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:

@@ -42,7 +42,7 @@ def surrounded(bench: Bench, subject: Subject, others: list[fb.Queue]) -> Subjec
 
 @contextmanager
 def beside(count: int, new: bool, bench: Bench) -> Iterator[Subjects]:
-    """The subjects beside so many queues."""
+    """The subjects beside the given number of queues."""
     others = [bench.device.queue() for _ in range(count)]
     found = bench.subjects("alternate") if new else bench.subjects("launch_on", "null")
     yield {name: surrounded(bench, found[name], others) for name in COMPARED if name in found}

@@ -31,7 +31,7 @@ def imports(bench: Bench) -> Iterator[Subjects]:
 
 @contextmanager
 def programs(count: int, compiled: bool, environment: dict[str, str], bench: Bench) -> Iterator[Subjects]:
-    """Processes that use so many kernels, each compiled or out of a cache.
+    """Processes that use the given number of kernels, each compiled or out of a cache.
 
     The drivers' caches are moved like forebay's, so that both begin empty.
     """

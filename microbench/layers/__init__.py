@@ -242,7 +242,7 @@ class Layer:
         raise NotImplementedError
 
     def run(self, steps: list[Any], operations: int = 1) -> Run:
-        """A sample of steps that make up so many operations."""
+        """A sample of steps that make up the given number of operations."""
         raise NotImplementedError
 
     def run_together(self, lists: list[list[Any]]) -> Run:
@@ -256,7 +256,7 @@ class Layer:
         return self.steps(text, handles, {**self.names, **given, **names}, note) if text else []
 
     def events(self, size: int, for_host: bool = False) -> Any:
-        """So many events, which the host may wait for if it says so."""
+        """The given number of events, which the host may wait for if it says so."""
         return [Handle(next(self.numbers), self.make_event(for_host)) for _ in range(size)]
 
     def signal(self, stream: Handle, events: Any, index: int = 0) -> list[Any]:
@@ -301,7 +301,7 @@ class Layer:
         return Handle(next(self.numbers), self.make_stream(kind))
 
     def streams(self, size: int) -> list[Handle]:
-        """So many blocking streams."""
+        """The given number of blocking streams."""
         self._streams += [self.stream() for _ in range(size - len(self._streams))]
         return self._streams[:size]
 
@@ -311,7 +311,7 @@ class Layer:
         return self.streams(1)[0]
 
     def others(self, size: int) -> AbstractContextManager[object]:
-        """So many more blocking streams, for as long as it is entered."""
+        """Further blocking streams, for as long as it is entered."""
         stack = ExitStack()
         stack.callback(list.clear, [self.make_stream() for _ in range(size)])
         return stack
@@ -365,7 +365,7 @@ class Layer:
         return self.subject(self.ask(what, self.main, events), hold=False)
 
     def chain(self, length: int) -> Subject:
-        """Launches on so many streams, each after that on the stream before."""
+        """Launches on the given number of streams, each after that on the stream before."""
         streams = self.streams(length)
         steps = self.enqueue(streams[0], self.kernel())
         for before, stream in pairwise(streams):
@@ -375,7 +375,7 @@ class Layer:
         return self.subject(steps, *streams, hold=False)
 
     def fan_out(self, size: int) -> Subject:
-        """A launch, and one after it on each of so many streams."""
+        """A launch, and one after it on each of the given number of streams."""
         (source, *others), events = self.streams(size + 1), self.events(1)
         steps = [*self.enqueue(source, self.kernel()), *self.signal(source, events)]
         for other in others:
@@ -383,7 +383,7 @@ class Layer:
         return self.subject([*steps, *self.release(events)], source, *others, hold=False)
 
     def fan_in(self, size: int) -> Subject:
-        """A launch on each of so many streams, and one after all of them."""
+        """A launch on each of the given number of streams, and one after all of them."""
         (target, *others), events = self.streams(size + 1), self.events(size)
         steps = []
         for index, other in enumerate(others):
@@ -398,7 +398,7 @@ class Layer:
         return self.subject([*self.enqueue(other, self.kernel()), *self.enqueue(null, self.kernel())], null, other)
 
     def finish_all(self, size: int) -> Subject:
-        """A launch on each of so many streams, and the wait for the device."""
+        """A launch on each of the given number of streams, and the wait for the device."""
         streams, events, steps = self.streams(size), self.events(size, for_host=True), []
         for index, stream in enumerate(streams):
             steps += [*self.enqueue(stream, self.kernel()), *self.signal(stream, events, index)]
@@ -420,7 +420,7 @@ class Layer:
         return self.subject([*self.say(self.texts.host), *self.synchronize(self.main)], hold=False)
 
     def threads(self, size: int) -> Subject:
-        """Launches from so many threads, each on a stream of its own."""
+        """Launches from the given number of threads, each on a stream of its own."""
         streams = self.streams(size)
         run = self.run_together([self.enqueue(stream, self.kernel()) for stream in streams])
         return Subject(run, partial(self.around, streams, True), self.note)
@@ -454,7 +454,7 @@ class Statement(NamedTuple):
 
 
 def timed(statement: str, operations: int = 1, **names: object) -> Run:
-    """A sample of a statement that does so many operations. It includes the loop itself, some 10 ns a turn."""
+    """A sample of a statement of the given number of operations, with the loop itself, some 10 ns a turn."""
     timer = timeit.Timer(statement, globals=names)
     if operations == 1:
         return timer.timeit
@@ -504,7 +504,7 @@ class Scripted(Layer):
         self.memories: list[Any] = []
 
     def function(self, arguments: int) -> Any:
-        """The kernel with so many arguments."""
+        """The kernel with the given number of arguments."""
         raise NotImplementedError
 
     def names_of(self, handle: Handle) -> dict[str, Any]:
@@ -572,7 +572,7 @@ class Apart(Scripted):
         return self._make_event()
 
     def function(self, arguments: int) -> Any:
-        """The kernel with so many arguments."""
+        """The kernel with the given number of arguments."""
         return self._find_kernel(kernels.name_of(arguments))
 
     @contextmanager

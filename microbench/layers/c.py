@@ -90,7 +90,7 @@ class CLoop(Layer):
         raise NotImplementedError
 
     def recording(self, stream: Handle, length: int) -> list[Call]:
-        """The call that replays a recording of so many launches, if the driver has one."""
+        """The call that replays a recording of the given number of launches, if the driver has one."""
         raise AbsentError("the driver records nothing")
 
     # -- texts and steps

@@ -68,7 +68,7 @@ class Queues(Scripted):
         self.names.update({"a": ground.buffers[0], "b": ground.buffers[1]})
 
     def take(self, arguments: int = 2) -> fb.Kernel:
-        """The kernel with so many arguments."""
+        """The kernel with the given number of arguments."""
         return self.ground.program[kernels.name_of(arguments)]
 
     # -- in its own terms
@@ -129,7 +129,7 @@ class Queues(Scripted):
         return self.subject(steps, operations=len(launches))
 
     def scratch(self, reductions: int) -> Subject:
-        """A launch whose scratch follows from so many reductions over three buffers that nothing has written to."""
+        """A launch whose scratch size is computed by that many reductions over three unwritten buffers."""
         source = (
             "kernel void many(global const int *a, global const int *b, global const int *c, global uchar *room) "
             "{ room[0] = 1; }"
@@ -145,7 +145,7 @@ class Queues(Scripted):
         return self.subject(steps)
 
     def first(self, size: int) -> Subject:
-        """The first launch of a kernel on a queue, for each of so many queues."""
+        """The first launch of a kernel on a queue, for each of the given number of queues."""
         kernel, buffer = self.take(), self.ground.buffers[0]
         queues: list[fb.Queue] = []
 
@@ -182,7 +182,7 @@ class Queues(Scripted):
         return self.subject(self.say("query()", query=asked.query), hold=False)
 
     def turnover(self, gone: int) -> Subject:
-        """A queue made, used and dropped, and the wait for the device, after so many such queues at once."""
+        """A queue made, used and dropped, and the wait for the device, after a number of such queues at once."""
         kernel, buffer = self.take(), self.ground.buffers[0]
         once = [self.device.queue(blocking=False) for _ in range(gone)]
         while once:
@@ -209,7 +209,7 @@ class Queues(Scripted):
         return self.stretch(length, change)
 
     def stretch(self, length: int, change: str, head: str = "") -> Subject:
-        """So many launches below a head."""
+        """The given number of launches below a head."""
         queue, (body, some) = self.main.it, CHANGES[change]
         names: dict[str, Any] = {
             "launch": queue.launch,

@@ -92,7 +92,7 @@ class Hip(Scripted):
         return checked(hip.hipStreamCreateWithFlags(0 if kind == "blocking" else hip.hipStreamNonBlocking))
 
     def others(self, size: int) -> AbstractContextManager[object]:
-        """So many more blocking streams, which are destroyed."""
+        """Further blocking streams, which are destroyed."""
         made = ExitStack()
         for _ in range(size):
             made.callback(hip.hipStreamDestroy, self.make_stream())

@@ -16,7 +16,7 @@ KINDS = {"null": LEGACY, "per-thread": PER_THREAD}
 
 
 def ptx(arguments: int) -> str:
-    """The kernel with so many arguments, as `kernels.cuda` has it, in PTX: no compiler is needed."""
+    """The kernel with the given number of arguments, as `kernels.cuda` has it, in PTX: no compiler is needed."""
     numbers = [f"take{arguments}_n{index}" for index in range(1, arguments)]
     parameters = [".param .u64 a", *(f".param .u32 {name}" for name in numbers)]
     sums = "".join(f"ld.param.u32 %n, [{name}]; add.u32 %sum, %sum, %n;\n" for name in numbers)
@@ -146,7 +146,7 @@ class CudaLoop(CLoop):
         self.do("cuCtxSynchronize")
 
     def others(self, size: int) -> AbstractContextManager[object]:
-        """So many more blocking streams, which are destroyed."""
+        """Further blocking streams, which are destroyed."""
         stack = ExitStack()
         for _ in range(size):
             stack.callback(self.do, "cuStreamDestroy_v2", ctypes.c_void_p(self.make_stream()))

@@ -89,7 +89,7 @@ class LevelZeroLoop(CLoop):
         return kernel.value or 0
 
     def recording(self, stream: Handle, length: int) -> list[Call]:
-        """A closed command list of so many launches, appended."""
+        """A closed command list of the given number of launches, appended."""
         kernel, closed = self.kernel(), ctypes.c_void_p()
         described = struct.pack("I4xP2I", 0x0F, 0, 0, IN_ORDER)  # ze_command_list_desc_t
         called("zeCommandListCreate", *self._owners, described, ctypes.byref(closed))

@@ -85,7 +85,7 @@ class OpenCLLoop(CLoop):
         return kernel
 
     def recording(self, stream: Handle, length: int) -> list[Call]:
-        """A command buffer of so many launches, enqueued."""
+        """A command buffer of the given number of launches, enqueued."""
         if "cl_khr_command_buffer" not in self.ground.driver.native.extensions.split():
             return super().recording(stream, length)
         native, kernel = stream.it.native, self.kernel()

@@ -1,4 +1,4 @@
-"""Records what the calls of a program do, for `forebay.tracing.findings`: what nobody could find out afterwards."""
+"""Records what the calls of a program do, for `forebay.tracing.findings`: what cannot be found out afterwards."""
 
 from __future__ import annotations
 
