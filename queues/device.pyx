@@ -353,6 +353,8 @@ cdef class Device:
         **others
             None: words of other packages are refused with forebay's.
 
+        It does not block, except on CUDA behind a closed gate, after 128 queues or more (docs/cuda.md); Ctrl-C ends that.
+
         Raises
         ------
         ArgumentTypeError, ClosedError, DriverError

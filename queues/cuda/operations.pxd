@@ -128,6 +128,7 @@ cdef cppclass CuContext:
     CuModule* kernels  # forebay's own; and the one that fills
     void* fill
     atomic[uint32_t] streams  # that there are
+    atomic[uint32_t] stream_capacity  # for how many the driver has memory
     Printing printing
     Lock lock  # guards all below
     vector[int32_t] reached  # devices whose memory this one uses

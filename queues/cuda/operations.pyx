@@ -627,7 +627,7 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
         context.kernels = new_module(context, module, False)
         status = cuda.ModuleGetFunction(&context.fill, module, b"fill")
     if status == 0:
-        make_streams_ahead()
+        make_streams_ahead(context)
     leave()
     for kind in range(POOLS):
         if status == 0:
@@ -637,19 +637,43 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
     return status
 
 
-cdef void make_streams_ahead() noexcept nogil:
-    """Have the driver take the memory for `AHEAD` streams, which it keeps. It takes it for some 43 at a time, and a
-    stream that is made behind a closed gate waits for that. Streams of forebay's own are made there, too.
+cdef void make_streams_ahead(CuContext* context) noexcept nogil:
+    """Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and a
+    stream for which it does waits behind a closed gate. No gate is closed, and the context is current.
     """
     cdef void* made[AHEAD]
     cdef int count = 0
+    cdef uint32_t before = context.streams.load()
     cdef Status status = 0
     while status == 0 and count < AHEAD:
         status = cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)
         count += status == 0
+    context.stream_capacity.store(before + count)
     while count:
         count -= 1
         cuda.StreamDestroy_v2(made[count])
+
+
+cdef int reserve_stream(CuContext* context) except -1 nogil:
+    """Count a stream that is about to be made, with memory of the driver for it. If it has none, this blocks until no
+    gate is closed.
+    """
+    cdef uint32_t count = context.streams.fetch_add(1) + 1
+    cdef uint32_t capacity = context.stream_capacity.load()
+    if count + AHEAD // 2 <= capacity:
+        return 0
+    if count <= capacity:
+        if not begin_without_gates():
+            return 0
+    else:
+        context.streams.fetch_sub(1)
+        wait_without_gates()
+        count = context.streams.fetch_add(1) + 1
+    if count + AHEAD // 2 > context.stream_capacity.load() and enter(context) == 0:
+        make_streams_ahead(context)
+        leave()
+    end_without_gates()
+    return 0
 
 
 cdef Status enter(CuContext* context) noexcept nogil:
@@ -762,21 +786,21 @@ cdef void give_back_block(CuContext* context, size_t nbytes, uint64_t address) n
 
 
 cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil:
+    """Its stream is counted already."""
     cdef void* stream = NULL
     cdef CuQueue* queue
     status[0] = enter(context)
+    if status[0] == 0:
+        status[0] = cuda.StreamCreateWithPriority(&stream, NON_BLOCKING, priority)
+        leave()
     if status[0] != 0:
-        return NULL
-    status[0] = cuda.StreamCreateWithPriority(&stream, NON_BLOCKING, priority)
-    leave()
-    if status[0] != 0:
+        context.streams.fetch_sub(1)
         return NULL
     queue = new CuQueue()
     queue.stream = stream
     queue.context = context
     queue.owned = True
     queue.owner = NULL
-    context.streams.fetch_add(1)
     return queue
 
 
@@ -800,7 +824,10 @@ cdef CuQueue* take_join(CuContext* context, Status* status) noexcept nogil:
         join = context.joins.back()
         context.joins.pop_back()
     context.lock.unlock()
-    return join if join != NULL else new_queue(context, 0, status)
+    if join == NULL:
+        context.streams.fetch_add(1)
+        join = new_queue(context, 0, status)
+    return join
 
 
 # -- events
@@ -1194,11 +1221,13 @@ cdef class ContextHandle:
         """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
         the caller owns).
 
-        Blocks behind a closed gate where the driver takes memory for more streams (docs/cuda.md); others run meanwhile.
+        Blocks until no gate is closed if there are more streams than the driver has memory for (docs/cuda.md); others
+        run meanwhile, and Ctrl-C ends it.
         """
         cdef Status status = 0
         cdef CuQueue* queue
         with nogil:
+            reserve_stream(self.context)
             queue = new_queue(self.context, priority, &status)
         check(status, "making a queue")
         return <uintptr_t> queue.stream, <uintptr_t> queue

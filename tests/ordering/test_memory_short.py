@@ -101,9 +101,10 @@ import forebay as fb
 malloc = ctypes.CDLL(None)
 device = fb.Device()
 held, waiting, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+queues = [device.queue(blocking=False) for _ in range(600)]
 device.finish()
 gate, events, refused = held.gate(), [], 0
-for queue in [device.queue(blocking=False) for _ in range(600)]:
+for queue in queues:
     queue.wait(held)
     queue.fill(x, 1)
     events.append(queue.record())

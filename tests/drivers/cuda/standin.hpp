@@ -96,6 +96,9 @@ EXPORTED cuCtxGetStreamPriorityRange(int32_t *least, int32_t *greatest) {
 EXPORTED cuStreamCreateWithPriority(void **stream, uint32_t, int32_t) {
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
+    size_t count = driver().streams.size() + 1;
+    if (count > driver().most_streams && !driver().words.empty()) return refuse(INVALID_VALUE);  // it waits for all words
+    driver().most_streams = std::max(driver().most_streams, count);
     *stream = new Queue();
     driver().streams[*stream] = {driver().streams_made++ % connections()};
     return OK;

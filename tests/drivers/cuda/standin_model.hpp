@@ -139,7 +139,7 @@ struct Driver {
     bool has_thread = false;
     std::unordered_map<void *, Stream> streams;
     std::unordered_set<void *> events, modules, functions, graphs, executables;
-    size_t streams_made = 0;
+    size_t streams_made = 0, most_streams = 0;  // ever; at once
     std::map<size_t, std::vector<Taken>> channels;  // what may be in flight in each one
     std::map<uint64_t, Block> blocks;
     std::map<std::pair<int32_t, uint64_t>, Import> imports;  // by process and its address

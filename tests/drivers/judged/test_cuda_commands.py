@@ -93,6 +93,44 @@ def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
     device.finish()
 
 
+MANY_QUEUES = """
+import threading
+from tests.drivers.cuda import standing_in
+standing_in.begin()
+import forebay as fb
+device = fb.Device("cuda")
+held, first = device.queue(), device.null_queue
+gate, queues = held.gate(), [device.queue(blocking=False) for _ in range(100)]
+
+def make():
+    while len(queues) < 300:
+        queues.append(device.queue(blocking=False))
+
+making = threading.Thread(target=make, daemon=True)
+making.start()
+other = device.queue(blocking=False)
+for _ in range(100):
+    other.host(lambda: None)
+    other.finish()
+assert len(queues) < 300
+gate.open()
+making.join(60)
+assert len(queues) == 300
+gate = held.gate()
+queues += [device.queue(blocking=False) for _ in range(100)]
+gate.open()
+device.finish()
+"""
+
+
+def test_queues_are_made_behind_a_closed_gate_while_the_driver_has_memory_for_their_streams():
+    """It takes more for many at a time, and waits for all gates before it does. So a queue that needs more is made when
+    no gate is closed, others run meanwhile, and memory for a hundred more is taken then.
+    """
+    done = processes.python("-c", MANY_QUEUES)
+    assert done.returncode == 0, done.stderr
+
+
 def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, kernels):
     """Its kernels are not built then: that would wait until the gate opens."""
     queue = device.queue(blocking=False)
