@@ -153,28 +153,6 @@ cdef inline void drop_loose(Heap* heap, Block* block) noexcept nogil:
 # -- shelves
 
 
-cdef void init_shelf(Shelf* shelf, Epochs* queue) noexcept nogil:
-    cdef int i
-    shelf.queue = queue
-    shelf.count = 0
-    shelf.by_age.first = shelf.by_age.last = NULL
-    for i in range(BINS):
-        shelf.bins[i].first = shelf.bins[i].last = NULL
-    for i in range(3):
-        shelf.filled[i] = 0
-
-
-cdef Heap* new_heap() noexcept nogil:
-    cdef Heap* heap = new Heap()
-    heap.splits = True
-    heap.reserved = heap.reserved_peak = heap.used = heap.used_peak = heap.loose_count = 0
-    heap.loose.first = heap.loose.last = NULL
-    heap.idle = NULL
-    heap.last_shelf = NULL
-    init_shelf(&heap.anyone, NULL)
-    return heap
-
-
 # it has no slab any more
 cdef void delete_heap(Heap* heap) noexcept nogil:
     cdef ShelfIterator each = heap.shelves.begin()
@@ -204,7 +182,7 @@ cdef Shelf* shelf_of(Heap* heap, Epochs* queue) noexcept nogil:
     shelf = find_shelf(heap, queue)
     if shelf == NULL:
         shelf = new Shelf()
-        init_shelf(shelf, retain_epochs(queue))
+        shelf.queue = retain_epochs(queue)
         heap.shelves[<uintptr_t> queue] = shelf
         heap.last_shelf = shelf
     return shelf
@@ -272,12 +250,6 @@ cdef Block* new_block(Slab* slab, size_t offset, size_t nbytes) noexcept nogil:
     block.slab = slab
     block.offset = offset
     block.nbytes = nbytes
-    block.used = block.loose = block.seen = block.freed_on_null = block.freed_on_blocking = False
-    block.shelf = NULL
-    block.freed_on = NULL
-    block.freed_at = 0
-    block.part = NULL
-    block.handle = 0
     return block
 
 
@@ -357,8 +329,6 @@ cdef Block* add_slab(
     slab.handle = handle
     slab.address = address
     slab.nbytes = slab_bytes
-    slab.used = 0
-    slab.blocks.first = slab.blocks.last = NULL
     append(&slab.blocks, block, NEIGHBOURS)
     heap.reserved += slab_bytes
     heap.reserved_peak = max(heap.reserved_peak, heap.reserved)
@@ -775,7 +745,7 @@ cdef MemoryPool new_pool(DeviceState* state, object driver, object limit):
     cdef MemoryPool pool = MemoryPool.__new__(MemoryPool)
     state.references.fetch_add(1, memory_order_relaxed)
     pool.state = state
-    pool.heap = new_heap()
+    pool.heap = new Heap()
     pool.heap.splits = driver.has_addresses
     pool.part_of = driver.part_of
     pool.threshold = 0

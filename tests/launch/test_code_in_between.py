@@ -273,3 +273,16 @@ def test_code_in_the_middle_of_a_command(count, checked):
         gc.freeze()  # the collector runs often, and need not look at what was there before
         on_examples(lambda example: Example(device, program, *example).check(), EXAMPLES, count // 2)
         gc.unfreeze()
+
+
+def test_sizes_in_a_tuple_are_asked_for_at_each_launch(device):
+    """Though the tuple is the same one, what its elements stand for may differ."""
+    queue, x = device.queue(blocking=False), device.zeros(SIZE, "i4")
+    kernel, sizes = device.program(SOURCE)["numbers"], []
+    grid = Code(1, lambda: sizes.append(1)), 1
+    device.finish()
+    for number in (1, 2, 3):
+        grid[0].number, grid[0].run = number, lambda: sizes.append(1)
+        queue.launch(kernel, grid, (BLOCK, 1), x, number, 0.0)
+    assert len(sizes) == 3
+    assert device_data(x.get(queue=queue)[: 4 * BLOCK]).tolist() == [3] * (3 * BLOCK) + [0] * BLOCK

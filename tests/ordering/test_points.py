@@ -22,18 +22,26 @@ def queues(device):
     return [device.queue(blocking=False) for _ in range(3)]
 
 
-def test_a_graph_waits_for_its_last_launch_and_not_for_what_came_after(device, kernels, hold, queues):
+@pytest.mark.parametrize("by", ["a gate", "a wait for another device"])
+def test_a_graph_waits_for_its_last_launch_and_not_for_what_came_after(device, another, kernels, hold, queues, by):
     first, second, _ = queues
     buffer = device.zeros(64, "u4")
     device.finish()
     with first.capture() as graph:
         launch(first, kernels, buffer)
     graph.launch(first)
-    gate = hold(first)
+    if by == "a gate":
+        gate = hold(first)
+    else:
+        theirs = another.queue(blocking=False)
+        gate = hold(theirs)
+        first.wait(theirs)
+        launch(first, kernels, buffer)
     graph.launch(second)
     second.finish(timeout=SECONDS)
     assert not first.empty
     gate.open()
+    first.finish()
 
 
 @pytest.mark.parametrize("last", ["command", "wait"])
@@ -148,7 +156,8 @@ def test_marks_do_not_pile_up_on_a_queue_that_nobody_asks_about(device, kernels,
 
 
 @pytest.mark.needs("OpenCL")
-def test_a_wait_that_failed_does_not_make_the_other_queues_done(device, kernels, hold, queues):
+@pytest.mark.parametrize("ask", [lambda event: event.wait(), lambda event: event.query()], ids=["wait", "query"])
+def test_a_wait_that_failed_does_not_make_the_other_queues_done(device, kernels, hold, queues, ask):
     if device.info.platform == "Portable Computing Language":
         pytest.skip("PoCL 3.1 aborts the process when a user event is set to an error (pocl_update_event_failed)")
     consumer, fails, works = queues
@@ -158,8 +167,9 @@ def test_a_wait_that_failed_does_not_make_the_other_queues_done(device, kernels,
     consumer.wait(fails)
     consumer.wait(works)
     launch(consumer, kernels, buffer)
+    event = consumer.record()
     gate.open(failed=True)
-    thread = threading.Thread(target=lambda: suppressed(consumer.finish))
+    thread = threading.Thread(target=lambda: [suppressed(lambda: ask(event)) for _ in range(100)])
     thread.start()
     thread.join(1)  # it may return, or wait for the other queue too
     assert not works.empty

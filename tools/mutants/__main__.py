@@ -198,7 +198,7 @@ def splice_all(tree, wanted):
                     lost.append(f"{mutant.number}  {mutant.text}\n    {error}")
         needed = CHOSEN_IN[Path(file).suffix][1]
         if needed:
-            source = re.sub(r"^(?=from |import |cimport |#include )", needed, source, count=1, flags=re.M)
+            source = re.sub(r"^(?=from (?!__future__)|import |cimport |#include )", needed, source, count=1, flags=re.M)
         write(tree / file, source)
     if lost:
         raise SystemExit("Entries of faults.txt to be written again:\n" + "\n".join(lost))

@@ -145,6 +145,22 @@ def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, ke
     queue.finish()
 
 
+def test_memory_used_before_a_gate_is_given_back_while_it_is_closed(device, kernels):
+    """A marker before the gate tells that its use is done."""
+    queue, used, behind = device.queue(blocking=False), device.empty(1 << 20, "u4"), device.empty(1 << 20, "u4")
+    queue.launch(kernels["advance"], 4, 16, used, 1)
+    gate = queue.gate()
+    queue.launch(kernels["advance"], 4, 16, behind, 1)
+    before = standin.there_are()["blocks"]
+    used.close()
+    for _ in range(10):
+        device.queue(blocking=False)  # begins with a collection
+    after = standin.there_are()["blocks"]
+    gate.open()
+    device.finish()
+    assert after < before
+
+
 def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
     """Unloading would wait for the gate, too, so it is left to who loads the next one."""
     source = "kernel void passing(global int *x) {}"

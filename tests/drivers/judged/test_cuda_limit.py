@@ -75,6 +75,28 @@ def test_host_functions_of_graphs_are_no_more_than_a_channel_takes(device, kerne
     assert len(called) == 60
 
 
+def test_a_graph_of_many_host_functions_waits_until_there_is_room_for_all(device, kernels):
+    """Or the driver's call blocks with the queue locked, and the function before it asks for the queue."""
+    queue, x = device.queue(blocking=False), device.empty(64, "u4")
+    go, called = threading.Event(), []
+    with queue.capture() as graph:
+        for _ in range(50):
+            queue.host(lambda: called.append(queue.query()))
+    graph.launch(queue)
+    queue.finish()
+    queue.host(lambda: (go.wait(SECONDS), called.append(queue.query())))
+    for _ in range(150):
+        queue.launch(kernels["advance"], 4, 16, x, 1)
+    thread = threading.Thread(target=graph.launch, args=[queue], daemon=True)
+    thread.start()
+    time.sleep(0.2)  # nothing tells that a thread waits for room; too early, and the test shows less
+    go.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    queue.finish()
+    assert len(called) == 101
+
+
 @pytest.mark.parametrize("used", ["never", "never asked for", "never asked for by a private Device"])
 def test_many_streams_that_are_idle_take_no_room(device, kernels, idle_queues, used):
     """Each has little of its channel then; but a host function may go on only when more is submitted behind it."""

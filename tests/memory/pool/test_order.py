@@ -127,6 +127,27 @@ def test_memory_freed_before_a_gate_is_waited_for_without_the_gate(make_queue, h
     assert not a.query() or not really
 
 
+def test_memory_freed_on_many_queues_is_handed_out_when_they_are_done(device, make_queue, hold, pool):
+    """Where none is left of a queue, the pool forgets it; of one that is held there is."""
+    pool.release_threshold = 1 << 30
+    held, *queues = [make_queue(blocking=False) for _ in range(100)]
+    buffers = [queue.alloc(N, "i4") for queue in (held, *queues)]
+    addresses = {buffer.address for buffer in buffers}
+    gate = hold(held)
+    for queue, buffer in zip((held, *queues), buffers, strict=True):
+        queue.fill(buffer, 1)
+        queue.free(buffer)
+    for queue in queues:
+        queue.finish()
+    again = [queues[0].alloc(N, "i4") for _ in queues]
+    assert len({buffer.address for buffer in again} & addresses) == len(queues)
+    for buffer in again:
+        queues[0].free(buffer)
+    gate.open()
+    device.finish()
+    assert {queues[0].alloc(N, "i4").address for _ in addresses} <= addresses
+
+
 @pytest.mark.executes
 def test_the_queue_that_it_was_freed_on_may_be_gone(device, make_queue, hold, fill, full_pool):
     a, b = device.queue(blocking=False), make_queue(blocking=False)
