@@ -4,7 +4,6 @@ from libc.stdint cimport uint64_t
 
 from forebay.core.state cimport DeviceState, QueueState
 
-
 cdef class Queue:
     cdef QueueState* state  # retained
     cdef readonly object device

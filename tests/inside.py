@@ -8,7 +8,7 @@ import numpy as np
 import forebay
 import forebay as fb
 from forebay import hip, host_empty
-from forebay.queues import context
+from forebay.queues import device as devices_module
 from forebay.queues.device import forget_races_of
 from forebay.queues.graphs import graph as graphs
 from forebay.queues.kernels import build
@@ -81,12 +81,12 @@ class ClosingDevice(forebay.Device):
 @contextlib.contextmanager
 def without_shared_contexts():
     """Let Devices of the block join no driver context from before it. Gives the list of those that may be joined."""
-    before = list(context._shared)
-    context._shared.clear()
+    before = list(devices_module._shared)
+    devices_module._shared.clear()
     try:
-        yield context._shared
+        yield devices_module._shared
     finally:
-        context._shared[:] = before
+        devices_module._shared[:] = before
 
 
 def come_after_unseen(queue):

@@ -6,7 +6,7 @@ from docs.pictures.svg import Drawing
 
 # What is done, by which function, where that is written, and the kind of box. The order is that of the calls.
 SHORT = (
-    ("Python calls queue.launch(…)", "launch_method", "queues/launcher.pyx", "b"),
+    ("Python calls queue.launch(…)", "launch_method", "queues/queue.pyx", "b"),
     ("grid and block are those of before?", "has_geometry", "queues/launch/launch.pxd", "a"),
     ("arguments are packed: no lock is held", "pack_arguments", "queues/launch/arguments.pyx", "a"),
     ("the queue's lock, if it is free", "try_lock", "core/vector_clock.pxd", "e"),

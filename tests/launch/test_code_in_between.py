@@ -279,10 +279,32 @@ def test_sizes_in_a_tuple_are_asked_for_at_each_launch(device):
     """Though the tuple is the same one, what its elements stand for may differ."""
     queue, x = device.queue(blocking=False), device.zeros(SIZE, "i4")
     kernel, sizes = device.program(SOURCE)["numbers"], []
-    grid = Code(1, lambda: sizes.append(1)), 1
+    grid = (Code(1, lambda: sizes.append(1)),)
     device.finish()
     for number in (1, 2, 3):
         grid[0].number, grid[0].run = number, lambda: sizes.append(1)
-        queue.launch(kernel, grid, (BLOCK, 1), x, number, 0.0)
+        queue.launch(kernel, grid, BLOCK, x, number, 0.0)
     assert len(sizes) == 3
     assert device_data(x.get(queue=queue)[: 4 * BLOCK]).tolist() == [3] * (3 * BLOCK) + [0] * BLOCK
+
+
+def test_a_buffer_is_closed_by_the_collector_while_a_graph_is_instantiated(device):
+    """The driver gets no memory that is gone: the graph is refused, or was given it before."""
+    queue, kernel = device.queue(blocking=False), device.program(SOURCE)["numbers"]
+    gc.disable()
+    try:
+        for threshold in range(1, 1000, 15):
+            x = device.empty(SIZE, "i4")
+            with queue.capture(mode="relaxed") as graph:
+                for value in range(20):
+                    queue.launch(kernel, 1, BLOCK, x, value, 0.0)
+            Dies(x.close)
+            gc.set_threshold(threshold, 1, 1)
+            gc.enable()
+            with contextlib.suppress(fb.ClosedError):
+                graph.instantiate()
+            gc.disable()
+            gc.collect()
+    finally:
+        gc.disable()
+        gc.set_threshold(700, 10, 10)

@@ -7,7 +7,7 @@ from posix.unistd cimport usleep
 
 from forebay.core.vector_clock cimport Clock, Epochs, Lock, completed_epoch, is_empty, release_clock, retain_clock
 from forebay.core.state cimport UNLIMITED, states, states_lock
-from forebay.queues.context cimport Context
+from forebay.queues.device cimport Context
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport Lease

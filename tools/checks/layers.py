@@ -31,8 +31,6 @@ LAYERS = {
     "queues.queue": 7,
     "queues.graphs": 8,
     "queues.selection": 8,
-    "queues.context": 8,
-    "queues.launcher": 8,
     "queues.device": 9,
     "queues.interop": 10,
     "c_string": 10,

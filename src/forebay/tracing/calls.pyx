@@ -19,7 +19,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, NOT_YET, TIMED, Answer, Driver, Status, no_waits
 from forebay.core.state cimport QueueState, registered_queues, release_queue_state
-from forebay.queues.context cimport Context
+from forebay.queues.device cimport Context
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport count_calls
 

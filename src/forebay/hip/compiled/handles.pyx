@@ -5,7 +5,7 @@ from libc.stdint cimport uint64_t
 
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.queues.context cimport changes
+from forebay.queues.device cimport changes
 
 import ctypes
 from typing import TYPE_CHECKING

@@ -1,5 +1,3 @@
-"""Contexts: what all Device objects of one device share."""
-
 from libc.stdint cimport uint64_t
 
 from forebay.core.state cimport DeviceState, QueueState
