@@ -34,9 +34,9 @@ if TYPE_CHECKING:  # for a type checker each kind is the class itself
     from forebay.queues.memory.buffer import Buffer as AnyBuffer
     from forebay.queues.queue import Queue as AnyQueue
 else:
-    AnyDevice, AnyQueue, AnyBuffer, AnyGraph = (
-        ABCMeta(name, (), {}) for name in ("Device", "Queue", "Buffer", "Graph")
-    )
+    from forebay.core.state import AnyQueue
+
+    AnyDevice, AnyBuffer, AnyGraph = (ABCMeta(name, (), {}) for name in ("Device", "Buffer", "Graph"))
 
 
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices

@@ -408,3 +408,14 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
 cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil
 # Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil
+
+
+cdef class AnyQueue:
+    cdef QueueState* state  # retained
+    cdef readonly object device
+    cdef readonly object priority
+    cdef readonly object native  # the driver's own queue object, for those who need it
+    cdef readonly object _capture  # the Capture that records its commands; None when they run
+    cdef public object _step  # the open Step that it takes part in, or None
+    cdef object __weakref__
+    cdef object reference  # a weak one to itself, which its events share: one of each event's own is dear to make

@@ -1,5 +1,8 @@
 """Makes, counts and ends queue and device states."""
 
+from typing import TYPE_CHECKING
+
+cimport cython
 from cython.operator cimport dereference, preincrement
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -19,6 +22,13 @@ from forebay.core.vector_clock cimport (
 )
 
 from forebay.core.stats import Stats
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forebay.queues.device import Device
+    from forebay.queues.graphs.capture import Capture
+    from forebay.queues.graphs.step import Step
 
 
 cdef Marker* new_marker(
@@ -597,3 +607,14 @@ cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept 
 cdef object stats_of(const Statistics& counts, object allocations=0):
     cdef dict named = counts  # Cython makes a dict of a struct
     return Stats(allocations=allocations, **named)
+
+
+@cython.no_gc_clear
+cdef class AnyQueue:
+    """A Queue, for modules below `forebay.queues.queue`, which cannot import it."""
+
+    device: Device
+    priority: int
+    native: Any
+    _capture: Capture | None
+    _step: Step | None

@@ -63,6 +63,7 @@ from forebay.queues.memory.allocation import remember
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape, to_array
 from forebay.queues.selection import adopt_device, adopt_queue
+from forebay.races.launches import AnnouncedMove
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
 from forebay.sync.host_waits import end_watching
 
@@ -352,7 +353,7 @@ cdef class Device:
         **others
             None: words of other packages are refused with forebay's.
 
-        It does not block, except on CUDA behind a closed gate, after 128 queues or more (docs/cuda.md); Ctrl-C ends that.
+        It blocks on CUDA alone, behind a closed gate after 128 queues or more (docs/cuda.md); Ctrl-C ends that.
 
         Raises
         ------
@@ -742,7 +743,7 @@ cdef class Device:
         peer = src.device
         if not (src.nbytes and self.driver.can_reach(peer.driver) and self.driver.reach(peer.driver)):
             return False
-        peer.null_queue._come_after_writers(src)
+        src._let_follow_writers(peer.null_queue)
         queue.wait(peer.null_queue)
         queue.copy(dst, self._over_peer(src))
         peer.null_queue.wait(queue)
@@ -835,7 +836,7 @@ cdef class Device:
     @property
     def _moves(self) -> Moves:
         if self._moving is None:
-            self._moving = Moves(self)
+            self._moving = Moves(self, AnnouncedMove)
         return self._moving
 
     def _make_kernel(
@@ -1436,17 +1437,17 @@ cdef Context join(object info):
 cdef Context context_of(object filter, bint private):
     """Return the context of the device that `selection.select` finds. It is opened if it is not, or if it is private.
     """
-    cdef Context context, made
+    cdef Context context, opened
     info = selection.select(filter)
     context = None if private else join(info)
     if context is not None:
         return context
-    made = new_context(selection.open_driver(info))
+    opened = new_context(selection.open_driver(info))
     if private:
-        return made
+        return opened
     context = join(info)  # another thread may have been faster
     if context is not None:
-        made.leave()
+        opened.leave()
         return context
-    _shared.append(made)
-    return made
+    _shared.append(opened)
+    return opened

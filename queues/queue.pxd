@@ -2,17 +2,10 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.state cimport AnyQueue, DeviceState, QueueState
 
-cdef class Queue:
-    cdef QueueState* state  # retained
-    cdef readonly object device
-    cdef readonly object priority
-    cdef readonly object native  # the driver's own queue object, for those who need it
-    cdef readonly object _capture  # the Capture that records its commands; None when they run
-    cdef public object _step  # the open Step that it takes part in, or None
-    cdef object __weakref__
-    cdef object reference  # a weak one to itself, which its events share: one of each event's own is dear to make
+cdef class Queue(AnyQueue):
+    pass
 
 
 # What follows after the host has waited for a queue: of the Device, which is not known here

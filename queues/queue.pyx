@@ -16,7 +16,7 @@ from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, S
 from forebay.core.plan cimport POINTER
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
-    BY_CHECK, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    BY_CHECK, AnyQueue, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue, watch_queue
 )
 from forebay.core.vector_clock cimport (
@@ -32,19 +32,16 @@ from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
-from forebay.queues.memory.transfers cimport copy, copy_checked, copy_to_staging, fill, prefetch
-from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
+from forebay.queues.memory.transfers cimport copy, copy_checked, fill
 from forebay.races.checker cimport come_after_unseen, finished, is_checked, is_told, known_done
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
-from forebay.core.driver import AnyQueue, be
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.kernels.kernel import check_queue
 from forebay.queues.launch.results import launch_for_result
 from forebay.queues.memory.foreign import is_foreign
-from forebay.races.launches import AnnouncedMove
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +50,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from forebay.core.stats import Stats
     from forebay.events.ipc_event import IpcEvent
-    from forebay.queues.device import Device
     from forebay.queues.graphs.capture import Capture
     from forebay.queues.graphs.capturing import Capturing
     from forebay.queues.graphs.graph import Graph
@@ -136,6 +132,33 @@ def stop_checking(Queue queue) -> None:
         uncheck_queue(queue.state)
 
 
+def watch(Queue queue, watched: bool) -> None:
+    """Let `watch_uses`'s watcher know what memory the queue's commands use, or not any more."""
+    cdef bint wanted = watched
+    with nogil:
+        watch_queue(queue.state, wanted)
+
+
+def clock_of(Queue queue) -> dict[int, int]:
+    """Return the epochs, by queue id, that it is ordered after and that are not known to be done."""
+    cdef Clock* clock
+    cdef vector[ClockEntry] entries
+    shown: dict[int, int] = {}
+    with nogil:
+        queue.state.lock.lock()
+        clock = retain_clock(queue.state.order.clock)
+        queue.state.lock.unlock()
+    try:
+        list_entries(clock, entries)
+        for entry in entries:
+            if entry.epoch > completed_epoch(entry.queue):
+                shown[entry.queue.queue_id] = max(entry.epoch, shown.get(entry.queue.queue_id, 0))
+        return shown
+    finally:
+        with nogil:
+            release_clock(clock)
+
+
 def note_unseen_wait(Queue queue) -> None:
     """Tell the checker of races that the queue waits for something that it cannot see."""
     if is_checked(queue.state):
@@ -157,7 +180,7 @@ cdef int join_step(Queue queue, object waited_for) except -1:
 
 
 @cython.no_gc_clear
-cdef class Queue:
+cdef class Queue(AnyQueue):
     """An in-order queue of one device; HIP calls it a stream.
 
     `Device.queue` and `Device.adopt_queue` make queues; calling the class raises. Any thread may use a queue: each
@@ -173,12 +196,6 @@ cdef class Queue:
         The driver's own queue: a `pyopencl.CommandQueue`, a `dpctl.SyclQueue`, or Level Zero's handle of a command
         list. forebay does not see what is submitted there directly, unless the queue is `adopted`.
     """
-
-    device: Device
-    priority: int
-    native: Any
-    _capture: Capture | None
-    _step: Step | None
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Queue is made by Device.queue")
@@ -232,16 +249,6 @@ cdef class Queue:
         """Whether its commands are checked for races: see `Device.races`."""
         return self.state.barred & BY_CHECK != 0
 
-    def _watch(self, watched: bool) -> None:
-        """Tell `watch_uses`'s watcher what memory this queue's commands use, or not any more."""
-        cdef bint wanted = watched
-        with nogil:
-            watch_queue(self.state, wanted)
-
-    def _announced_move(self, kernel: Kernel, to: StridedView, source: StridedView) -> AnnouncedMove:
-        """Say what memory the launch of this kernel in a `with` block copies, byte by byte."""
-        return AnnouncedMove(kernel, to, source)
-
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
@@ -280,26 +287,6 @@ cdef class Queue:
     def completed(self) -> int:
         """The highest epoch known to be done."""
         return self.state.epochs.completed.load()
-
-    @property
-    def _clock(self) -> dict[int, int]:
-        """The epochs, by queue id, that it is ordered after and that are not known to be done; for tests."""
-        cdef Clock* clock
-        cdef vector[ClockEntry] entries
-        shown: dict[int, int] = {}
-        with nogil:
-            self.state.lock.lock()
-            clock = retain_clock(self.state.order.clock)
-            self.state.lock.unlock()
-        try:
-            list_entries(clock, entries)
-            for entry in entries:
-                if entry.epoch > completed_epoch(entry.queue):
-                    shown[entry.queue.queue_id] = max(entry.epoch, shown.get(entry.queue.queue_id, 0))
-            return shown
-        finally:
-            with nogil:
-                release_clock(clock)
 
     @property
     def stats(self) -> Stats:
@@ -347,10 +334,6 @@ cdef class Queue:
             else:
                 copy(self, self.state, dst, src)
 
-    def _copy_to_staging(self, staged: Any, Buffer src) -> Event:
-        """Copy to staging memory, and return an Event that is done when the bytes are there."""
-        return copy_to_staging(self, self.state, staged, src)
-
     def fill(self, buf: Buffer, value: Any) -> None:
         """Set every element of `buf` to `value`, converted to its dtype.
 
@@ -364,12 +347,6 @@ cdef class Queue:
         """
         if self._capture is None or not self._capture.fill(self, buf, value):
             fill(self, self.state, buf, value)
-
-    def _prefetch(self, buf: Buffer, to_host: bool) -> None:
-        """Have shared memory moved to the device or to the host, where it can be told to; results do not depend on it.
-        Does not block.
-        """
-        prefetch(self, self.state, buf, to_host)
 
     def alloc(self, shape: ShapeLike, dtype: DTypeLike = "f4") -> Buffer:
         """Allocate a buffer from the device's `pool` for later commands on this queue (HIP, hipMallocAsync).
@@ -589,15 +566,6 @@ cdef class Queue:
 
     # What methods of a Buffer that were given no queue come after. The order of a graph is that of the capture alone.
 
-    def _wait_for_writers(self, Buffer buffer) -> None:
-        wait_for_writers(buffer.allocation, self.state)
-
-    def _come_after_writers(self, Buffer buffer) -> None:
-        order_after_writers(self, self.state, buffer.allocation)
-
-    def _come_after_uses(self, Buffer buffer) -> None:
-        order_after_uses(self, self.state, buffer.allocation)
-
     # -- capture
 
     def capture(self, mode: str = "global") -> Capturing:
@@ -718,13 +686,6 @@ cdef class Queue:
     def _check_open(self) -> None:
         check_open(self)
 
-    def _check_buffer(self, Buffer buffer, what: str) -> None:
-        check_open(self)
-        if buffer.allocation.closed:
-            raise buffer._closed_error(what)
-        if buffer.allocation.state != self.state.device:
-            raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {self!r} does not")
-
     def _raise(self, status: int, what: str) -> None:
         """Raise the exception for a failed operation."""
         if status == QUEUE_CLOSED:
@@ -738,9 +699,6 @@ cdef class Queue:
     def __repr__(self) -> str:
         kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
         return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
-
-
-be(AnyQueue, Queue)
 
 
 # -- how Python calls a launch: ``queue.launch(kernel, grid, block, …)`` and ``kernel[grid, block, queue](…)``

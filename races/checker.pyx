@@ -207,7 +207,7 @@ cdef object uses_watcher = None
 
 
 def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
-    """Call `watcher` before each command of the queues that are watched (`Queue._watch`), or nobody any more.
+    """Call `watcher` before each command of the queues that are watched (`queues.queue.watch`), or none any more.
 
     It is given the Queue, and the addresses of the `Uses` of the memory that the command uses.
     """

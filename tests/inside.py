@@ -9,6 +9,7 @@ import forebay
 import forebay as fb
 from forebay import hip, host_empty
 from forebay.queues import device as devices_module
+from forebay.queues import queue as queues_module
 from forebay.queues.device import forget_races_of
 from forebay.queues.graphs import graph as graphs
 from forebay.queues.kernels import build
@@ -18,7 +19,7 @@ from forebay.selftest import work
 
 def clock_of(queue):
     """Return the queue's vector clock: the epoch that it comes after, by queue identifier."""
-    return queue._clock
+    return queues_module.clock_of(queue)
 
 
 def context_of(device):
@@ -116,11 +117,6 @@ def executables_made():
 def over_host_memory(device, address, nbytes):
     """Return a buffer over memory of the program, which the driver registers; None if it cannot."""
     return device._over_host_memory(address, nbytes)
-
-
-def prefetch(queue, buffer, to_host):
-    """Move shared memory to the host or to the device, in the order of the queue."""
-    queue._prefetch(buffer, to_host)
 
 
 @contextlib.contextmanager

@@ -638,8 +638,8 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
 
 
 cdef void make_streams_ahead(CuContext* context) noexcept nogil:
-    """Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and a
-    stream for which it does waits behind a closed gate. No gate is closed, and the context is current.
+    """Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and
+    waits behind closed gates before. No gate is closed, and the context is current.
     """
     cdef void* made[AHEAD]
     cdef int count = 0

@@ -9,6 +9,7 @@ import numpy as np
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.events.event import wait_for_all
 from forebay.queues.memory.shapes import NotOnHost, element_code, read_dtype
+from forebay.queues.memory.transfers import copy_to_staging
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -115,7 +116,7 @@ def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, argum
         raise
     try:
         staged = queue.device.driver.stage(dtype.itemsize)
-        event = queue._copy_to_staging(staged, buffer)
+        event = copy_to_staging(queue, staged, buffer)
     finally:
         queue.free(buffer)
     return Result(event, staged, dtype)
@@ -198,5 +199,5 @@ class Reductions:
     def _read(self, queue: Queue, partial: Buffer) -> np.ndarray[Any, Any]:
         staged = self._device.driver.stage(partial.nbytes)
         staged[:] = 0  # on a device that executes nothing, garbage must not become a size
-        queue._copy_to_staging(staged, partial).wait()
+        copy_to_staging(queue, staged, partial).wait()
         return np.asarray(staged)[: partial.nbytes].view("i8").reshape(partial.shape)

@@ -15,14 +15,15 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
+from forebay.core.state cimport AnyQueue
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
-from forebay.queues.memory.waits cimport wait_for_uses
+from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_uses, wait_for_writers
 from forebay.races.checker cimport named, on_host, place_at, use_of
 from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 
-from forebay.core.driver import AnyBuffer, AnyQueue, be
+from forebay.core.driver import AnyBuffer, be
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
@@ -446,7 +447,7 @@ cdef class Buffer:
         Without a `queue`, the copy comes after all that is submitted on any queue and may write to the memory.
         """
         self._check_open()
-        queue = self._queue(queue, "_come_after_writers")
+        queue = self._queue(queue, "_let_follow_writers")
         made = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made
@@ -458,7 +459,7 @@ cdef class Buffer:
         memory.
         """
         self._check_open()
-        self._queue(queue, "_come_after_uses").fill(self, value)
+        self._queue(queue, "_let_follow_uses").fill(self, value)
 
     def item(self, *index: SupportsIndex) -> Any:
         """Copy one element to the host, as a Python number: ``buf.item(3)``, ``buf.item(0, 1)``. Blocks, as `get`.
@@ -546,7 +547,7 @@ cdef class Buffer:
         """Let a stream of another package come after all uses of the memory that are submitted."""
         queue = self.device.queue(blocking=False, timing=False)
         try:
-            queue._come_after_uses(self)
+            self._let_follow_uses(queue)
             queue.record()  # the command that carries the waits
             self.device.driver.order_stream(stream, queue.native)
         finally:
@@ -686,8 +687,8 @@ cdef class Buffer:
                     f"set: a copy on the device converts nothing: {host.shape} of {host.dtype} to {self.shape} of "
                     f"{self.dtype}")
             if queue is None:
-                self.device.current_queue._come_after_writers(getattr(host, "_base", host))
-            self._queue(queue, "_come_after_uses").copy(self, host)
+                getattr(host, "_base", host)._let_follow_writers(self.device.current_queue)
+            self._queue(queue, "_let_follow_uses").copy(self, host)
             return
         host = to_array(host, self.dtype, "set")
         try:
@@ -696,19 +697,32 @@ cdef class Buffer:
             raise InvalidArgumentError(
                 f"set: an array of shape {host.shape} does not fit a Buffer of shape {self.shape}; a slice of it takes "
                 "less") from None
-        self._queue(queue, "_come_after_uses").copy(self, np.asarray(host, order="C"))
+        self._queue(queue, "_let_follow_uses").copy(self, np.asarray(host, order="C"))
 
     def _queue(self, queue: Queue | None, order: str) -> Queue:
-        """Return the queue for a command on this memory. Without one it is the current queue, after its method `order`.
+        """Return the queue for a command on this memory. Without one it is the current queue, after the method `order`.
         """
         if queue is None:
             current = self.device.current_queue
-            getattr(current, order)(self)
+            getattr(self, order)(current)
             return current
         if not isinstance(queue, AnyQueue):
             raise ArgumentTypeError(
                 f"the queue to copy on is a Queue, not {type(queue).__name__}; queue.copy(dst, src) copies to another")
         return queue
+
+    def _let_follow_writers(self, AnyQueue queue not None) -> None:
+        """Let the queue's next command come after all writes that are submitted."""
+        order_after_writers(queue, queue.state, self.allocation)
+
+    def _let_follow_uses(self, AnyQueue queue not None) -> None:
+        """Let the queue's next command come after all uses that are submitted."""
+        order_after_uses(queue, queue.state, self.allocation)
+
+    def _wait_for_writers(self, AnyQueue queue not None) -> None:
+        """Block until all writes that are submitted are done, but for those that the queue's next command comes after.
+        """
+        wait_for_writers(self.allocation, queue.state)
 
     def close(self) -> None:
         """Give the memory back once the work submitted so far is done. Does not block. Closing twice is fine."""

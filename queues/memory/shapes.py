@@ -413,9 +413,13 @@ def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
 
 
 class Moves:
-    """The kernels of a device that copy between strided memory."""
+    """The kernels of a device that copy between strided memory.
 
-    def __init__(self, device: Device) -> None:
+    In `announced`, a context manager of kernel, destination and source, the checker of races knows what a launch moves.
+    """
+
+    def __init__(self, device: Device, announced: Callable[[Kernel, StridedView, StridedView], Any]) -> None:
+        self._announced = announced
         source = "".join(SOURCE.replace("UNIT", name) for name in UNITS.values())
         natives = device.driver.moves()
         program = device.program(source) if natives is None else device._program_of(natives, source)
@@ -445,7 +449,7 @@ class Moves:
         block = (width, BLOCK // width)
         grid = (-(-x[0] // width), min(-(-rows // block[1]), MOST_ROWS))
         kernel = self._kernels[unit]
-        with queue._announced_move(kernel, to, source) if queue.checked else nullcontext():
+        with self._announced(kernel, to, source) if queue.checked else nullcontext():
             queue.launch(
                 kernel, grid, block, into, to.start // unit, out_of, source.start // unit, rows, *x, *y, *z, *w[1:]
             )
@@ -624,8 +628,8 @@ class StridedView(NotOnHost):
         """Copy `host`, converted and broadcast, or a Buffer, to the device: `queue` is as in `Buffer.set`."""
         on_device = isinstance(host, (AnyBuffer, StridedView))
         if queue is None and on_device:
-            self.device.current_queue._come_after_writers(getattr(host, "_base", host))  # type: ignore[arg-type]
-        queue = self._queue(queue, "_come_after_uses")
+            getattr(host, "_base", host)._let_follow_writers(self.device.current_queue)  # type: ignore[union-attr]
+        queue = self._queue(queue, "_let_follow_uses")
         if on_device:
             queue.copy(self, host)  # type: ignore[arg-type]
             return
@@ -639,7 +643,7 @@ class StridedView(NotOnHost):
 
     def fill(self, value: Any, queue: Queue | None = None) -> None:
         """Set every element to `value`. `queue` is as in `Buffer.fill`. Does not block."""
-        queue = self._queue(queue, "_come_after_uses")
+        queue = self._queue(queue, "_let_follow_uses")
         queue._refuse_in_capture("a fill of strided memory")
         one = self.device._lend(queue, 1, self.dtype)
         try:
@@ -652,7 +656,7 @@ class StridedView(NotOnHost):
         """Return a new Buffer with the same elements, which a kernel can take. `queue` is as in `Buffer.copy`. Does not
         block.
         """
-        queue = self._queue(queue, "_come_after_writers")
+        queue = self._queue(queue, "_let_follow_writers")
         made: Buffer = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made
@@ -728,8 +732,9 @@ def copy_strided(queue: Queue, to: Any, source: Any) -> None:
             "the same"
         )
     if source.closed or to.closed:
-        queue._check_buffer(source._base, "src")
-        queue._check_buffer(to._base, "dst")
+        queue._check_open()
+        closed, what = (source, "src") if source.closed else (to, "dst")
+        raise closed._base._closed_error(what)
     if to.size == 0:
         return
     if to._base._overlaps(source._base):

@@ -44,10 +44,6 @@ cdef object pin_view(object host)
 cdef object shown(object host, bint writable)
 cdef Memory host_memory(const void* address) noexcept
 cdef Memory host_memory_of(object staged)
-cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src)
-
-
-cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1
 # Fill with a pattern that the device repeats, see `fill_pattern`.
 cdef inline int fill_bytes(

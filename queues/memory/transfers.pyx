@@ -27,7 +27,7 @@ from libc.string cimport memset
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
-from forebay.core.state cimport Marker, QueueState, is_closed, new_marker
+from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
 from forebay.core.uses cimport Uses, note_use
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, reach, set_marker
@@ -274,9 +274,13 @@ cdef int check_overlap(Buffer dst, Buffer src) except -1:
 
 
 cdef int check_buffer(object queue, QueueState* state, Buffer buffer, object what) except -1:
-    if buffer.allocation.closed or buffer.allocation.state != state.device or is_closed(state):
-        queue._check_buffer(buffer, what)
-    return 0
+    """Check that a queue that is open can use a Buffer."""
+    if not (buffer.allocation.closed or buffer.allocation.state != state.device or is_closed(state)):
+        return 0
+    queue._check_open()
+    if buffer.allocation.closed:
+        raise buffer._closed_error(what)
+    raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {queue!r} does not")
 
 
 cdef inline End end_of(Buffer buffer, OwnedMemory memory):
@@ -326,17 +330,18 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     staged = queue.device.driver.stage(src.nbytes)
     staging = staging_end(staged)
     other = src.device.null_queue
-    other._come_after_writers(src)  # also those of queues that do not block, for which `queue` may have waited
-    other._copy_to_staging(staged, src)
+    src._let_follow_writers(other)  # also those of queues that do not block, for which `queue` may have waited
+    copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
     submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
     return 0
 
 
-cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src):
+def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -> Event:
     """Copy to memory from `stage`, asynchronously. Returns an Event that is done when the bytes are there."""
     cdef Marker* marker = NULL
+    cdef QueueState* state = queue.state
     check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
@@ -633,7 +638,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     if not isinstance(buf, Buffer):
         raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
     cdef Buffer buffer = buf
-    queue._check_buffer(buffer, "buf")
+    check_buffer(queue, state, buffer, "buf")
     element = element_bytes(buffer, value)
     cdef bytes pattern = repeated_bytes(buffer, element)
     if pattern is None:
@@ -666,14 +671,18 @@ cdef int fill_unchecked(
     return 0
 
 
-cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) except -1:
-    """Implement `Queue._prefetch`."""
+def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> None:
+    """Have shared memory moved to the device or to the host, where the driver can; results do not depend on it.
+
+    Does not block.
+    """
+    cdef QueueState* state = queue.state
     cdef Order order
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
-    queue._check_buffer(buffer, "buf")
+    check_buffer(queue, state, buffer, "buf")
     if not queue.device.driver.prefetches or buffer.nbytes == 0:
-        return 0
+        return
     held = hold_memory(buffer.allocation, "buf")
     with nogil:
         status = begin_command(state, &order)
@@ -686,7 +695,6 @@ cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) 
     del held
     if status != 0:
         queue._raise(status, "prefetch")
-    return 0
 
 
 cdef int fill_checked(

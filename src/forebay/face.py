@@ -51,11 +51,11 @@ from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumO
 from forebay.queues.launch.arguments import by_value, local, null
 from forebay.queues.launch.launch import BoundLaunch
 from forebay.queues.launch.results import Result, results
-from forebay.queues.queue import Launcher, Queue
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.memory.shapes import StridedView
+from forebay.queues.queue import Launcher, Queue
 from forebay.queues.selection import devices
 from forebay.races.reports import Race
 from forebay.tracing import trace

@@ -23,7 +23,7 @@ from forebay.queues.launch import launch
 from forebay.queues.launch.launch import watch_waits
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import StridedView
-from forebay.queues.queue import Queue
+from forebay.queues.queue import Queue, clock_of, watch
 from forebay.races.checker import watch_uses
 from forebay.tracing import watching
 from forebay.tracing.findings import Findings, Record
@@ -114,7 +114,7 @@ class CallRecorder:
         watch_waits(None)
         watch_uses(None)
         for queue in [each for queues in self._queues.values() for each in queues]:
-            queue._watch(False)
+            watch(queue, False)
         for queue, line in self._stepping.values():
             stats = queue.stats
             facts = {"every": stats.steps, "recorded": stats.steps_recorded, "given_up": stats.steps_given_up}
@@ -144,7 +144,7 @@ class CallRecorder:
             if queue.adopted:
                 self._read_in_place.add(id(queue.device._context))
             if self._watched is not None:
-                queue._watch(True)
+                watch(queue, True)
 
     def began(self, call: Call) -> None:
         """Look at how things are before the call."""
@@ -289,7 +289,7 @@ class CallRecorder:
                 if queue.id not in self._watched:
                     self._watched.add(queue.id)
                     self._queues[id(queue.device._context)].add(queue)
-                    queue._watch(True)
+                    watch(queue, True)
 
     def _wait(self, call: Call, queue: Queue, event_or_queue: Any) -> Look:
         nested, before = self._here.depth > 0, queue.stats.waits_made
@@ -338,7 +338,7 @@ class CallRecorder:
         if not holds or len(queues) <= most:
             return None
         ids = {hold.queue for hold in holds}
-        clocks = [each._clock for each in queues if each.id not in ids]
+        clocks = [clock_of(each) for each in queues if each.id not in ids]
         held = len(ids) + sum(any(after.get(hold.queue, 0) >= hold.epoch for hold in holds) for after in clocks)
         return (held, most) if held > most else None
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import forebay as fb
+from forebay.queues.memory.transfers import prefetch
 from forebay.tracing.call_records import CallRecorder
 from forebay.tracing.findings import HELD
 from tests.drivers.cuda import standin
 from tests.helpers import processes
-from tests.inside import over_host_memory, prefetch
+from tests.inside import over_host_memory
 
 from .conftest import JUDGED, SECONDS, in_a_thread
 

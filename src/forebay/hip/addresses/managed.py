@@ -27,6 +27,7 @@ from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
 from forebay.hip.transfers.params import check_params, hipMemLocation
+from forebay.queues.memory.transfers import prefetch
 
 __all__ = [
     "hipMemAdvise",
@@ -89,7 +90,7 @@ def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
     queue._refuse_in_capture("hipMemPrefetchAsync")
     buffer = Place(ptr, size_of(count), "dev_ptr").buffer
     if buffer is not None and buffer.device is queue.device and place in (hipCpuDeviceId, number_of(queue.device)):
-        queue._prefetch(buffer, place == hipCpuDeviceId)
+        prefetch(queue, buffer, place == hipCpuDeviceId)
     hints.prefetched = place
 
 
