@@ -16,11 +16,9 @@ from libc.string cimport memset
 from forebay.core.driver cimport Driver
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport Statistics, new_device_state
-from forebay.lifetimes.deferred cimport abandon
-from forebay.lifetimes.queue_ends cimport retire_queue
+from forebay.lifetimes.deferred cimport abandon, close_queues, refuse_all, retire_queue
 from forebay.queues.queue cimport new_queue_of
-from forebay.sync.finish cimport close_queues, refuse_all
-from forebay.sync.ordering cimport divide_room, join_room
+from forebay.sync.ordering cimport divide_capacity, join_quota
 
 from forebay.core.errors import Error
 from forebay.queues import selection
@@ -172,10 +170,10 @@ cdef Context new_context(object driver):
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
     context.state.asks_of_copy = driver.asks_of_copy
     context.state.in_flight.waits_starve = driver.waits_starve
-    join_room(context.state, driver.shared_room)
+    join_quota(context.state, driver.shared_room)
     # Whoever shares it may want to time records.
     native, handle = driver.create_queue(0, True)
-    divide_room(context.state, driver.keeps_gil_below)
+    divide_capacity(context.state, driver.keeps_gil_below)
     context.native_null_queue = native
     context.null_queue = new_queue_of(context.state, native, handle, 0, True, True, True, False, 0)
     context.state.null_queue = context.null_queue

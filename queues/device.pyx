@@ -24,12 +24,11 @@ from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
-from forebay.events.event cimport new_event
-from forebay.events.ipc_event cimport new_ipc_event
+from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
-    collect_abandoned, collect_all, collect_device, has_retired, retire_after, take_spare, wait_for_retired
+    close_queues, collect_abandoned, collect_all, collect_device, has_retired, release_idle_queues, retire_after,
+    take_idle_queue, take_spare
 )
-from forebay.lifetimes.queue_ends cimport release_idle_queues, take_idle_queue
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
@@ -41,8 +40,8 @@ from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
 from forebay.races.checker cimport begin_check, end_check, finished_device, line_of_program, made
-from forebay.sync.finish cimport close_queues, finish_device
-from forebay.sync.ordering cimport divide_room, enter_list
+from forebay.sync.finish cimport finish_device, wait_for_retired
+from forebay.sync.ordering cimport divide_capacity, enter_list
 
 from forebay.core.driver import Adopted, AnyDevice, DeviceInfo, be
 from forebay.core.errors import (
@@ -64,7 +63,7 @@ from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
 from forebay.queues.graphs.step import Step
 from forebay.queues.context import ThreadQueues
-from forebay.sync.host_waits import end_watching
+from forebay.sync.ordering import end_watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -75,8 +74,7 @@ if TYPE_CHECKING:
 
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, Natives
     from forebay.core.stats import Stats
-    from forebay.events.event import Event
-    from forebay.events.ipc_event import IpcEvent
+    from forebay.events.event import Event, IpcEvent
     from forebay.queues.kernels.cache import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
@@ -379,7 +377,7 @@ cdef class Device:
         else:
             with finished_before_exit("queue()"):
                 native, handle = self.driver.create_queue(priority, timing)
-            divide_room(self.state, self.driver.keeps_gil_below)
+            divide_capacity(self.state, self.driver.keeps_gil_below)
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):

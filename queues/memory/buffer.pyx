@@ -18,9 +18,8 @@ from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
-from forebay.queues.memory.waits cimport wait_for_uses
-from forebay.races.checker cimport named, on_host, place_at, use_of
-from forebay.races.engine cimport DOUBTFUL, WRITES, Use
+from forebay.races.checker cimport DOUBTFUL, WRITES, Use, named, on_host, place_at, use_of
+from forebay.sync.finish cimport wait_for_uses
 
 from forebay.core.driver import AnyBuffer, AnyQueue, be
 from forebay.core.errors import (
@@ -211,7 +210,7 @@ cdef class Buffer:
         if is_forked():
             Py_INCREF(self.part)  # it is the parent's
         else:
-            points_of(self.allocation.uses, points)
+            points_of(self.allocation.uses, False, points)
             retire_memory(self.allocation.state, self.part, points, 0)
 
     @property
@@ -491,7 +490,7 @@ cdef class Buffer:
         array = view_in_place(self)
         if array is None:
             raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
-        wait_for_uses(self.allocation)
+        wait_for_uses(self.device, self.allocation.state, self.allocation.uses, False, NULL)
         return array
 
     def __dlpack__(
@@ -532,7 +531,7 @@ cdef class Buffer:
             raise BufferError("this memory is the host's, which has no stream: stream is None")
         array = None if copy else view_in_place(self)
         if array is not None:
-            wait_for_uses(self.allocation)
+            wait_for_uses(self.device, self.allocation.state, self.allocation.uses, False, NULL)
         elif copy or dl_device == (1, 0) and copy is None:
             array = self.get()
         else:
