@@ -378,7 +378,7 @@ class DriverDevice(ABC):
     driver.pxd)."""
     waits_starve: bool = False
     """Whether a wait of the host may return late, or never, while other threads go on submitting: then back-pressure
-    holds these up (sync/host_waits.pyx). Only where `event_status` may be asked during such a wait."""
+    holds these up (sync/ordering.pyx). Only where `event_status` may be asked during such a wait."""
     copies_between_kinds: bool = True
     """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
     unrolls_recursion: bool = False

@@ -149,10 +149,6 @@ cdef inline void take_value(char* known, const char* value, uint32_t width) noex
         memcpy(known, value, width)
 
 
-cdef inline bint can_be_handed_on(const Plan* plan) noexcept nogil:
-    return plan.spills.empty() and plan.snapshot == NULL
-
-
 cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
     """Return whether the plan's kernel has these arguments. The block is small, and a whole number of word pairs."""
     cdef const char* known = plan.values.data()

@@ -18,16 +18,13 @@ cdef Plan* new_plan(
     plan.driver = driver
     plan.kernel = kernel
     plan.kernel_id = kernel_id
-    plan.queue = retain_epochs(queue) if queue != NULL else NULL
-    plan.epoch = 0
+    if queue != NULL:
+        plan.queue = retain_epochs(queue)
     plan.uses.resize(count, NULL)
     plan.parameters.assign(parameters, parameters + count)
     plan.values.resize(packed_size)
     plan.known.resize(count)
     plan.all_known = count == 0
-    plan.argument_bytes = plan.followed = 0
-    plan.snapshot = NULL
-    plan.has_local = False
     for i in range(count):
         plan.argument_bytes += parameters[i].size
         plan.has_local |= parameters[i].kind == LOCAL

@@ -48,7 +48,6 @@ cdef Marker* new_marker(
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
 cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil
-cdef Clock* clock_after(Marker* marker) noexcept nogil
 cdef void note_done(Marker* marker) noexcept nogil
 cdef Answer poll_marker(Marker* marker) noexcept nogil
 
@@ -229,7 +228,7 @@ cdef cppclass QueueState:
     NativeQueue made
 
 
-cdef cppclass Room:
+cdef cppclass Quota:
     """What queues of one of the driver's contexts share, beside the room that each one has. It lives as long as the
     process, as the context does.
     """
@@ -251,9 +250,9 @@ cdef struct Registered:
 cdef cppclass DeviceInFlight:
     """How many commands queues of a device may have in the driver. Changed by `sync`."""
     uint64_t keeps_gil_below  # each queue's room, as long as nothing is lent to it; guarded by the registry's lock
-    Room* room  # NULL where the driver's queues share none
+    Quota* quota  # NULL where the driver's queues share none
     uint32_t calls  # of the driver, at most, that each command is
-    atomic[uint64_t] limit  # of each queue, by back-pressure of sync/host_waits; UNLIMITED when there is none
+    atomic[uint64_t] limit  # of each queue, by back-pressure of sync/ordering; UNLIMITED when there is none
     bint waits_starve  # see core/driver.py
 
 
@@ -330,7 +329,6 @@ cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nog
 cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept nogil
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
-cdef bint all_are_idle(DeviceState* device) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
@@ -338,17 +336,9 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
-cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil
 # Who has a plan for a kernel: the ids of queues, and 0 for idle queues. So closing a kernel asks no other queue.
 cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
-cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
-cdef void append(RetiredList* items, Retired* what) noexcept nogil
-cdef Retired* take_first(RetiredList* items) noexcept nogil  # NULL when there is none
-cdef Retired* new_retired() noexcept nogil  # NULL when the host has no memory: then what it was for is kept for ever
-cdef void retire(DeviceState* device, Retired* what) noexcept nogil
-cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil
-cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil
 cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
     return queue.barred & BY_CLOSING != 0
 
@@ -395,15 +385,10 @@ cdef inline void renew_room(QueueState* queue) noexcept nogil:
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)
-# Those that there are, and all that are made later
-cdef void check_queues(DeviceState* device, bint checked) noexcept nogil
-cdef void uncheck_queue(QueueState* queue) noexcept nogil
-cdef void watch_queue(QueueState* queue, bint watched) noexcept nogil
-cdef void bar_for_capture(QueueState* queue) noexcept nogil
-cdef void unbar_after_capture(QueueState* queue) noexcept nogil
+cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil
+cdef void bar_for_capture(QueueState* queue, bint barred) noexcept nogil
 cdef int captures_under_way() noexcept nogil
-cdef int steps_under_way() noexcept nogil
-cdef void count_step(int by) noexcept nogil
+cdef atomic[int32_t] open_step_count  # of any device; while there are none, no wait lets a queue join one
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
 cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil
 # Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too

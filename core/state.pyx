@@ -1,4 +1,4 @@
-"""Makes, counts and ends queue and device states."""
+"""Makes, counts and ends queue and device states. ``new`` sets all that is not set here to zero."""
 
 from typing import TYPE_CHECKING
 
@@ -6,18 +6,16 @@ cimport cython
 from cython.operator cimport dereference, preincrement
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
-from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.unordered_map cimport unordered_map
-from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.process cimport is_memory_low
-from forebay.core.uses cimport Point, copy_list
 from forebay.core.vector_clock cimport (
-    Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, raised_clock, release_clock, release_epochs,
+    Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, release_clock, release_epochs,
     retain_clock, retain_epochs, submitted_epoch
 )
 
@@ -39,11 +37,9 @@ cdef Marker* new_marker(
     marker.queue = retain_epochs(queue)
     marker.epoch = epoch
     marker.clock = retain_clock(clock)
-    marker.after.store(NULL, memory_order_relaxed)
     marker.event = event
     marker.driver = driver
     marker.context = context
-    marker.adopted = False
     marker.use = use if driver.scopes_matter else use | FOR_HOST
     return marker
 
@@ -79,18 +75,6 @@ cdef void release_marker(Marker* marker) noexcept nogil:
         del marker
 
 
-cdef Clock* clock_after(Marker* marker) noexcept nogil:
-    """Return the clock of a queue that waits for just this marker. The marker owns it. NULL when all of it is done."""
-    cdef Clock* made = marker.after.load(memory_order_acquire)
-    cdef Clock* other = NULL
-    if made == NULL:
-        made = raised_clock(retain_clock(marker.clock), marker.queue, marker.epoch)
-        if made != NULL and not marker.after.compare_exchange_strong(other, made, memory_order_acq_rel):
-            release_clock(made)
-            made = other
-    return made
-
-
 cdef void note_done(Marker* marker) noexcept nogil:
     """Note that the queue has reached this epoch, as the driver reported. Everything ordered before it is done too."""
     note_reached(marker.queue, marker.epoch, marker.clock)
@@ -117,24 +101,8 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.driver = driver
     device.context = context
     device.in_flight.keeps_gil_below = keeps_gil_below
-    device.in_flight.room = NULL
     device.in_flight.calls = 1
-    device.asks_of_copy = 0
-    device.lost = device.in_flight.waits_starve = False
     device.in_flight.limit.store(UNLIMITED)
-    device.null_queue = NULL
-    device.deferred.orphaned = NULL
-    device.deferred.fresh.first = device.deferred.kept.first = NULL
-    device.null_order.listed.store(NULL)
-    device.host_syncs = 0
-    device.null_order.blocking_captures = 0
-    device.checked = False
-    device.resident.unseen_writes.store(0)
-    device.holds.open.store(0)
-    device.holds.host_functions.store(0)
-    device.holds.open_bridges.store(0)
-    device.null_order.listed_ended = 0
-    device.resident.closings.store(0)
     device.resident.followed.version.store(1)
     states_lock.lock()
     states.push_back(device)
@@ -145,50 +113,17 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
 cdef void release_device_state(DeviceState* device) noexcept nogil:
     # At the last reference no queue is registered, because each holds one, and nothing retired is left.
     cdef size_t i
-    if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        for i in range(device.holds.bridges.size()):
-            release_marker(device.holds.bridges[i])
-        forget_state(device)
-        del device
-
-
-cdef bint all_are_idle(DeviceState* device) noexcept nogil:
-    """Return whether no queue has work that is not known to be done, nor is being given any."""
-    cdef QueueState* queue
-    cdef size_t i
-    cdef bint idle = True
-    device.registry.lock.lock()
-    for i in range(device.registry.queues.size()):
-        queue = device.registry.queues[i].queue
-        idle = (
-            idle and is_empty(queue.epochs) and not (queue.adopted and not is_closed(queue)) and queue.lock.try_lock()
-        )
-        if idle:
-            idle = is_empty(queue.epochs) and queue.order.pending.empty()
-            queue.lock.unlock()
-    device.registry.lock.unlock()
-    return idle
-
-
-cdef void forget_state(DeviceState* device) noexcept nogil:
-    cdef size_t i
+    if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    for marker in device.holds.bridges:
+        release_marker(marker)
     states_lock.lock()
     for i in range(states.size()):
         if states[i] == device:
-            states[i] = states.back()
-            states.pop_back()
+            states.erase(states.begin() + i)
             break
     states_lock.unlock()
-
-
-cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
-    """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
-    if not device.driver.gates_forbid_releases:
-        return
-    device.registry.lock.lock()
-    device.holds.bridges.push_back(retain_marker(marker))
-    device.holds.open_bridges.fetch_add(1)
-    device.registry.lock.unlock()
+    del device
 
 
 cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
@@ -229,27 +164,9 @@ cdef QueueState* new_queue_state(
     queue.is_null = is_null
     queue.blocking = blocking
     queue.made.timing = timing
-    queue.adopted = adopted
-    queue.made.native = NULL
-    queue.made.priority = 0
-    queue.deferred.draining = queue.in_flight.found_busy = False
-    queue.resident.is_all_user = adopted
-    queue.deferred.asked = NULL
-    queue.order.before_pending = queue.resident.all_used_before = 0
-    queue.resident.all_used.store(0)
-    queue.order.clock_before = NULL
-    queue.plans.staged = 0
+    queue.adopted = queue.resident.is_all_user = adopted
     queue.order.crowded = 8
     queue.barred = BY_CHECK if device.checked else 0
-    queue.step = NULL
-    queue.order.clock = NULL
-    queue.order.marker = NULL
-    queue.order.copied = NULL
-    queue.order.null_seen.store(0)
-    queue.order.listed = queue.order.settled = False
-    queue.order.next_listed = queue.deferred.next_orphaned = NULL
-    queue.plans.last = NULL
-    queue.in_flight.lent = 0
     device.registry.lock.lock()
     queue.in_flight.room = room_with(device, 0)
     device.registry.queues.insert(
@@ -270,7 +187,6 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
 
     The registry drops its own only when the work is done and the driver's queue was handed on.
     """
-    cdef size_t i
     cdef unordered_map[uint64_t, Plan*].iterator plan
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
@@ -278,10 +194,10 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
     while plan != queue.plans.by_kernel.end():
         delete_plan(dereference(plan).second)
         preincrement(plan)
-    for i in range(queue.order.pending.size()):
-        release_marker(queue.order.pending[i])
-    for i in range(queue.order.marks.size()):
-        release_marker(queue.order.marks[i])
+    for marker in queue.order.pending:
+        release_marker(marker)
+    for marker in queue.order.marks:
+        release_marker(marker)
     if queue.order.marker != NULL:
         release_marker(queue.order.marker)
     if queue.order.copied != NULL:
@@ -312,11 +228,10 @@ cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
 
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
     """Append all queues that may have work outstanding, each retained for the caller, by ascending id."""
-    cdef size_t i
     device.registry.lock.lock()
     into.reserve(device.registry.queues.size())
-    for i in range(device.registry.queues.size()):
-        into.push_back(retain_queue_state(device.registry.queues[i].queue))
+    for each in device.registry.queues:
+        into.push_back(retain_queue_state(each.queue))
     device.registry.lock.unlock()
 
 
@@ -386,7 +301,10 @@ cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil:
     cdef Status status
     if device.driver.follow == NULL or plan.followed == device.resident.followed.version.load():
         return 0
-    version = copy_list(&device.resident.followed, addresses)
+    device.resident.followed.lock.lock()
+    addresses = device.resident.followed.addresses
+    version = device.resident.followed.version.load()
+    device.resident.followed.lock.unlock()
     plan.followed = 0
     status = device.driver.follow(plan.kernel, addresses.data(), addresses.size())
     if status == 0:
@@ -409,91 +327,20 @@ cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_i
     device.registry.lock.unlock()
 
 
-cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
-    cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator found
-    cdef unordered_set[uint64_t]* queues
-    device.registry.lock.lock()
-    found = device.registry.planned.find(kernel_id)
-    if found != device.registry.planned.end():
-        queues = &dereference(found).second
-        queues.erase(queue_id)
-        if queues.empty():
-            device.registry.planned.erase(found)
-    device.registry.lock.unlock()
-
-
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
     cdef QueueState* queue
-    cdef size_t i
     states_lock.reset()
-    if device.in_flight.room != NULL:
-        device.in_flight.room.lock.reset()
+    if device.in_flight.quota != NULL:
+        device.in_flight.quota.lock.reset()
     device.registry.lock.reset()
     if device.null_queue == NULL:
         return
-    for i in range(device.registry.queues.size()):
-        queue = device.registry.queues[i].queue
+    for each in device.registry.queues:
+        queue = each.queue
         queue.lock.reset()
         queue.barred |= BY_CLOSING
         queue.order.null_seen.store(submitted_epoch(device.null_queue.epochs))
-
-
-cdef void append(RetiredList* items, Retired* what) noexcept nogil:
-    what.next = NULL
-    if items.first == NULL:
-        items.first = what
-    else:
-        items.last.next = what
-    items.last = what
-
-
-cdef Retired* take_first(RetiredList* items) noexcept nogil:
-    cdef Retired* what = items.first
-    if what != NULL:
-        items.first = what.next
-    return what
-
-
-cdef Retired* new_retired() noexcept nogil:
-    cdef Retired* what
-    if is_memory_low():
-        return NULL
-    what = new Retired()
-    what.thing = NULL
-    what.plan = NULL
-    what.marker = NULL
-    what.queue = NULL
-    what.nbytes = 0
-    what.open = what.host = False
-    return what
-
-
-cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
-    """Have it given back after its points. Takes it over."""
-    device.registry.lock.lock()
-    append(&device.deferred.fresh, what)
-    device.registry.lock.unlock()
-
-
-cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
-    cdef Retired* what = new_retired()
-    if what == NULL:
-        return
-    what.plan = plan
-    if plan.queue != NULL:
-        what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
-    retire(device, what)
-
-
-cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """Release the marker when the queue has reached its present epoch. Takes over the reference."""
-    cdef Retired* what = new_retired()
-    if what == NULL:
-        return
-    what.marker = marker
-    what.points.push_back(Point(retain_epochs(queue.epochs), submitted_epoch(queue.epochs)))
-    retire(queue.device, what)
 
 
 cdef atomic[int32_t] captured  # how many queues of this process are captured
@@ -504,67 +351,31 @@ cdef int captures_under_way() noexcept nogil:
     return captured.load(memory_order_relaxed)
 
 
-cdef atomic[int32_t] open_steps
-
-
-cdef int steps_under_way() noexcept nogil:
-    """Return how many steps of any device are open. While there are none, no wait lets a queue join one."""
-    return open_steps.load(memory_order_relaxed)
-
-
-cdef void count_step(int by) noexcept nogil:
-    open_steps.fetch_add(by, memory_order_relaxed)
-
-
 cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
+    """Set or clear a reason why commands of the queue may not be submitted, or not on the short path."""
     queue.lock.lock()
     queue.barred = queue.barred | why if barred else queue.barred & ~why
     queue.lock.unlock()
 
 
-cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
-    cdef vector[QueueState*] queues
-    cdef size_t i
-    device.checked = checked
-    registered_queues(device, queues)
-    for i in range(queues.size()):
-        bar(queues[i], BY_CHECK, checked)
-        release_queue_state(queues[i])
-
-
-cdef void uncheck_queue(QueueState* queue) noexcept nogil:
-    bar(queue, BY_CHECK, False)
-
-
-cdef void watch_queue(QueueState* queue, bint watched) noexcept nogil:
-    bar(queue, BY_WATCH, watched)
-
-
-cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
-    """Bar the null queue while a blocking queue is captured, because it would have to come after that queue."""
+cdef void bar_for_capture(QueueState* queue, bint barred) noexcept nogil:
+    """Bar the queue while it is captured: its commands do not run. If it is blocking, the null queue, which would have
+    to come after it, is barred too.
+    """
     cdef QueueState* null_queue = queue.device.null_queue
-    if not queue.blocking or null_queue == NULL:
-        return
-    null_queue.lock.lock()
-    queue.device.null_order.blocking_captures += by
-    if queue.device.null_order.blocking_captures:
-        null_queue.barred |= BY_CAPTURE_OF_OTHERS
-    else:
-        null_queue.barred &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
-    null_queue.lock.unlock()
-
-
-cdef void bar_for_capture(QueueState* queue) noexcept nogil:
-    """Bar the queue because it is captured: its commands do not run from now on."""
-    captured.fetch_add(1, memory_order_relaxed)
-    count_blocking_capture(queue, 1)
-    bar(queue, BY_CAPTURE, True)
-
-
-cdef void unbar_after_capture(QueueState* queue) noexcept nogil:
-    bar(queue, BY_CAPTURE, False)
-    count_blocking_capture(queue, -1)
-    captured.fetch_sub(1, memory_order_relaxed)
+    if barred:
+        captured.fetch_add(1, memory_order_relaxed)
+    bar(queue, BY_CAPTURE, barred)
+    if queue.blocking and null_queue != NULL:
+        null_queue.lock.lock()
+        queue.device.null_order.blocking_captures += 1 if barred else -1
+        if queue.device.null_order.blocking_captures:
+            null_queue.barred |= BY_CAPTURE_OF_OTHERS
+        else:
+            null_queue.barred &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
+        null_queue.lock.unlock()
+    if not barred:
+        captured.fetch_sub(1, memory_order_relaxed)
 
 
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:
@@ -589,15 +400,14 @@ cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept 
     cdef Statistics counts
     cdef map[uint64_t, Statistics].iterator gone
     cdef QueueState* queue
-    cdef size_t i
     memset(&counts, 0, sizeof(Statistics))
     device.registry.lock.lock()
     gone = device.registry.counts_of_ended.find(owner)
     if gone != device.registry.counts_of_ended.end():
         counts = dereference(gone).second
     counts.host_syncs += device.host_syncs
-    for i in range(device.registry.queues.size()):
-        queue = device.registry.queues[i].queue
+    for each in device.registry.queues:
+        queue = each.queue
         if queue.owner == owner or queue.is_null:
             add_statistics(counts, queue.counts)
     device.registry.lock.unlock()

@@ -75,8 +75,7 @@ cdef void release_uses(Uses* uses) noexcept nogil
 cdef void note_use(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
 cdef void hold(Uses* uses, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
 cdef void unhold(Uses* uses, const uint64_t* last, bint writes) noexcept nogil
-cdef void points_of(Uses* uses, vector[Point]& points) noexcept nogil
-cdef void writers_of(Uses* uses, vector[Point]& points) noexcept nogil
+cdef void points_of(Uses* uses, bint writers_only, vector[Point]& points) noexcept nogil
 cdef void release_points(vector[Point]& points) noexcept nogil
 
 
@@ -97,4 +96,3 @@ cdef cppclass Followed:
 
 cdef void list_memory(Followed* followed, uint64_t address) noexcept nogil
 cdef void unlist_memory(Followed* followed, uint64_t address) noexcept nogil
-cdef uint64_t copy_list(Followed* followed, vector[uint64_t]& addresses) noexcept nogil

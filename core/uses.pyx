@@ -16,7 +16,6 @@ cdef Uses* new_uses() except NULL nogil:
     cdef Uses* uses = new Uses()
     uses.references.store(1, memory_order_relaxed)
     uses.generation = 1
-    uses.other_writes.store(0, memory_order_relaxed)
     uses.crowded = FEW
     return uses
 
@@ -27,21 +26,20 @@ cdef Uses* retain_uses(Uses* uses) noexcept nogil:
 
 
 cdef void release_uses(Uses* uses) noexcept nogil:
-    cdef size_t i
     if uses.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        for i in range(uses.past.size()):
-            release_epochs(uses.past[i].queue)
+        for use in uses.past:
+            release_epochs(use.queue)
         del uses
 
 
 cdef void forget_done(Uses* uses) noexcept nogil:
     """Remove the uses that are done. `crowded` doubles with what is left, so that a use costs the same on average."""
-    cdef size_t i, kept = 0
-    for i in range(uses.past.size()):
-        if uses.past[i].used <= completed_epoch(uses.past[i].queue):
-            release_epochs(uses.past[i].queue)
+    cdef size_t kept = 0
+    for use in uses.past:
+        if use.used <= completed_epoch(use.queue):
+            release_epochs(use.queue)
         else:
-            uses.past[kept] = uses.past[i]
+            uses.past[kept] = use
             kept += 1
     uses.past.resize(kept)
     uses.crowded = max(<size_t> FEW, 2 * kept)
@@ -95,38 +93,23 @@ cdef void unhold(Uses* uses, const uint64_t* last, bint writes) noexcept nogil:
     uses.lock.unlock()
 
 
-cdef inline void add_point(vector[Point]& points, Epochs* queue, uint64_t epoch) noexcept nogil:
-    if epoch > completed_epoch(queue):
-        points.push_back(Point(retain_epochs(queue), epoch))
-
-
-cdef void points_of(Uses* uses, vector[Point]& points) noexcept nogil:
-    """Append the points after which nothing uses the allocation. Each has a reference for the caller."""
-    cdef size_t i
+cdef void points_of(Uses* uses, bint writers_only, vector[Point]& points) noexcept nogil:
+    """Append the points after which nothing uses the allocation, or writes to it. Each is retained for the caller."""
+    cdef uint64_t epoch
     uses.lock.lock()
-    for i in range(uses.past.size()):
-        add_point(points, uses.past[i].queue, uses.past[i].used)
-    for i in range(uses.holders.size()):
-        add_point(points, uses.holders[i].queue, uses.holders[i].last[0])
-    uses.lock.unlock()
-
-
-cdef void writers_of(Uses* uses, vector[Point]& points) noexcept nogil:
-    """Append the points of the last writes. Each has a reference for the caller."""
-    cdef size_t i
-    uses.lock.lock()
-    for i in range(uses.past.size()):
-        add_point(points, uses.past[i].queue, uses.past[i].written)
-    for i in range(uses.holders.size()):
-        if uses.holders[i].writes:
-            add_point(points, uses.holders[i].queue, uses.holders[i].last[0])
+    for use in uses.past:
+        epoch = use.written if writers_only else use.used
+        if epoch > completed_epoch(use.queue):
+            points.push_back(Point(retain_epochs(use.queue), epoch))
+    for holder in uses.holders:
+        if (holder.writes or not writers_only) and holder.last[0] > completed_epoch(holder.queue):
+            points.push_back(Point(retain_epochs(holder.queue), holder.last[0]))
     uses.lock.unlock()
 
 
 cdef void release_points(vector[Point]& points) noexcept nogil:
-    cdef size_t i
-    for i in range(points.size()):
-        release_epochs(points[i].queue)
+    for point in points:
+        release_epochs(point.queue)
     points.clear()
 
 
@@ -168,13 +151,3 @@ cdef void unlist_memory(Followed* followed, uint64_t address) noexcept nogil:
             followed.places.erase(address)
             followed.version.fetch_add(1)
     followed.lock.unlock()
-
-
-cdef uint64_t copy_list(Followed* followed, vector[uint64_t]& addresses) noexcept nogil:
-    """Copy the list, and return its version."""
-    cdef uint64_t version
-    followed.lock.lock()
-    addresses = followed.addresses
-    version = followed.version.load()
-    followed.lock.unlock()
-    return version

@@ -1,7 +1,6 @@
 """Events as Python sees them."""
 
 from libc.stdint cimport uint64_t
-from libcpp.vector cimport vector
 
 from forebay.core.state cimport DeviceState, Marker, QueueState
 
@@ -18,7 +17,6 @@ cdef class Event:
 
 cdef Event new_event(object device, DeviceState* state, bint timing)
 cdef void set_marker(Event event, Marker* marker, bint timed, object queue)
-cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1
 
 
 cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing)
@@ -28,4 +26,14 @@ cdef int wait_for_queue(
     object queue, QueueState* state, object capture, object producer, QueueState* producer_state,
     object producer_capture
 ) except -1
-cdef int finish_within(object queue, QueueState* state, object timeout) except -1
+
+
+cdef class IpcEvent:
+    cdef DeviceState* state  # retained
+    cdef void* handle  # owned
+    cdef void* seen  # what the checker of races knows of this process's last record; owned; NULL: nothing
+    cdef readonly object device
+    cdef readonly bytes ipc_handle
+
+
+cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, bytes ipc_handle)

@@ -10,24 +10,24 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status
+from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status, Waits
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, new_marker, poll_marker, release_device_state, release_marker, retain_marker
 )
 from forebay.core.vector_clock cimport Epochs, advance_submitted, completed_epoch, new_epochs, release_epochs
-from forebay.events.ipc_event cimport IpcEvent, record_shared, wait_for_shared
-from forebay.lifetimes.deferred cimport collect_device, collect_reached
-from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, reached, wait_for_point
-from forebay.sync.finish cimport mark_ends, tell_failures, wait_on_host_for_all, write_printed
-from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
+from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
+from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
+from forebay.sync.finish cimport wait_for_markers
+from forebay.sync.ordering cimport (
+    Order, begin_command, end_parted_command, note_hold, record_keeping_gil, wait_keeping_gil, waits_of
+)
 
-from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError, TimeoutError
+from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
-from forebay.events.ipc_event import until
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
     from typing import Any
     from typing_extensions import Never
     from forebay.queues.device import Device
@@ -51,11 +51,6 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
     event.captured = None
     if old != NULL:
         release_marker(old)
-
-
-cdef void set_captured(Event event, tuple point):
-    """Record the event in a capture. When the capture ends, the event has its earlier marker again."""
-    event.captured = point
 
 
 cdef tuple captured_point(Event event):
@@ -90,33 +85,20 @@ cdef bint ask(Event event, Marker* marker) except -1:
     cdef Answer answer
     with nogil:
         answer = poll_marker(marker)
+    if not is_done(event, answer):
+        return False
+    if not known:
+        collect_reached(event.state, marker)
+    return True
+
+
+cdef bint is_done(object event, Answer answer) except -1:
+    """Return whether the driver has answered that an event is reached. Raises what else it has answered."""
     if answer > DONE:
         event.device._raise(answer, repr(event))
     if answer < 0:
         event.device._raise_execution_error(answer, repr(event))
-    if answer == DONE and not known:
-        collect_reached(event.state, marker)
     return answer == DONE
-
-
-cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1:
-    """Block until all markers are reached, and release them. Takes one host synchronize, none if it is known.
-
-    Each wait of the host for points of queues, and not for a whole queue or device, ends here: what the queues have
-    done is given back. A program may never call `finish`.
-    """
-    cdef Status status
-    cdef size_t i
-    with nogil:
-        status = wait_on_host_for_all(state, markers)
-    for i in range(markers.size()):
-        if status == 0:
-            collect_reached(state, markers[i])
-        release_marker(markers[i])
-    markers.clear()
-    if status != 0:
-        device._raise(status, str(what))
-    return 0
 
 
 def wait_for_all(events: Iterable[Event]) -> None:
@@ -135,7 +117,7 @@ def wait_for_all(events: Iterable[Event]) -> None:
             if event.marker != NULL:
                 markers.push_back(retain_marker(event.marker))
         state = event.state
-        reach(device, state, markers, f"{len(own)} events")
+        wait_for_markers(device, state, markers, f"{len(own)} events")
         for event in own:
             reached(event.seen)
 
@@ -225,7 +207,7 @@ cdef class Event:
         refuse_on_host_thread("Event.wait()")
         markers.push_back(retain_marker(self.marker))
         queue = self.queue()
-        reach(self.device, self.state, markers, self)
+        wait_for_markers(self.device, self.state, markers, self)
         reached(self.seen)
         collect_device(self.state)
         self.device._give_back_memory()
@@ -334,7 +316,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
     elif isinstance(given, IpcEvent):
         if timing:
             raise InvalidArgumentError("record with timing of an IpcEvent: no other process can ask for its time")
-        record_shared(queue, state, capture, <IpcEvent> given)
+        submit_shared(queue, state, capture, <IpcEvent> given, True)
         return given
     else:
         raise ArgumentTypeError(f"record() needs an Event, not {type(given).__name__}")
@@ -342,7 +324,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
         queue._check_open()
         point = capture.fork(queue)
         if point is not None:
-            set_captured(event, point)
+            event.captured = point  # until the capture ends: then the event has its earlier marker again
             return event
     timing = timing or event.timing
     if timing and not state.made.timing:
@@ -353,15 +335,15 @@ cdef object record(object queue, QueueState* state, object device, object captur
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
     if state.barred != 0 or event.seen != NULL:
-        note_record(queue, state, event)
+        note_record(queue, state, &event.seen)
     return event
 
 
-cdef int note_record(object queue, QueueState* state, Event event) except -1:
+cdef int note_record(object queue, QueueState* state, void** seen) except -1:
     """Tell the checker of races what an event was recorded for."""
     if is_checked(state):
-        return note_point(queue, state, &event.seen)
-    drop_point(&event.seen)
+        return note_point(queue, state, seen)
+    drop_point(seen)
     return 0
 
 
@@ -379,7 +361,7 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
     wait_for(queue, state, event.marker)
     if is_checked(state):
-        wait_for_point(queue, state, event.seen)
+        come_after_point(queue, state, event.seen)
     return 0
 
 
@@ -416,7 +398,7 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     cdef uintptr_t handle
     cdef Answer answer
     if isinstance(thing, IpcEvent):
-        wait_for_shared(queue, state, queue._capture, <IpcEvent> thing)
+        submit_shared(queue, state, queue._capture, <IpcEvent> thing, False)
         return 0
     adopted = queue.device.driver.adopt_event(thing)
     if adopted is None:
@@ -443,11 +425,17 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
 
 
 cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
-    cdef Status status = wait_keeping_gil(state, marker)
+    cdef Status status
+    cdef bint foreign = marker.context != state.device.context
+    if foreign:
+        retain_marker(marker)
+    status = wait_keeping_gil(state, marker)
+    if foreign:
+        # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
+        retire_marker(state, marker)
+        collect_device(state.device)  # this queue may never be finished or asked
     if status != 0:
         queue._raise(status, "wait")
-    if marker.context != state.device.context:  # it is kept for this queue, which nobody may ever finish or ask
-        collect_device(state.device)
     return 0
 
 
@@ -458,49 +446,145 @@ cdef int wait_and_release(object queue, QueueState* state, Marker* marker) excep
         release_marker(marker)
 
 
-cdef int finish_within(object queue, QueueState* state, object timeout) except -1:
-    """Implement `Queue.finish` with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
-    cdef vector[Marker*] markers
+# -- events that processes share. Nobody here knows what the others record, so the driver is asked each time
+
+
+SHORTEST, LONGEST = 20e-6, 5e-3  # seconds between two questions
+
+
+async def until(done: Callable[[], bool]) -> None:
+    """Return once ``done()`` is true. The pause grows with the time waited, so a wait ends about a tenth later at most,
+    and never more than `LONGEST`.
+    """
+    import asyncio
+
+    pause = 0.0  # first let the loop's other tasks run, which may be all that is needed
+    while not done():
+        await asyncio.sleep(pause)
+        pause = min(max(pause * 1.1, SHORTEST), LONGEST)
+
+
+cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, bytes ipc_handle):
+    """Take over a handle of the driver."""
+    cdef IpcEvent event = IpcEvent.__new__(IpcEvent)
+    state.references.fetch_add(1, memory_order_relaxed)
+    event.state = state
+    event.device = device
+    event.handle = <void*> <uintptr_t> handle
+    event.ipc_handle = ipc_handle
+    return event
+
+
+cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent event, bint records) except -1:
+    """Implement `Queue.record` and `Queue.wait` of an event that processes share. The driver is told of a wait at once:
+    a record that comes before the queue's next command is another point, which may wait for that command.
+    """
+    cdef Order order
     cdef Status status
-    cdef Answer answer = DONE
-    cdef size_t i
-    if not hasattr(timeout, "__float__"):
-        raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
-    timeout = float(timeout)
-    if timeout != timeout:
-        raise InvalidArgumentError("finish: timeout is nan, which never comes")
-    end = time.monotonic() + timeout
-    pause = 20e-6
+    cdef Waits waits
+    cdef str what = "record" if records else "wait"
+    queue._check_open()
+    if is_forked():
+        raise closed_error(event)
+    if event.state != state.device:
+        raise InvalidArgumentError(f"{what}: this IpcEvent belongs to {event.device.name}, {queue!r} does not")
+    if capture is not None:
+        capture.wait_outside(queue, repr(event))
+    if not records and event.query():
+        return 0
     with nogil:
-        status = mark_ends(state, markers)
-    try:
-        if status != 0:
-            queue._raise(status, "finish")
-        while True:
-            with nogil:
-                while not markers.empty():
-                    answer = poll_marker(markers.back())
-                    if answer != DONE:
-                        break
-                    release_marker(markers.back())
-                    markers.pop_back()
-            if answer > DONE:
-                queue._raise(answer, "finish")
-            if answer < 0:
-                queue.device._raise_execution_error(answer, repr(queue))
-            if markers.empty():
-                with nogil:
-                    status = tell_failures(state)
-                    write_printed(state.device)
-                if status != 0:
-                    queue._raise(status, "finish")
-                return 0
+        status = begin_command(state, &order)
+        if status == 0:
+            if not records:
+                status = note_hold(state)  # who waits for what is before must not wait for another process
+            waits = waits_of(state, &order)
+            if status == 0 and waits.count:
+                status = state.driver.barrier(state.handle, waits)
+            if status == 0 and records:
+                status = state.driver.record_shared(state.handle, event.handle)
+            elif status == 0:
+                status = state.driver.barrier(state.handle, Waits(1, &event.handle))
+            end_parted_command(state, &order, status)
+    if status != 0:
+        queue._raise(status, what)
+    if records:
+        return note_record(queue, state, &event.seen)
+    if is_checked(state):
+        come_after_point(queue, state, event.seen)
+    return 0
+
+
+cdef class IpcEvent:
+    """A point in a queue that other processes see. It is done when everything submitted before the last record is done.
+
+    `Device.ipc_event` makes one, `Device.open_ipc_event` opens it in another process. Every process that has it may
+    record it, and ask and wait for it. `Queue.record` and `Queue.wait` take it. One that was never recorded counts as
+    done; that a record has taken place must be told otherwise (CUDA, cuIpcGetEventHandle).
+
+    It keeps the process that made it from nothing: as long as others use it, it must be kept there.
+
+    Attributes
+    ----------
+    device : Device
+    ipc_handle : bytes
+        What `Device.open_ipc_event` takes in another process.
+    """
+
+    device: Device
+    ipc_handle: bytes
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        raise ArgumentTypeError("an IpcEvent is made by Device.ipc_event or Device.open_ipc_event")
+
+    def __dealloc__(self):
+        if self.state == NULL or is_forked():
+            return
+        drop_point(&self.seen)
+        with nogil:
+            self.state.driver.release_event(self.handle)
+        release_device_state(self.state)
+
+    def query(self) -> bool:
+        """Return whether the point of the last record, of whatever process, has been reached. Never blocks.
+
+        Raises
+        ------
+        DriverError
+            When the driver reports that an earlier command failed.
+        """
+        cdef Answer answer
+        if is_forked():
+            raise closed_error(self)
+        with nogil:
+            answer = self.state.driver.event_status(self.handle)
+        if not is_done(self, answer):
+            return False
+        reached(self.seen)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """The same as `query()`."""
+        return self.query()
+
+    def wait(self) -> None:
+        """Block until the point of the last record, of whatever process, has been reached.
+
+        Raises
+        ------
+        DriverError
+            When an earlier command failed.
+        """
+        refuse_on_host_thread("IpcEvent.wait()")
+        pause = SHORTEST
+        while not self.query():
             PyErr_CheckSignals()
-            left = end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"{queue!r} is not done after {timeout} s")
-            time.sleep(min(pause, left))  # not every driver has timed waits, and a signal handler must get its turn
-            pause = min(2 * pause, 1e-3)
-    finally:
-        for i in range(markers.size()):
-            release_marker(markers[i])
+            time.sleep(pause)  # the driver's own wait cannot be interrupted
+            pause = min(pause * 1.1, LONGEST)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait in an event loop of asyncio: ``await event``. The loop's other tasks go on, and no thread waits."""
+        return until(self.query).__await__()
+
+    def __repr__(self) -> str:
+        return f"<forebay.IpcEvent {self.ipc_handle[:8].hex()}… on {self.device.name}>"

@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.state cimport DeviceState, Marker, QueueState, RetiredList
+from forebay.core.state cimport DeviceState, IdleQueue, Marker, QueueState
 from forebay.core.uses cimport Point
 from forebay.core.vector_clock cimport Epochs
 
@@ -17,6 +17,7 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
 # uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
 cdef bint has_retired(DeviceState* device) noexcept nogil
+cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil
 
 
 cdef object take_spare(DeviceState* device, size_t nbytes)  # memory that is done but must not be released now, or None
@@ -32,4 +33,9 @@ cdef void abandon(DeviceState* state, object driver)
 cdef void collect_abandoned()
 
 
-cdef Status wait_for_retired(DeviceState* device) noexcept nogil
+cdef Status close_queue(QueueState* queue) noexcept nogil
+cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil
+cdef void refuse_all(DeviceState* device) noexcept nogil
+cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
+cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil
+cdef void release_idle_queues(DeviceState* device, size_t kept)

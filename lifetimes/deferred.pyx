@@ -12,28 +12,25 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.operator cimport dereference, preincrement
 from libc.stdint cimport uint64_t
-from libcpp.map cimport multimap
+from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
 from libcpp.unordered_set cimport unordered_set
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
-from forebay.core.plan cimport Plan, Staging, delete_plan
-from forebay.core.process cimport is_forked, is_memory_short
+from forebay.core.plan cimport Plan, Staging, delete_plan, forget_queue
+from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
-    FOLLOWING, DeviceState, Marker, QueueState, Retired, RetiredList, append, closed_gates, find_queue, is_closed,
-    new_retired, note_planned, poll_marker, release_device_state, release_marker, release_queue_state,
-    retain_queue_state, retire, retire_plan, take_first, users_of_all
+    BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,
+    add_statistics, closed_gates, find_queue, is_closed, note_planned, poll_marker, registered_queues,
+    release_device_state, release_marker, release_queue_state, retain_queue_state, unregister, users_of_all
 )
 from forebay.core.uses cimport Point, release_points
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, completed_epoch, list_entries, release_clock, release_epochs, retain_clock,
-    retain_epochs, submitted_epoch
+    Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
-from forebay.lifetimes.queue_ends cimport drain_orphans, end_queue, release_idle_queues
-from forebay.sync.finish cimport wait_on_host_for_all
-from forebay.sync.ordering cimport first_hold, mark_alone, marked_before, take_point
+from forebay.sync.ordering cimport carry_pending, dissolve_list, return_quota, mark_alone, take_point, unlist_idle
 
 ctypedef pair[uint64_t, Retired*] Waiting
 
@@ -43,6 +40,57 @@ cdef enum:
 
 
 # -- retiring
+
+
+cdef void append(RetiredList* items, Retired* what) noexcept nogil:
+    what.next = NULL
+    if items.first == NULL:
+        items.first = what
+    else:
+        items.last.next = what
+    items.last = what
+
+
+cdef Retired* take_first(RetiredList* items) noexcept nogil:
+    cdef Retired* what = items.first
+    if what != NULL:
+        items.first = what.next
+    return what
+
+
+cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
+    """Return something that is done when the queue has reached this epoch; NULL for no queue. Return NULL when the host
+    has no memory: then what it was for is kept for ever.
+    """
+    cdef Retired* what
+    if is_memory_low():
+        return NULL
+    what = new Retired()
+    if queue != NULL and epoch > completed_epoch(queue):
+        what.points.push_back(Point(retain_epochs(queue), epoch))
+    return what
+
+
+cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
+    """Have it given back after its points. Takes it over."""
+    device.registry.lock.lock()
+    append(&device.deferred.fresh, what)
+    device.registry.lock.unlock()
+
+
+cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
+    cdef Retired* what = new_retired(plan.queue, plan.epoch)
+    if what != NULL:
+        what.plan = plan
+        retire(device, what)
+
+
+cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil:
+    """Release the marker when the queue has reached its present epoch. Takes over the reference."""
+    cdef Retired* what = new_retired(queue.epochs, submitted_epoch(queue.epochs))
+    if what != NULL:
+        what.marker = marker
+        retire(queue.device, what)
 
 
 cdef bint may_release(DeviceState* device) noexcept nogil:
@@ -60,14 +108,13 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
         if unused:
             return
     Py_INCREF(memory)
-    what = new_retired()
-    if what == NULL:
-        return
-    what.points.swap(points)
-    what.thing = <PyObject*> memory
-    what.nbytes = reusable
-    what.open = True
-    retire(device, what)
+    what = new_retired(NULL, 0)
+    if what != NULL:
+        what.points.swap(points)
+        what.thing = <PyObject*> memory
+        what.nbytes = reusable
+        what.open = True
+        retire(device, what)
 
 
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=False):
@@ -79,14 +126,11 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
     if done and (host or may_release(device)):
         return
     Py_INCREF(thing)
-    what = new_retired()
-    if what == NULL:
-        return
-    what.host = host
-    if not done:
-        what.points.push_back(Point(retain_epochs(queue), epoch))
-    what.thing = <PyObject*> thing
-    retire(device, what)
+    what = new_retired(queue, epoch)
+    if what != NULL:
+        what.host = host
+        what.thing = <PyObject*> thing
+        retire(device, what)
 
 
 # -- looking at what is retired
@@ -164,8 +208,8 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
             device.registry.lock.lock()
             device.registry.dead_kernels.push_back(dead[i])
             device.registry.lock.unlock()
-    for i in range(plans.size()):
-        retire_plan(device, plans[i])
+    for plan in plans:
+        retire_plan(device, plan)
 
 
 cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
@@ -241,21 +285,16 @@ cdef void take_done(QueueState* queue, RetiredList* done) noexcept nogil:
         sort_in(queue.device, what, done)
 
 
-cdef bint first_epoch(QueueState* queue, uint64_t* epoch) noexcept nogil:
-    queue.device.registry.lock.lock()
-    cdef bint waiting = not queue.deferred.retired.empty()
-    if waiting:
-        epoch[0] = dereference(queue.deferred.retired.begin()).first
-    queue.device.registry.lock.unlock()
-    return waiting
-
-
-cdef void look_at(QueueState* queue, RetiredList* done) noexcept nogil:
+cdef void poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     """Take what is done off a queue that was taken from the device's list."""
-    cdef uint64_t epoch = 0
+    cdef uint64_t epoch = 0  # the first that something waits for
     cdef Answer answer
     take_done(queue, done)
-    if queue.deferred.asked == NULL and first_epoch(queue, &epoch) and queue.lock.try_lock():
+    queue.device.registry.lock.lock()
+    if not queue.deferred.retired.empty():
+        epoch = dereference(queue.deferred.retired.begin()).first
+    queue.device.registry.lock.unlock()
+    if queue.deferred.asked == NULL and epoch != 0 and queue.lock.try_lock():
         # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
         take_point(queue, epoch, FOR_HOST, &queue.deferred.asked)
         queue.lock.unlock()
@@ -270,17 +309,7 @@ cdef void look_at(QueueState* queue, RetiredList* done) noexcept nogil:
         take_done(queue, done)
 
 
-cdef QueueState* next_draining(DeviceState* device) noexcept nogil:
-    cdef QueueState* queue = NULL
-    device.registry.lock.lock()
-    if not device.deferred.draining.empty():
-        queue = device.deferred.draining.front()
-        device.deferred.draining.pop_front()
-    device.registry.lock.unlock()
-    return queue
-
-
-cdef bint put_back(QueueState* queue) noexcept nogil:
+cdef bint list_again(QueueState* queue) noexcept nogil:
     """Return a queue to the list if something still waits there. Returns whether it does."""
     cdef Marker* asked = NULL
     cdef bint waiting
@@ -327,11 +356,16 @@ cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) 
     at_most = device.deferred.draining.size()  # each queue once: one that is not done is put back behind the others
     device.registry.lock.unlock()
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
-        queue = next_draining(device)
+        queue = NULL
+        device.registry.lock.lock()
+        if not device.deferred.draining.empty():
+            queue = device.deferred.draining.front()
+            device.deferred.draining.pop_front()
+        device.registry.lock.unlock()
         if queue == NULL:
             break
-        look_at(queue, done)
-        busy += put_back(queue)
+        poll_queue(queue, done)
+        busy += list_again(queue)
         if busy == BUSY_AT_ONCE and not everything:
             break
 
@@ -345,14 +379,6 @@ cdef bint has_retired(DeviceState* device) noexcept nogil:
     )
 
 
-# retired, or queues
-cdef bint has_something(DeviceState* device) noexcept nogil:
-    device.registry.lock.lock()
-    cdef bint found = has_retired(device) or not device.registry.queues.empty()
-    device.registry.lock.unlock()
-    return found
-
-
 # -- gives back what is done: things that are retired, and what a queue's own commands used
 
 
@@ -363,7 +389,7 @@ cdef enum:
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
-cdef void give_back(DeviceState* device, Retired* what):
+cdef void release_retired(DeviceState* device, Retired* what):
     if what.thing != NULL:
         Py_DECREF(<object> what.thing)
     elif what.plan != NULL:
@@ -379,7 +405,7 @@ cdef void give_back(DeviceState* device, Retired* what):
     del what
 
 
-cdef void drop(DeviceState* device, RetiredList done):
+cdef void release_done(DeviceState* device, RetiredList done):
     """Give back what is done, or keep it while nothing may be released."""
     cdef multimap[size_t, PyObject*] spare
     cdef multimap[size_t, PyObject*].iterator each
@@ -404,7 +430,7 @@ cdef void drop(DeviceState* device, RetiredList done):
     device.registry.lock.unlock()
     while ended.first != NULL:
         what = take_first(&ended)
-        give_back(device, what)
+        release_retired(device, what)
     each = spare.begin()
     while each != spare.end():
         Py_DECREF(<object> dereference(each).second)
@@ -438,7 +464,7 @@ cdef void collect_device(DeviceState* device):
     if has_retired(device):
         with nogil:
             take_retired(device, False, &done)
-        drop(device, done)
+        release_done(device, done)
 
 
 cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
@@ -446,30 +472,18 @@ cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
     return not (queue.deferred.retired.empty() and queue.order.marks.empty() and queue.plans.staged == 0)
 
 
-cdef inline bint has_fresh(const DeviceState* device) noexcept nogil:
-    """The same."""
-    return device.deferred.fresh.first != NULL
-
-
-cdef void queues_that_hold(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
-    """Append the queues with something to give back, each retained for the caller. Others are only looked at."""
-    cdef size_t i
-    device.registry.lock.lock()
-    for i in range(device.registry.queues.size()):
-        if holds_something(device.registry.queues[i].queue):
-            into.push_back(retain_queue_state(device.registry.queues[i].queue))
-    device.registry.lock.unlock()
-
-
 cdef void collect_all(DeviceState* device):
     """Give back everything that is done."""
     cdef vector[QueueState*] queues
     cdef RetiredList done
-    cdef size_t i
-    queues_that_hold(device, queues)
-    for i in range(queues.size()):
-        collect_queue(queues[i])
-        release_queue_state(queues[i])
+    device.registry.lock.lock()
+    for each in device.registry.queues:
+        if holds_something(each.queue):
+            queues.push_back(retain_queue_state(each.queue))
+    device.registry.lock.unlock()
+    for queue in queues:
+        collect_queue(queue)
+        release_queue_state(queue)
     if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:
         return
     while True:  # a queue that ends leaves plans behind
@@ -478,8 +492,8 @@ cdef void collect_all(DeviceState* device):
             take_retired(device, True, &done)
         if done.first == NULL or is_memory_short():
             break
-        drop(device, done)
-    drop(device, done)
+        release_done(device, done)
+    release_done(device, done)
 
 
 cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept nogil:
@@ -512,9 +526,8 @@ cdef void collect_queue(QueueState* queue):
     cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
     cdef RetiredList done
-    cdef size_t i
     done.first = NULL
-    if not (holds_something(queue) or has_fresh(queue.device)) or not queue.lock.try_lock():
+    if not (holds_something(queue) or queue.device.deferred.fresh.first != NULL) or not queue.lock.try_lock():
         return
     with nogil:
         if queue.plans.staged:
@@ -523,13 +536,13 @@ cdef void collect_queue(QueueState* queue):
             markers.push_back(queue.order.marks.front())
             queue.order.marks.pop_front()
         queue.lock.unlock()
-        for i in range(markers.size()):
-            release_marker(markers[i])
+        for marker in markers:
+            release_marker(marker)
         sort_in_fresh(queue.device, &done)
         take_done(queue, &done)
-    for i in range(dropped.size()):
-        Py_XDECREF(dropped[i])
-    drop(queue.device, done)
+    for thing in dropped:
+        Py_XDECREF(thing)
+    release_done(queue.device, done)
 
 
 cdef void collect_reached(DeviceState* device, Marker* marker):
@@ -577,72 +590,260 @@ cdef void abandon(DeviceState* state, object driver):
 cdef void collect_abandoned():
     """Release what can be released by now."""
     cdef vector[Abandoned] contexts
-    cdef size_t i
+    cdef bint in_use
     contexts.swap(abandoned)  # more may be abandoned meanwhile
-    for i in range(contexts.size()):
-        collect_all(contexts[i].state)
-        if has_something(contexts[i].state):
-            abandoned.push_back(contexts[i])
+    for context in contexts:
+        collect_all(context.state)
+        context.state.registry.lock.lock()
+        in_use = has_retired(context.state) or not context.state.registry.queues.empty()
+        context.state.registry.lock.unlock()
+        if in_use:
+            abandoned.push_back(context)
         else:
-            release_idle_queues(contexts[i].state, 0)
-            release_device_state(contexts[i].state)
-            Py_DECREF(<object> contexts[i].driver)
+            release_idle_queues(context.state, 0)
+            release_device_state(context.state)
+            Py_DECREF(<object> context.driver)
 
 
-# -- memory that runs out: waits for what will come free, and for nothing that a gate or a host function holds up
+# -- closed queues, and those whose Queue is gone: when its work is done, the driver's queue is kept for another Queue
 
 
-cdef uint64_t free_until(QueueState* queue) noexcept nogil:
-    """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
-    cdef uint64_t held, epoch
-    cdef Clock* clock
-    cdef QueueState* other
-    cdef vector[ClockEntry] entries
-    cdef bint free = True
+cdef void close_locked(QueueState* queue) noexcept nogil:
+    """Refuse commands from now on. The queue is locked."""
+    if queue.adopted and not is_closed(queue):
+        advance_submitted(queue.epochs)  # for commands from outside forebay so far; later ones are not our concern
+    queue.barred |= BY_CLOSING
+
+
+cdef Status close_queue(QueueState* queue) noexcept nogil:
+    """Refuse commands from now on. Pending waits are submitted, because nobody will come to carry them."""
+    cdef Status status
     queue.lock.lock()
-    held = first_hold(queue)
-    epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
-    clock = retain_clock(queue.order.clock)
+    close_locked(queue)
+    status = carry_pending(queue)
     queue.lock.unlock()
-    list_entries(clock, entries)
-    for entry in entries:
-        other = find_queue(queue.device, entry.queue.queue_id)
-        if other == NULL:
-            continue
-        other.lock.lock()
-        held = first_hold(other)
-        other.lock.unlock()
-        free = free and (held == 0 or held > entry.epoch)
-        release_queue_state(other)
-    release_clock(clock)
-    return epoch if free else 0
+    return status
 
 
-cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
-    """Block until everything is done that something retired waits for, except where a gate or host function is in the
-    way.
+cdef void refuse_all(DeviceState* device) noexcept nogil:
+    """Let the queues refuse commands from now on: the device is lost. Who finds that out may be a query, which waits
+    for nobody: a queue that another thread is busy with asks the driver once more.
     """
     cdef vector[QueueState*] queues
-    cdef vector[Marker*] markers
-    cdef Marker* marker
-    cdef uint64_t epoch
-    cdef Status status = 0
-    cdef size_t i
+    registered_queues(device, queues)
+    for queue in queues:
+        if queue.lock.try_lock():
+            close_locked(queue)
+            queue.lock.unlock()
+        release_queue_state(queue)
+
+
+cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
+    """Close the queues of an owner; with 0 the null queue. Returns the first failure, and closes the others too."""
+    cdef vector[QueueState*] queues
+    cdef Status status, failed = 0
+    registered_queues(device, queues)
+    for queue in queues:
+        if queue.owner == owner:
+            status = close_queue(queue)
+            failed = failed if failed != 0 else status
+        release_queue_state(queue)
+    return failed
+
+
+cdef void retire_queue(QueueState* queue) noexcept nogil:
+    """Note that its Queue is gone, and with it the caller's reference."""
+    cdef DeviceState* device = queue.device
     device.registry.lock.lock()
-    for i in range(device.deferred.draining.size()):
-        queues.push_back(retain_queue_state(device.deferred.draining[i]))
+    queue.deferred.next_orphaned = device.deferred.orphaned
+    device.deferred.orphaned = queue
     device.registry.lock.unlock()
-    for i in range(queues.size()):
-        epoch = submitted_epoch(queues[i].epochs) if closed_gates(device) == 0 else free_until(queues[i])
-        if status == 0 and epoch > completed_epoch(queues[i].epochs):
-            queues[i].lock.lock()
-            status = take_point(queues[i], epoch, FOR_HOST, &marker)
-            queues[i].lock.unlock()
-            if marker != NULL:
-                markers.push_back(marker)
-        release_queue_state(queues[i])
-    if status == 0:
-        status = wait_on_host_for_all(device, markers)
-    for i in range(markers.size()):
-        release_marker(markers[i])
-    return status
+
+
+cdef void drain_orphans(DeviceState* device) noexcept nogil:
+    """Close the queues whose Queue is gone. Each ends when what it was given is done.
+
+    Another thread may have the lock of one, to make a marker of it, and its call may block.
+    """
+    cdef QueueState* orphaned
+    cdef QueueState* queue
+    cdef Retired* what
+    device.registry.lock.lock()
+    orphaned = device.deferred.orphaned
+    device.deferred.orphaned = NULL
+    device.registry.lock.unlock()
+    while orphaned != NULL:
+        queue = orphaned
+        orphaned = queue.deferred.next_orphaned
+        if is_memory_short() or not queue.lock.try_lock():
+            retire_queue(queue)  # for a later collection
+            continue
+        close_locked(queue)
+        what = new_retired(queue.epochs, submitted_epoch(queue.epochs))
+        queue.lock.unlock()
+        if what == NULL:
+            retire_queue(queue)
+            continue
+        what.queue = queue  # with the reference of its Queue
+        retire(device, what)
+
+
+cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
+    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again, with the
+    plans that no longer refer to it.
+    """
+    cdef DeviceState* device = queue.device
+    cdef map[uint64_t, Statistics].iterator counts
+    cdef IdleQueue idle
+    cdef bint crowded = False
+    cdef size_t i
+    queue.lock.lock()
+    return_quota(queue, 0)
+    if queue.made.native != NULL and queue.driver.renew_queue != NULL:
+        queue.driver.renew_queue(queue.handle)
+    device.registry.lock.lock()
+    unregister(device, queue.epochs.queue_id)
+    counts = device.registry.counts_of_ended.find(queue.owner)
+    if counts != device.registry.counts_of_ended.end():
+        add_statistics(dereference(counts).second, queue.counts)
+    if queue == device.null_queue:
+        device.null_queue = NULL  # its Device is gone, so no more commands come
+    for i in range(device.resident.all_users.size()):
+        if device.resident.all_users[i] == queue.epochs.queue_id:
+            device.resident.all_users.erase(device.resident.all_users.begin() + i)
+            break
+    if queue.made.native != NULL:
+        idle.handle = queue.handle
+        idle.made.native = queue.made.native
+        idle.made.priority = queue.made.priority
+        idle.made.timing = queue.made.timing
+        idle.plans = plans
+        device.registry.idle_queues.push_back(idle)
+    if queue.order.listed:
+        device.null_order.listed_ended += 1
+        crowded = device.null_order.listed_ended > 64 + device.registry.queues.size() // 4
+        if crowded:
+            device.null_order.listed_ended = 0
+    device.registry.lock.unlock()
+    queue.lock.unlock()
+    if queue.made.native == NULL:
+        queue.driver.release_queue(queue.handle)
+    if queue.is_null:
+        dissolve_list(device)
+    elif crowded:
+        unlist_idle(device)
+
+
+cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+    """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
+    for marker in queue.order.marks:
+        markers.push_back(marker)
+    queue.order.marks.clear()
+    if queue.order.marker != NULL:
+        markers.push_back(queue.order.marker)
+        queue.order.marker = NULL
+    if queue.order.copied != NULL:
+        markers.push_back(queue.order.copied)
+        queue.order.copied = NULL
+
+
+cdef bint end_queue(QueueState* queue):
+    """End a queue whose work is done. Return False when the host has no memory for it now."""
+    cdef vector[Plan*] plans
+    cdef vector[Plan*] handed_on
+    cdef vector[Marker*] markers
+    cdef Plan* plan
+    if is_memory_short():
+        return False
+    with nogil:
+        queue.lock.lock()
+        for each in queue.plans.by_kernel:
+            plan = each.second
+            if queue.made.native != NULL and plan.spills.empty() and plan.snapshot == NULL:
+                handed_on.push_back(plan)
+            else:
+                plans.push_back(plan)
+        queue.plans.by_kernel.clear()
+        queue.plans.last = NULL
+        take_markers(queue, markers)
+        queue.lock.unlock()
+        for plan in plans:
+            forget_planned(queue.device, plan.kernel_id, queue.epochs.queue_id)
+            retire_plan(queue.device, plan)
+        for plan in handed_on:
+            forget_planned(queue.device, plan.kernel_id, queue.epochs.queue_id)
+            note_planned(queue.device, plan.kernel_id, 0)
+            forget_queue(plan)
+        for marker in markers:
+            release_marker(marker)
+        hand_on(queue, handed_on)
+        release_queue_state(queue)  # the registry's
+        release_queue_state(queue)  # its Queue's
+    return True
+
+
+cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil:
+    """Take a queue of the driver that has ended, if there is one; the caller owns what is in it."""
+    cdef Py_ssize_t i
+    cdef NativeQueue* made
+    cdef bint found = False
+    device.registry.lock.lock()
+    for i in range(<Py_ssize_t> device.registry.idle_queues.size() - 1, -1, -1):  # the last is likely in the cache
+        made = &device.registry.idle_queues[i].made
+        if made.priority == priority and made.timing == timing:
+            idle = device.registry.idle_queues[i]
+            device.registry.idle_queues[i] = device.registry.idle_queues.back()
+            device.registry.idle_queues.pop_back()
+            found = True
+            break
+    device.registry.lock.unlock()
+    return found
+
+
+cdef void release_idle_queues(DeviceState* device, size_t kept):
+    """Release all idle queues but so many. Where others may still wait for them, a later call does."""
+    cdef vector[IdleQueue] idle
+    cdef size_t j
+    if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):
+        return
+    device.registry.lock.lock()
+    while device.registry.idle_queues.size() > kept:
+        idle.push_back(device.registry.idle_queues.back())
+        device.registry.idle_queues.pop_back()
+    device.registry.lock.unlock()
+    for each in idle:
+        with nogil:
+            for j in range(each.plans.size()):
+                delete_plan(each.plans[j])
+            device.driver.release_queue(each.handle)
+        Py_DECREF(<object> each.made.native)
+
+
+cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
+    cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator found
+    cdef unordered_set[uint64_t]* queues
+    device.registry.lock.lock()
+    found = device.registry.planned.find(kernel_id)
+    if found != device.registry.planned.end():
+        queues = &dereference(found).second
+        queues.erase(queue_id)
+        if queues.empty():
+            device.registry.planned.erase(found)
+    device.registry.lock.unlock()
+
+
+cdef bint all_are_idle(DeviceState* device) noexcept nogil:
+    """Return whether no queue has work that is not known to be done, nor is being given any."""
+    cdef QueueState* queue
+    cdef bint idle = True
+    device.registry.lock.lock()
+    for each in device.registry.queues:
+        queue = each.queue
+        idle = (
+            idle and is_empty(queue.epochs) and not (queue.adopted and not is_closed(queue)) and queue.lock.try_lock()
+        )
+        if idle:
+            idle = is_empty(queue.epochs) and queue.order.pending.empty()
+            queue.lock.unlock()
+    device.registry.lock.unlock()
+    return idle

@@ -27,12 +27,11 @@ from forebay.core.state cimport (
     new_device_state, note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
 from forebay.core.vector_clock cimport note_reached, submitted_epoch
-from forebay.events.event cimport new_event
-from forebay.events.ipc_event cimport new_ipc_event
+from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
-    abandon, collect_abandoned, collect_all, collect_device, has_retired, retire_after, take_spare, wait_for_retired
+    abandon, close_queues, collect_abandoned, collect_all, collect_device, has_retired, refuse_all, release_idle_queues,
+    retire_after, retire_queue, take_idle_queue, take_spare
 )
-from forebay.lifetimes.queue_ends cimport release_idle_queues, retire_queue, take_idle_queue
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.scratch cimport GUARD
@@ -43,8 +42,8 @@ from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
 from forebay.races.checker cimport begin_check, end_check, finished_device, line_of_program, made
-from forebay.sync.finish cimport close_queues, finish_device, refuse_all
-from forebay.sync.ordering cimport divide_room, enter_list, join_room
+from forebay.sync.finish cimport finish_device, wait_for_retired
+from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
 
 from forebay.core.driver import Adopted, AnyDevice, DeviceInfo, be
 from forebay.core.errors import (
@@ -65,7 +64,7 @@ from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape
 from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.launches import AnnouncedMove
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
-from forebay.sync.host_waits import end_watching
+from forebay.sync.ordering import end_watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -74,8 +73,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, Natives
     from forebay.core.stats import Stats
-    from forebay.events.event import Event
-    from forebay.events.ipc_event import IpcEvent
+    from forebay.events.event import Event, IpcEvent
     from forebay.queues.kernels.cache import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
@@ -381,7 +379,7 @@ cdef class Device:
         else:
             with finished_before_exit("queue()"):
                 native, handle = self.driver.create_queue(priority, timing)
-            divide_room(self.state, self.driver.keeps_gil_below)
+            divide_capacity(self.state, self.driver.keeps_gil_below)
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):
@@ -1413,10 +1411,10 @@ cdef Context new_context(object driver):
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
     context.state.asks_of_copy = driver.asks_of_copy
     context.state.in_flight.waits_starve = driver.waits_starve
-    join_room(context.state, driver.shared_room)
+    join_quota(context.state, driver.shared_room)
     # Whoever shares it may want to time records.
     native, handle = driver.create_queue(0, True)
-    divide_room(context.state, driver.keeps_gil_below)
+    divide_capacity(context.state, driver.keeps_gil_below)
     context.native_null_queue = native
     context.null_queue = new_queue_of(context.state, native, handle, 0, True, True, True, False, 0)
     context.state.null_queue = context.null_queue

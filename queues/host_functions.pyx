@@ -21,12 +21,11 @@ from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
-from forebay.core.vector_clock cimport advance_submitted_by
+from forebay.core.vector_clock cimport advance_submitted
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
-from forebay.races.checker cimport host_function, is_checked, other_command, withdraw
-from forebay.races.engine cimport Announcement
+from forebay.races.checker cimport Announcement, host_function, is_checked, other_command, withdraw
 from forebay.sync.ordering cimport (
     Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
     note_hold, room_of_host_function, waits_of
@@ -251,7 +250,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
         lock.unlock()
         state.counts.host_functions += 1
         state.counts.events_made += 2
-        advance_submitted_by(state.epochs, room_of_host_function(state))  # its command is counted by the caller
+        advance_submitted(state.epochs, room_of_host_function(state))  # its command is counted by the caller
     else:
         end_host_function(state.device)
     return status

@@ -10,21 +10,21 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.core.plan cimport POINTER
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
-    BY_CHECK, AnyQueue, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
-    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue, watch_queue
+    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, bar, bar_for_capture, captures_under_way, is_closed,
+    new_queue_state, open_step_count, release_queue_state, retain_queue_state, stats_of
 )
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, completed_epoch, is_empty, list_entries, release_clock, retain_clock
 )
-from forebay.events.event cimport Event, finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
-from forebay.lifetimes.deferred cimport collect_device, collect_queue
-from forebay.lifetimes.queue_ends cimport retire_queue
+from forebay.events.event cimport Event, record, wait_for_event, wait_for_foreign, wait_for_queue
+from forebay.lifetimes.deferred cimport close_queue, collect_queue, retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel, set_configure
 from forebay.queues.launch.launch cimport bind, launch, list_of
@@ -33,8 +33,8 @@ from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, copy_checked, fill
-from forebay.races.checker cimport come_after_unseen, finished, is_checked, is_told, known_done
-from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
+from forebay.races.checker cimport come_after_unseen, is_checked, is_told, known_done
+from forebay.sync.finish cimport finish_queue, query_queue
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as HostBuffer, Never, Self
     from numpy.typing import DTypeLike
     from forebay.core.stats import Stats
-    from forebay.events.ipc_event import IpcEvent
+    from forebay.events.event import IpcEvent
     from forebay.queues.graphs.capture import Capture
     from forebay.queues.graphs.capturing import Capturing
     from forebay.queues.graphs.graph import Graph
@@ -116,27 +116,26 @@ cdef int check_may_wait(Queue queue, str what) except -1:
 
 def set_capture(Queue queue, capture: Capture | None) -> None:
     """Let a Capture record the queue's commands from now on, or let them run again."""
-    if capture is not None:
+    cdef bint begins = capture is not None
+    if begins:
         queue._capture = capture
-        with nogil:
-            bar_for_capture(queue.state)
-    else:
-        with nogil:
-            unbar_after_capture(queue.state)
+    with nogil:
+        bar_for_capture(queue.state, begins)
+    if not begins:
         queue._capture = None
 
 
 def stop_checking(Queue queue) -> None:
     """Tell the checker of races nothing of the queue's commands from now on."""
     with nogil:
-        uncheck_queue(queue.state)
+        bar(queue.state, BY_CHECK, False)
 
 
 def watch(Queue queue, watched: bool) -> None:
     """Let `watch_uses`'s watcher know what memory the queue's commands use, or not any more."""
     cdef bint wanted = watched
     with nogil:
-        watch_queue(queue.state, wanted)
+        bar(queue.state, BY_WATCH, wanted)
 
 
 def clock_of(Queue queue) -> dict[int, int]:
@@ -481,7 +480,7 @@ cdef class Queue(AnyQueue):
         else:
             wait_for_foreign(self, self.state, event_or_queue, next(_ids))
             return
-        if steps_under_way():
+        if open_step_count.load(memory_order_relaxed):
             join_step(self, event_or_queue)
 
     def query(self) -> bool:
@@ -494,21 +493,9 @@ cdef class Queue(AnyQueue):
         DriverError
             When the driver reports a failure.
         """
-        cdef Status status
-        cdef int reached = 0
         check_open(self)
         check_may_wait(self, "query of")
-        with nogil:
-            status = query_queue(self.state, &reached)
-        if status != 0:
-            self._raise(status, "query")
-        if reached < 0:
-            self.device._raise_execution_error(reached, repr(self))
-        if reached == 1:
-            collect_queue(self.state)
-            if is_checked(self.state):
-                finished(self, self.state)
-        return reached == 1
+        return query_queue(self, self.state)
 
     def finish(self, timeout: SupportsFloat | None = None) -> None:
         """Block until everything submitted so far is done.
@@ -530,24 +517,13 @@ cdef class Queue(AnyQueue):
         Exception
             Whatever a host function of this queue raised.
         """
-        cdef Status status
         if is_closed(self.state):
             check_open(self)
         if self._capture is not None or captures_under_way():
             check_may_wait(self, "finish of")
         if on_host_thread():
             refuse_on_host_thread("Queue.finish()")
-        if timeout is not None:
-            finish_within(self, self.state, timeout)
-        else:
-            with nogil:
-                status = finish_queue(self.state)
-            if status != 0:
-                self._raise(status, "finish")
-        if is_checked(self.state):
-            finished(self, self.state)
-        collect_queue(self.state)
-        collect_device(self.state.device)
+        finish_queue(self, self.state, timeout)
         after_wait(self.device, self)
 
     async def finished(self) -> None:
@@ -670,7 +646,7 @@ cdef class Queue(AnyQueue):
         if self._capture is not None:
             self._capture.lose(self)
         with nogil:
-            status = mark_for_closing(self.state)
+            status = close_queue(self.state)
         collect_queue(self.state)
         if status != 0:
             self._raise(status, "close")

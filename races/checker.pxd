@@ -1,11 +1,40 @@
 """Checks the order of commands. Who submits one on a queue with BY_CHECK says here what it does; see `checker.pyx`."""
 
-from libc.stdint cimport uint32_t, uint64_t, uint8_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.state cimport ALLOWING, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
 from forebay.core.uses cimport Uses
-from forebay.races.engine cimport Announcement, Moment, Past, Use
+
+cdef extern from "races/engine.hpp" namespace "races" nogil:
+    cdef enum:
+        WRITES  # the use may write
+        NOT_CONST  # which is known of nothing but a pointer that is not const
+        DOUBTFUL  # nobody knows whether there is such a use
+        DECLARED  # by `Kernel.reads` or `Kernel.writes`
+        ATOMIC  # by atomic operations only
+        GIVEN  # of memory that a launch was given, beside one that may use any
+
+    cdef cppclass Past:
+        pass
+
+    cdef cppclass Use:
+        void* memory
+        uint64_t lo
+        uint64_t hi
+        uint64_t pitch
+        uint64_t width
+        uint64_t choice
+        uint32_t what
+        uint8_t flags
+        uint32_t line
+        uint64_t queue
+
+    cdef cppclass Before:
+        pass
+
+    cdef cppclass Announcement(vector[Use]):
+        Before before
 
 
 cdef list known_lines  # (file, line, function) by number
@@ -32,8 +61,10 @@ cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint
 cdef uint32_t what_of(uint64_t kernel_id, uint32_t index, object kernel) except 0
 cdef uint32_t named(str kind, str argument) except 0
 cdef uint32_t what_of_node(uint32_t what, str place) except 0
-cdef int tell_of_nodes(
-    object queue, QueueState* state, const Use& first, const Use& second, tuple missing
+
+# `owners` are the nodes of the uses, and `dependencies` those that each node comes after, by their places in `nodes`.
+cdef int check_nodes(
+    object queue, QueueState* state, vector[Use]& uses, vector[size_t]& owners, tuple nodes, list dependencies
 ) except -1
 
 # Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
@@ -49,7 +80,7 @@ cdef int made(Uses* uses, uint64_t nbytes) except -1
 # A record; `kept` is given back by `drop_point`
 cdef int note_point(object queue, QueueState* state, void** kept) except -1
 cdef void drop_point(void** kept) noexcept
-cdef int wait_for_point(object queue, QueueState* state, const void* kept) except -1
+cdef int come_after_point(object queue, QueueState* state, const void* kept) except -1
 cdef int come_after_queue(
     object queue, QueueState* state, object producer, QueueState* producer_state
 ) except -1

@@ -9,31 +9,102 @@ Everything here runs with the GIL. The engine is never seen half changed, becaus
 
 import logging
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
-from cpython.weakref cimport PyWeakref_NewRef
+from cpython.ref cimport Py_DECREF
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.process cimport on_host_thread
-from forebay.core.state cimport DeviceState, QueueState, check_queues
+from forebay.core.state cimport DeviceState, QueueState, bar, registered_queues, release_queue_state
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.races.engine cimport (
-    Announcement, Before, Conflict, Context, Engine, Memory, Moment, Past, Queue, Use, is_certain, may_miss
-)
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
-from forebay.races.reports import Told
+from forebay.races.reports import Names, Side, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+    from forebay.queues.graphs.graph import Node
+
+cdef extern from "races/engine.hpp" namespace "races" nogil:
+    cdef enum Overlap:
+        APART
+
+    Overlap overlap(const Use& one, const Use& other)
+    cbool may_miss(const Use& first, const Use& second)
+    cbool is_certain(const Use& first, const Use& second)
+
+    cdef cppclass Moment:
+        uint64_t queue
+        uint32_t line
+
+    cdef cppclass Conflict:
+        Use first
+        Use second
+        cbool certain
+        cbool told
+        cbool foreign
+        Moment early
+        uint32_t made
+        uint64_t kept
+
+    cdef cppclass Memory:
+        uint64_t nbytes
+        uint32_t made
+        vector[Use] uses
+
+    cdef cppclass Queue:
+        uint64_t id
+        cbool null
+        cbool blocking
+        cbool adopted
+        void* context
+        Past past
+
+    cdef cppclass Context:
+        Queue* null
+        size_t checking
+        size_t raising
+
+    cdef cppclass Engine:
+        unordered_map[uint64_t, Queue] queues
+        unordered_map[void*, Context] contexts
+        unordered_map[void*, Memory] memories
+        Past told
+        const Moment* running
+        cbool (*is_gone)(void* memory) noexcept
+        void (*retain)(void* memory) noexcept
+        void (*release)(void* memory) noexcept
+        size_t sweep_queues
+        uint64_t forgotten
+        Past joined(const Past& past, const Past& other)
+        Past joined(const Past& past, const Moment& moment)
+        Moment moment_of(Queue& queue, uint32_t line)
+        void come_after(Queue& queue, Past past)
+        void come_after_all(Queue& queue)
+        void save(const Queue& queue, Before& before)
+        void saved(const Queue& queue, Before& before)
+        void begin(Queue& queue, Before* before)
+        void wait(Queue& queue, const Moment& moment)
+        void wait_on_host(const Moment& moment)
+        void wait_on_host(const Past& past)
+        void finish(Queue& queue)
+        void finish_context(void* context)
+        void leave(void* context)
+        void find_conflicts(Queue* queue, vector[Use]& uses, vector[Conflict]& found)
+        void note(Queue& queue, vector[Use]& uses, uint32_t line)
+        void withdraw(const Announcement& uses)
+        Memory& memory_of(void* key)
+        Past past_of(void* key, cbool writers_only)
+        void forget_queues(const unordered_set[uint64_t]& alive)
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject:
@@ -71,10 +142,15 @@ cdef uint32_t line_of_program() except? 0:
     Py_DECREF(code)
     # Not by the code object: those of two files are equal when the functions are, wherever they lie.
     key = (code.co_filename, PyFrame_GetLineNumber(<PyFrameObject*> <PyObject*> frame), code.co_name)
-    number = lines.get(key)
+    return number_of(key, lines, known_lines)
+
+
+cdef uint32_t number_of(tuple key, dict numbers, list known) except? 0:
+    """Return the place of a key in a list of known ones, to which it is added if it is new."""
+    number = numbers.get(key)
     if number is None:
-        number = lines[key] = len(known_lines)
-        known_lines.append(key)
+        number = numbers[key] = len(known)
+        known.append(key)
     return number
 
 
@@ -108,19 +184,11 @@ cdef void release(void* memory) noexcept nogil:
     release_uses(<Uses*> memory)
 
 
-cdef cbool is_queue_gone(void* thing) noexcept with gil:
-    return (<object> thing)() is None
-
-
-cdef void drop_thing(void* thing) noexcept with gil:
-    Py_DECREF(<object> thing)
-
-
 engine.is_gone = is_gone
 engine.retain = retain
 engine.release = release
-engine.is_queue_gone = is_queue_gone
-engine.drop_thing = drop_thing
+
+cdef object queues_by_id = WeakValueDictionary()  # each Queue that the engine knows, as long as somebody has it
 
 
 cdef Queue* queue_of(object queue, QueueState* state) except NULL:
@@ -128,26 +196,21 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     cdef uint64_t number = state.epochs.queue_id
     cdef unordered_map[uint64_t, Queue].iterator found = engine.queues.find(number)
     cdef Queue* made
+    cdef unordered_set[uint64_t] alive
     if found != engine.queues.end():
         return &dereference(found).second
     if engine.queues.size() > engine.sweep_queues:
-        engine.forget_waited()
-    thing = PyWeakref_NewRef(queue, None)
-    Py_INCREF(thing)
+        for each in list(queues_by_id):
+            alive.insert(each)
+        engine.forget_queues(alive)
+    queues_by_id[number] = queue
     made = &engine.queues[number]
     made.id = number
     made.null = state.is_null
     made.blocking = state.blocking
     made.adopted = state.adopted
     made.context = state.device
-    made.thing = <void*> thing
     return made
-
-
-def queue_by_id(number: int) -> Any:
-    """Return the Queue; None when it is gone."""
-    cdef unordered_map[uint64_t, Queue].iterator found = engine.queues.find(number)
-    return None if found == engine.queues.end() else (<object> dereference(found).second.thing)()
 
 
 # -- what commands are
@@ -164,27 +227,18 @@ cdef uint32_t what_of(uint64_t kernel_id, uint32_t index, object kernel) except 
     if found != whats.end():
         return dereference(found).second
     parameter = kernel.parameters[index]
-    known_whats.append(("launch", kernel.name, index, f"{parameter.type_name} {parameter.name}"))
-    whats[key] = <uint32_t> len(known_whats) - 1
+    argument = f"{parameter.type_name} {parameter.name}"
+    whats[key] = number_of(("launch", kernel.name, index, argument), other_whats, known_whats)
     return whats[key]
 
 
 cdef uint32_t named(str kind, str argument) except 0:
-    number = other_whats.get((kind, argument))
-    if number is None:
-        number = other_whats[kind, argument] = len(known_whats)
-        known_whats.append((kind, "", -1, argument))
-    return number
+    return number_of((kind, "", -1, argument), other_whats, known_whats)
 
 
 cdef uint32_t what_of_node(uint32_t what, str place) except 0:
     """Return the number for a command that is a node of a graph, which was made at `place`."""
-    key = (*known_whats[what], place)
-    number = other_whats.get(key)
-    if number is None:
-        number = other_whats[key] = len(known_whats)
-        known_whats.append(key)
-    return number
+    return number_of((*known_whats[what], place), other_whats, known_whats)
 
 
 # -- uses
@@ -285,38 +339,17 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
     told = []
     for i in range(found.size()):
         each = &found[i]
-        told.append(
-            Told(
-                each.certain, each.told, each.foreign, known_lines[each.made], each.kept,
-                (each.first.lo, each.first.hi), (each.second.lo, each.second.hi),
-                known_whats[each.first.what], known_whats[each.second.what],
-                each.first.flags, each.second.flags,
-                known_lines[each.first.line], known_lines[line],
-                queue_by_id(each.first.queue), each.first.queue, queue,
-                known_lines[each.early.line] if each.early.queue else None,
-                may_miss(each.first, each.second), <uintptr_t> engine.queues[each.first.queue].context))
+        told.append(Told(
+            side_of(each.first, each.first.line, queues_by_id.get(each.first.queue), each.first.queue),
+            side_of(each.second, line, queue, 0), each.certain, may_miss(each.first, each.second),
+            known_lines[each.made], each.kept, <uintptr_t> engine.queues[each.first.queue].context, each.told,
+            each.foreign, known_lines[each.early.line] if each.early.queue else None))
     races = [reports.tell(each_told) for each_told in told]  # Python code runs, which may use any queue
     return next((race for race in races if race.certain), None)
 
 
-cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const Use& second, tuple missing) except -1:
-    """Tell the race of two nodes of a graph. `missing` is the line that orders them, and where it belongs."""
-    cdef unordered_map[void*, Memory].iterator place = engine.memories.find(first.memory)
-    cdef uint32_t line = line_of_program()
-    cdef uint32_t by = 0
-    cdef uint64_t nbytes = 0
-    cdef bint certain = is_certain(first, second)
-    if place != engine.memories.end():
-        by, nbytes = dereference(place).second.made, dereference(place).second.nbytes
-    race = reports.tell(
-        Told(
-            certain, False, False, known_lines[by], nbytes, (first.lo, first.hi), (second.lo, second.hi),
-            known_whats[first.what], known_whats[second.what], first.flags, second.flags,
-            known_lines[line], known_lines[line], None, 0, None, None, may_miss(first, second),
-            <uintptr_t> state.device, missing))
-    if certain and engine.contexts[state.device].raising:
-        raise RaceError(str(race), race)
-    return 0
+cdef object side_of(const Use& use, uint32_t line, object queue, uint64_t queue_id):
+    return Side(known_whats[use.what], use.flags, use.lo, use.hi, known_lines[line], queue, queue_id)
 
 
 cdef int made(Uses* uses, uint64_t nbytes) except -1:
@@ -350,7 +383,7 @@ cdef void drop_point(void** kept) noexcept:
         del moment
 
 
-cdef int wait_for_point(object queue, QueueState* state, const void* kept) except -1:
+cdef int come_after_point(object queue, QueueState* state, const void* kept) except -1:
     if kept != NULL:
         engine.wait(dereference(queue_of(queue, state)), (<const Moment*> kept)[0])
     return 0
@@ -360,7 +393,7 @@ cdef int come_after_queue(object queue, QueueState* state, object producer, Queu
     cdef void* kept = NULL
     note_point(producer, producer_state, &kept)
     try:
-        return wait_for_point(queue, state, kept)
+        return come_after_point(queue, state, kept)
     finally:
         drop_point(&kept)
 
@@ -450,7 +483,92 @@ cdef object host_function(object queue, QueueState* state, object function, Anno
     return made
 
 
+# -- graphs
+
+
+cdef enum:
+    MOST_USES = 1000  # of one piece of memory in one graph, which are compared with each other
+
+
+cdef list ancestors_of(list dependencies):
+    """Return the nodes that each comes after, as bits. None when they are one chain."""
+    before = []
+    chain = True
+    for i, earlier in enumerate(dependencies):
+        mask = 0
+        for other in earlier:
+            mask |= before[other] | 1 << other
+        before.append(mask)
+        chain = chain and mask == (1 << i) - 1
+    return None if chain else before
+
+
+cdef int check_nodes(
+    object queue, QueueState* state, vector[Use]& uses, vector[size_t]& owners, tuple nodes, list dependencies
+) except -1:
+    cdef size_t i, j
+    before = ancestors_of(dependencies)
+    if before is None:
+        return 0
+    by_memory: dict[int, list[int]] = {}
+    for i in range(uses.size()):
+        by_memory.setdefault(<uint64_t> uses[i].memory, []).append(i)
+    for together in by_memory.values():
+        for at, first in enumerate(together[:MOST_USES]):
+            i = first
+            for second in together[at + 1:MOST_USES]:
+                j = second
+                if (
+                    owners[i] != owners[j] and (uses[i].flags | uses[j].flags) & WRITES
+                    and not before[owners[j]] >> owners[i] & 1 and not before[owners[i]] >> owners[j] & 1
+                    and overlap(uses[i], uses[j]) != APART
+                ):
+                    tell_of_nodes(
+                        queue, state, uses[i], uses[j], missing_edge(nodes[owners[i]], nodes[owners[j]]))
+    return 0
+
+
+def missing_edge(first: Node, second: Node) -> tuple[str, str]:
+    """Return the line of Python that orders two nodes, and where it belongs."""
+    earlier, later = first._captured_on(), second._captured_on()
+    if earlier is not None and later is not None:
+        names = Names(earlier, later)
+        line = names.wait(names.of(later, f"queue_{later.id}"), names.of(earlier, f"queue_{earlier.id}"))
+        return line, f"in the capture, before {second._place}"
+    names = Names(first.graph, first, second)
+    return (
+        f"{names.of(first.graph, 'graph')}.add_dependency({names.of(first, 'first')}, {names.of(second, 'second')})",
+        "before the graph is launched")
+
+
+cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const Use& second, tuple missing) except -1:
+    """Tell the race of two nodes of a graph. `missing` is the line that orders them, and where it belongs."""
+    cdef unordered_map[void*, Memory].iterator place = engine.memories.find(first.memory)
+    cdef uint32_t line = line_of_program()
+    cdef uint32_t by = 0
+    cdef uint64_t nbytes = 0
+    cdef bint certain = is_certain(first, second)
+    if place != engine.memories.end():
+        by, nbytes = dereference(place).second.made, dereference(place).second.nbytes
+    race = reports.tell(Told(
+        side_of(first, line, None, 0), side_of(second, line, None, 0), certain, may_miss(first, second),
+        known_lines[by], nbytes, <uintptr_t> state.device, missing=missing))
+    if certain and engine.contexts[state.device].raising:
+        raise RaceError(str(race), race)
+    return 0
+
+
 # -- what is checked
+
+
+cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
+    """Check the queues of a device that there are, and all that are made later."""
+    cdef vector[QueueState*] queues
+    device.checked = checked
+    registered_queues(device, queues)
+    for queue in queues:
+        bar(queue, BY_CHECK, checked)
+        release_queue_state(queue)
 
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:

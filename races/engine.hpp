@@ -90,7 +90,6 @@ struct Queue {
     bool listed = false;
     bool vague = false;  // what it comes after cannot all be seen
     void* context = nullptr;
-    void* thing = nullptr;  // a weak reference to the Queue
     uint64_t null_seen = 0;
     uint64_t commands = 0;
     Past past;
@@ -146,8 +145,6 @@ class Engine {
     bool (*is_gone)(void* memory) = nullptr;  // nobody else has it
     void (*retain)(void* memory) = nullptr;
     void (*release)(void* memory) = nullptr;
-    bool (*is_queue_gone)(void* thing) = nullptr;
-    void (*drop_thing)(void* thing) = nullptr;
     size_t sweep_memories = FIRST_SWEEP, sweep_queues = FIRST_SWEEP;
     uint64_t forgotten = 0;
 
@@ -510,16 +507,14 @@ class Engine {
         }
         for (void* memory : gone) release(memory);
         sweep_memories = std::max(FIRST_SWEEP, 2 * memories.size());
-        if (queues.size() > sweep_queues) forget_queues();
     }
 
     // Queues that nobody has and that some thread has waited for. No use of theirs is left.
-    void forget_queues() {
+    void forget_queues(const std::unordered_set<uint64_t>& alive) {
+        forget_waited();
         for (auto each = queues.begin(); each != queues.end();) {
             Queue& queue = each->second;
-            if (!queue.null && !queue.listed && queue.thing && is_queue_gone(queue.thing)
-                && queue.epoch <= waited_for(queue.id)) {
-                drop_thing(queue.thing);
+            if (!queue.null && !queue.listed && !alive.count(queue.id) && queue.epoch <= waited_for(queue.id)) {
                 waited.erase(queue.id);
                 each = queues.erase(each);
             } else {

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from forebay.core.driver import AnyQueue
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.races import reports
 
 log: logging.Logger = logging.getLogger("forebay.races")
 
@@ -22,28 +21,31 @@ WRITES, NOT_CONST, DOUBTFUL, DECLARED, ATOMIC = 1, 2, 4, 8, 16  # as the engine 
 Line = tuple[str, int, str]
 
 
+class Side(NamedTuple):
+    """What the checker knows of one of two uses of memory."""
+
+    what: Any
+    flags: int
+    begin: int
+    end: int
+    line: Line
+    queue: Any = None
+    queue_id: int = 0
+
+
 class Told(NamedTuple):
     """What the checker has found: two uses of memory that nothing orders."""
 
+    first: Side
+    second: Side
     certain: bool
-    host_between: bool
-    foreign: bool
+    chosen: bool
     made: Line
     nbytes: int
-    first_range: tuple[int, int]
-    second_range: tuple[int, int]
-    first_what: Any
-    second_what: Any
-    first_flags: int
-    second_flags: int
-    first_line: Line
-    second_line: Line
-    first_queue: Any
-    first_queue_id: int
-    second_queue: Any
-    early: Line | None
-    chosen: bool
     context: int
+    host_between: bool = False
+    foreign: bool = False
+    early: Line | None = None
     missing: tuple[str, str] | None = None  # for two nodes of a graph: the line, and where it belongs
 
 
@@ -148,7 +150,7 @@ MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
 
 def tell(told: Told) -> Race:
     """Tell a race once for each pair of lines, and return it."""
-    key = (told.context, told.first_line, told.second_line, told.first_what, told.second_what, told.certain)
+    key = (told.context, told.first.line, told.second.line, told.first.what, told.second.what, told.certain)
     race = _known.get(key)
     if race is not None:
         return race
@@ -194,23 +196,22 @@ def place_of(line: Line) -> str:
 
 def made_of(told: Told) -> Race:
     """Put what was found into words."""
-    names = Names(told.first_queue, told.second_queue)
-    host = told.second_queue is None
+    first, second = told.first, told.second
+    names = Names(first.queue, second.queue)
+    host = second.queue is None
     inside = told.missing is not None
-    first_name = names.of(told.first_queue, f"queue_{told.first_queue_id}")
-    second_name = "" if host else names.of(told.second_queue, f"queue_{told.second_queue.id}")
-    first_on = "a graph" if inside else named_queue(first_name, told.first_queue_id)
-    second_on = "a graph" if inside else "the host" if host else named_queue(second_name, told.second_queue.id)
-    first = access_of(told.first_what, told.first_flags, told.first_line, first_on)
-    second = access_of(told.second_what, told.second_flags, told.second_line, second_on)
+    first_name = names.of(first.queue, f"queue_{first.queue_id}")
+    second_name = "" if host else names.of(second.queue, f"queue_{second.queue.id}")
+    first_on = "a graph" if inside else named_queue(first_name, first.queue_id)
+    second_on = "a graph" if inside else "the host" if host else named_queue(second_name, second.queue.id)
     if told.missing is not None:
         missing, where = told.missing
     else:
         where = f"before {place_of(names.line)}"
         if host:
             missing = names.finish(first_name)
-        elif told.first_queue is None or told.first_queue.closed:
-            missing = names.finish_device(told.second_queue.device)
+        elif first.queue is None or first.queue.closed:
+            missing = names.finish_device(second.queue.device)
         else:
             missing = names.wait(second_name, first_name)
     early = ""
@@ -223,10 +224,10 @@ def made_of(told: Told) -> Race:
     return Race(
         told.certain,
         f"{size} made at {place_of(told.made)}" if told.made[1] else size,
-        max(told.first_range[0], told.second_range[0]),
-        min(told.first_range[1], told.second_range[1]),
-        first,
-        second,
+        max(first.begin, second.begin),
+        min(first.end, second.end),
+        access_of(first, first_on),
+        access_of(second, second_on),
         missing,
         where,
         early,
@@ -239,22 +240,21 @@ def named_queue(name: str, number: int) -> str:
     return name if name == f"queue_{number}" else f"{name} (queue {number})"
 
 
-def access_of(what: Any, flags: int, line: Line, queue: str) -> Access:
+def access_of(side: Side, queue: str) -> Access:
     """Return one of the two commands."""
-    kind, kernel, _, argument = what[:4]
-    node = what[4] if len(what) > 4 else ""
-    return Access(kind, kernel, argument, bool(flags & WRITES), queue, line[0], line[1], line[2], node)
+    kind, kernel, _, argument, *node = side.what
+    return Access(kind, kernel, argument, bool(side.flags & WRITES), queue, *side.line, *node)
 
 
 def reasons(told: Told) -> Iterator[str]:
     """Say what the verdict rests on."""
-    sides = ((told.first_what, told.first_flags), (told.second_what, told.second_flags))
-    if not any(flags & WRITES and not flags & NOT_CONST for _, flags in sides):
-        for what, flags in sides:
-            if flags & NOT_CONST:
-                name = what[3].rpartition(" ")[2]
+    sides = told.first, told.second
+    if not any(side.flags & WRITES and not side.flags & NOT_CONST for side in sides):
+        for side in sides:
+            if side.flags & NOT_CONST:
+                name = side.what[3].rpartition(" ")[2]
                 yield (
-                    f"{name} of {what[1]!r} counts as written because it is not const: declare it const, or call "
+                    f"{name} of {side.what[1]!r} counts as written because it is not const: declare it const, or call "
                     f'kernel.reads("{name}"), if the kernel only reads it'
                 )
     if told.host_between:
@@ -266,9 +266,9 @@ def reasons(told: Told) -> Iterator[str]:
             "a kernel may choose a part by a number that it is given, and the other command may not touch that: pass "
             "a slice, or call kernel.writes(name, part)"
         )
-    if told.first_flags & told.second_flags & ATOMIC:
+    if told.first.flags & told.second.flags & ATOMIC:
         yield "both kernels change it by atomic operations only, whose order may not matter"
-    if (told.first_flags | told.second_flags) & DOUBTFUL:
+    if (told.first.flags | told.second.flags) & DOUBTFUL:
         yield "not all is known: which bytes pointers in memory or strides lead to, or whom a wait for a value is for"
 
 
@@ -423,7 +423,7 @@ def begin_summary() -> None:
 def _end(process: int) -> None:
     if os.getpid() != process:
         return
-    races = reports.everything_found()
+    races = everything_found()
     certain = [race for race in races if race.certain]
     print(f"forebay: process {process}: {summary(races)}", file=sys.stderr)
     for race in races:
@@ -436,7 +436,7 @@ def _end(process: int) -> None:
         print(f"forebay: {os.environ[SUMMARY]}: {error.strerror}", file=sys.stderr)
 
 
-def summary(races: list[reports.Race]) -> str:
+def summary(races: list[Race]) -> str:
     """Return how many there are, in words."""
     certain = sum(race.certain for race in races)
     possible = len(races) - certain

@@ -1,25 +1,19 @@
-"""The host's side: ask whether queues, events and devices are done, or wait for them. Nothing here needs the GIL."""
+"""Waits of the host."""
 
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.state cimport DeviceState, Marker, QueueState
+from forebay.core.uses cimport Uses
 
 
-cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil
-cdef Status finish_queue(QueueState* queue) noexcept nogil
+cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
+cdef bint query_queue(object queue, QueueState* state) except -1
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
-cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil
-cdef void refuse_all(DeviceState* device) noexcept nogil
-cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil
-cdef Status mark_for_closing(QueueState* queue) noexcept nogil
-cdef void close_locked(QueueState* queue) noexcept nogil
-cdef Status tell_failures(QueueState* queue) noexcept nogil
-cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil
-
-
-cdef inline void write_printed(DeviceState* device) noexcept nogil:
-    """Each wait of the host ends with this: polls may have found the work done, and drivers print in a wait."""
-    if device.driver.write_printed != NULL:
-        device.driver.write_printed(device.context)
+cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1
+cdef int wait_for_uses(
+    object device, DeviceState* state, Uses* uses, bint writers_only, QueueState* reader
+) except -1
+cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Uses* uses, bint writers_only) except -1
+cdef Status wait_for_retired(DeviceState* device) noexcept nogil

@@ -1,22 +1,67 @@
-"""Finishing a queue or a device takes one host synchronize, or none when its work is known to be done.
+"""Waits of the host: finish, timeouts, Ctrl-C, and waits for what uses a piece of memory.
 
-No lock is held while the host waits, because a host function that the queue waits for may submit to that same queue.
+A wait takes one host synchronize, or none when the work is known to be done. No lock is held while the host waits,
+because a host function that the queue waits for may submit to that same queue.
 """
 
+import time
+
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
-from forebay.core.vector_clock cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, Marker, QueueState, busy_queues, is_closed, note_done, poll_marker, refusal,
-    registered_queues, release_marker, release_queue_state, retain_queue_state
-)
 from forebay.core.process cimport interrupted
-from forebay.sync.host_waits cimport wait_on_host
-from forebay.sync.ordering cimport (
-    Order, ask_queue, await_event, begin_command, carry_pending, submit_waits, take_marker
+from forebay.core.state cimport (
+    FOLLOWING, DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed,
+    note_done, poll_marker, refusal, registered_queues, release_marker, release_queue_state, retain_queue_state,
+    users_of_all
 )
+from forebay.core.uses cimport Point, Uses, points_of, release_points
+from forebay.core.vector_clock cimport (
+    Clock, ClockEntry, advance_submitted, clock_epoch, completed_epoch, is_empty, list_entries, release_clock,
+    retain_clock, retain_epochs, submitted_epoch
+)
+from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
+from forebay.races.checker cimport Past, come_after_past, finished, is_checked, past_of_uses, waited_for_past
+from forebay.sync.ordering cimport (
+    Order, ask_queue, await_event, begin_command, carry_pending, first_hold, marked_before, submit_waits, take_marker,
+    take_point, wait_for_point, wait_on_host
+)
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
+from forebay.core.process import refuse_on_host_thread
+from forebay.queues.capture_rules import refuse_unsafe
+
+
+cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
+    """Implement `Queue.finish`: block until everything that the queue speaks for and that was submitted is done."""
+    cdef Status status = 0
+    cdef bint timed = timeout is not None
+    if timed:
+        poll_until_done(queue, state, timeout)
+    with nogil:
+        if state.is_null and not timed:
+            status = order_after_blocking(state)
+        if status == 0 and not timed:
+            status = finish_own(state)
+        if status == 0:
+            status = tell_failures(state)
+        write_printed(state.device)
+    if status != 0:
+        queue._raise(status, "finish")
+    if is_checked(state):
+        finished(queue, state)
+    collect_queue(state)
+    collect_device(state.device)
+    return 0
+
+
+cdef Status order_after_blocking(QueueState* null_queue) noexcept nogil:
+    """Order the null queue after the blocking queues, because it speaks for them."""
+    cdef Order order
+    cdef Status status = begin_command(null_queue, &order)
+    return submit_waits(null_queue, &order) if status == 0 else status
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
@@ -29,148 +74,6 @@ cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
     if status != 0:
         queue.lock.unlock()
     return status
-
-
-cdef Status order_after_blocking(QueueState* null_queue) noexcept nogil:
-    """Order the null queue after the blocking queues, because it speaks for them."""
-    cdef Order order
-    cdef Status status = begin_command(null_queue, &order)
-    return submit_waits(null_queue, &order) if status == 0 else status
-
-
-cdef Status query_one(QueueState* queue, int* reached) noexcept nogil:
-    cdef Marker* marker = NULL
-    cdef Answer answer
-    cdef Status status
-    cdef bint done
-    if queue.driver.poll != NULL:
-        status = lock_with_waits(queue)
-        if status == 0:
-            done = is_empty(queue.epochs)
-            if not done:
-                status = ask_queue(queue, &done)
-            queue.lock.unlock()
-            reached[0] = done
-        return status
-    queue.lock.lock()
-    status = take_marker(queue, FOR_HOST, &marker)
-    queue.lock.unlock()
-    if status == 0:
-        answer = poll_marker(marker)
-        release_marker(marker)
-        if answer > DONE:
-            return answer
-        reached[0] = <int> answer
-    return status
-
-
-cdef void queues_spoken_for(QueueState* queue, vector[QueueState*]& queues) noexcept nogil:
-    """Append the queue, and for the null queue the blocking queues with work; each retained."""
-    cdef vector[QueueState*] all
-    cdef size_t i
-    queues.push_back(retain_queue_state(queue))
-    if not queue.is_null:
-        return
-    busy_queues(queue.device, 0, all)
-    for i in range(all.size()):
-        if all[i].blocking and all[i] != queue:
-            queues.push_back(all[i])
-        else:
-            release_queue_state(all[i])
-
-
-cdef Status refusal_of(QueueState* queue) noexcept nogil:
-    cdef Status status
-    queue.lock.lock()
-    status = refusal(queue)
-    queue.lock.unlock()
-    return status
-
-
-cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
-    """Set ``reached`` to 1 when everything that the queue speaks for is done, else to 0. Orders nothing.
-
-    A negative value is the error that a command failed with on the device.
-    """
-    cdef vector[QueueState*] queues
-    cdef Status status = refusal_of(queue)
-    cdef int one
-    cdef size_t i
-    reached[0] = 1
-    if status != 0:
-        return status
-    queues_spoken_for(queue, queues)
-    for i in range(queues.size()):
-        if status == 0 and reached[0] == 1:
-            one = 0
-            status = query_one(queues[i], &one)
-            reached[0] = one
-        release_queue_state(queues[i])
-    return tell_failures(queue) if status == 0 and reached[0] == 1 else status
-
-
-cdef Status tell_failures(QueueState* queue) noexcept nogil:
-    """Tell a failure of what the queue speaks for, all of which is done: there may be no marker after it to tell it."""
-    if queue.driver.tell_failure == NULL:
-        return 0
-    return tell_failures_of(queue.device, 0, True) if queue.is_null else queue.driver.tell_failure(queue.handle)
-
-
-cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking) noexcept nogil:
-    """The same of all queues; with an owner, of its queues; of blocking ones only. And of the null queue."""
-    cdef vector[QueueState*] queues
-    cdef Status status = 0
-    if device.driver.tell_failure == NULL:
-        return 0
-    registered_queues(device, queues)
-    for each in queues:
-        if status == 0 and (each.is_null or (owner in (0, each.owner) and (each.blocking or not blocking))):
-            status = device.driver.tell_failure(each.handle)
-        release_queue_state(each)
-    return status
-
-
-cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
-    """Append markers of everything submitted so far that the queue speaks for, for the host; each retained."""
-    cdef vector[QueueState*] queues
-    cdef Marker* marker
-    cdef Status status = refusal_of(queue)
-    cdef size_t i
-    if status != 0:
-        return status
-    queues_spoken_for(queue, queues)
-    for i in range(queues.size()):
-        if status == 0:
-            queues[i].lock.lock()
-            status = take_marker(queues[i], FOR_HOST, &marker)
-            queues[i].lock.unlock()
-            if status == 0:
-                markers.push_back(marker)
-        release_queue_state(queues[i])
-    return status
-
-
-cdef Status finish_queue(QueueState* queue) noexcept nogil:
-    """Block until everything that the queue speaks for and that was submitted so far is done."""
-    cdef Status status = order_after_blocking(queue) if queue.is_null else 0
-    if status == 0:
-        status = finish_own(queue)
-    if status == 0:
-        status = tell_failures(queue)
-    write_printed(queue.device)
-    return status
-
-
-cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them."""
-    cdef Answer answer
-    for _ in range(device.asks_of_copy):
-        answer = poll_marker(marker)
-        if answer == DONE:
-            return 0
-        if answer != NOT_YET:
-            break  # the wait tells what it is
-    return await_event(device, marker)
 
 
 cdef Status finish_own(QueueState* queue) noexcept nogil:
@@ -217,42 +120,170 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef void count_synchronize(DeviceState* device) noexcept nogil:
-    device.registry.lock.lock()
-    device.host_syncs += 1
-    device.registry.lock.unlock()
+cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
+    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them."""
+    cdef Answer answer
+    for _ in range(device.asks_of_copy):
+        answer = poll_marker(marker)
+        if answer == DONE:
+            return 0
+        if answer != NOT_YET:
+            break  # the wait tells what it is
+    return await_event(device, marker)
 
 
-cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
-    """Block until all markers are reached: one host synchronize, or none when it is known. They are for the host, and
-    belong to this device.
-    """
-    cdef vector[void*] events
+cdef Status tell_failures(QueueState* queue) noexcept nogil:
+    """Tell a failure of what the queue speaks for, all of which is done: there may be no marker after it to tell it."""
+    if queue.driver.tell_failure == NULL:
+        return 0
+    return tell_failures_of(queue.device, 0, True) if queue.is_null else queue.driver.tell_failure(queue.handle)
+
+
+cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking) noexcept nogil:
+    """The same of all queues; with an owner, of its queues; of blocking ones only. And of the null queue."""
+    cdef vector[QueueState*] queues
     cdef Status status = 0
-    cdef size_t i
-    for i in range(markers.size()):
-        if markers[i].event != NULL and markers[i].epoch > completed_epoch(markers[i].queue):
-            events.push_back(markers[i].event)
-    if not events.empty():
-        count_synchronize(device)
-        status = wait_on_host(
-            device, device.driver, Waits(<unsigned int> events.size(), events.data()), interrupted)
-        if status == 0:
-            for i in range(markers.size()):
-                note_done(markers[i])
-    write_printed(device)
+    if device.driver.tell_failure == NULL:
+        return 0
+    registered_queues(device, queues)
+    for each in queues:
+        if status == 0 and (each.is_null or (owner in (0, each.owner) and (each.blocking or not blocking))):
+            status = device.driver.tell_failure(each.handle)
+        release_queue_state(each)
     return status
 
 
-cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
-    """Finish each queue after a command failed. The driver may not have waited for the others, nor does it say which
-    command failed. Return True if a signal handler has raised: that ends the wait at once.
+cdef void write_printed(DeviceState* device) noexcept nogil:
+    """Each wait of the host ends with this: polls may have found the work done, and drivers print in a wait."""
+    if device.driver.write_printed != NULL:
+        device.driver.write_printed(device.context)
+
+
+# -- with a timeout: markers are asked in turn, so Ctrl-C is delivered at once
+
+
+cdef int poll_until_done(object queue, QueueState* state, object timeout) except -1:
+    """Finish with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
+    cdef vector[QueueState*] queues
+    cdef vector[Marker*] markers
+    cdef Marker* marker
+    cdef Status status
+    cdef Answer answer = DONE
+    if not hasattr(timeout, "__float__"):
+        raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
+    timeout = float(timeout)
+    if timeout != timeout:
+        raise InvalidArgumentError("finish: timeout is nan, which never comes")
+    end = time.monotonic() + timeout
+    pause = 20e-6
+    try:
+        with nogil:
+            status = queues_spoken_for(state, queues)
+            for each in queues:
+                if status == 0:
+                    each.lock.lock()
+                    status = take_marker(each, FOR_HOST, &marker)
+                    each.lock.unlock()
+                    if status == 0:
+                        markers.push_back(marker)
+                release_queue_state(each)
+        if status != 0:
+            queue._raise(status, "finish")
+        while True:
+            with nogil:
+                while not markers.empty():
+                    answer = poll_marker(markers.back())
+                    if answer != DONE:
+                        break
+                    release_marker(markers.back())
+                    markers.pop_back()
+            if answer > DONE:
+                queue._raise(answer, "finish")
+            if answer < 0:
+                queue.device._raise_execution_error(answer, repr(queue))
+            if markers.empty():
+                return 0
+            PyErr_CheckSignals()
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{queue!r} is not done after {timeout} s")
+            time.sleep(min(pause, left))  # not every driver has timed waits, and a signal handler must get its turn
+            pause = min(2 * pause, 1e-3)
+    finally:
+        for marker in markers:
+            release_marker(marker)
+
+
+cdef Status queues_spoken_for(QueueState* queue, vector[QueueState*]& queues) noexcept nogil:
+    """Append the queue, and for the null queue the blocking queues with work; each retained. Returns the status that
+    refuses commands of the queue, with nothing appended.
     """
-    cdef size_t i
-    for i in range(queues.size()):
-        if finish_own(queues[i]) == INTERRUPTED:
-            return True
-    return False
+    cdef vector[QueueState*] busy
+    cdef Status status
+    queue.lock.lock()
+    status = refusal(queue)
+    queue.lock.unlock()
+    if status != 0:
+        return status
+    queues.push_back(retain_queue_state(queue))
+    if queue.is_null:
+        busy_queues(queue.device, 0, busy)
+    for each in busy:
+        if each.blocking and each != queue:
+            queues.push_back(each)
+        else:
+            release_queue_state(each)
+    return 0
+
+
+cdef bint query_queue(object queue, QueueState* state) except -1:
+    """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
+    cdef vector[QueueState*] queues
+    cdef Status status
+    cdef Answer answer = DONE
+    with nogil:
+        status = queues_spoken_for(state, queues)
+        for each in queues:
+            if status == 0 and answer == DONE:
+                status = query_one(each, &answer)
+            release_queue_state(each)
+        if status == 0 and answer == DONE:
+            status = tell_failures(state)
+    if status != 0 or answer > DONE:
+        queue._raise(status if status != 0 else answer, "query")
+    if answer < 0:
+        queue.device._raise_execution_error(answer, repr(queue))
+    if answer != DONE:
+        return False
+    collect_queue(state)
+    if is_checked(state):
+        finished(queue, state)
+    return True
+
+
+cdef Status query_one(QueueState* queue, Answer* answer) noexcept nogil:
+    cdef Marker* marker = NULL
+    cdef Status status
+    cdef bint done
+    if queue.driver.poll != NULL:
+        status = lock_with_waits(queue)
+        if status == 0:
+            done = is_empty(queue.epochs)
+            if not done:
+                status = ask_queue(queue, &done)
+            queue.lock.unlock()
+            answer[0] = done
+        return status
+    queue.lock.lock()
+    status = take_marker(queue, FOR_HOST, &marker)
+    queue.lock.unlock()
+    if status == 0:
+        answer[0] = poll_marker(marker)
+        release_marker(marker)
+    return status
+
+
+# -- a device, and points of its queues
 
 
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
@@ -262,86 +293,276 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     The null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
     """
     cdef vector[QueueState*] queues
-    cdef QueueState* only
     cdef vector[Marker*] markers
-    cdef vector[void*] events
     cdef Marker* marker
-    cdef Waits waits
     cdef Status status = 0
-    cdef size_t i
     busy_queues(device, owner, queues)
     if queues.size() == 1:
-        only = queues[0]
-        status = finish_own(only)
-        release_queue_state(only)
-        queues.clear()
-    for i in range(queues.size()):
-        if status == 0:
-            queues[i].lock.lock()
-            status = take_marker(queues[i], FOR_DEVICE, &marker)
-            queues[i].lock.unlock()
+        status = finish_own(queues[0])
+    else:
+        for each in queues:
             if status == 0:
-                markers.push_back(marker)
-                if marker.event != NULL:
-                    events.push_back(marker.event)
-    if status == 0 and not events.empty():
-        waits.count = <unsigned int> events.size()
-        waits.events = events.data()
-        count_synchronize(device)
-        status = wait_on_host(device, device.driver, waits, interrupted)
-        if status != 0 and status != INTERRUPTED and finish_each(queues):
-            status = INTERRUPTED  # before the failure, which the next finish reports again
-    for i in range(markers.size()):
+                each.lock.lock()
+                status = take_marker(each, FOR_DEVICE, &marker)
+                each.lock.unlock()
+                if status == 0:
+                    markers.push_back(marker)
         if status == 0:
-            note_done(markers[i])
-        release_marker(markers[i])
-    for i in range(queues.size()):
-        release_queue_state(queues[i])
+            status = wait_for_all(device, markers)
+            if status != 0 and status != INTERRUPTED and finish_each(queues):
+                status = INTERRUPTED  # before the failure, which the next finish reports again
+    for marker in markers:
+        release_marker(marker)
+    for each in queues:
+        release_queue_state(each)
     if status == 0:
         status = tell_failures_of(device, owner, False)
     write_printed(device)
     return status
 
 
-cdef void close_locked(QueueState* queue) noexcept nogil:
-    """Refuse commands from now on. The queue is locked."""
-    if queue.adopted and not is_closed(queue):
-        advance_submitted(queue.epochs)  # for commands from outside forebay so far; later ones are not our concern
-    queue.barred |= BY_CLOSING
+cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
+    """Finish each queue after a command failed. The driver may not have waited for the others, nor does it say which
+    command failed. Return True if a signal handler has raised: that ends the wait at once.
+    """
+    for queue in queues:
+        if finish_own(queue) == INTERRUPTED:
+            return True
+    return False
 
 
-cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """Refuse commands from now on. Pending waits are submitted, because nobody will come to carry them."""
+cdef Status wait_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
+    """Block until all markers of the device are reached: one host synchronize, or none when it is known."""
+    cdef vector[void*] events
     cdef Status status
-    queue.lock.lock()
-    close_locked(queue)
-    status = carry_pending(queue)
-    queue.lock.unlock()
+    for marker in markers:
+        if marker.event != NULL and marker.epoch > completed_epoch(marker.queue):
+            events.push_back(marker.event)
+    if events.empty():
+        return 0
+    device.registry.lock.lock()
+    device.host_syncs += 1
+    device.registry.lock.unlock()
+    status = wait_on_host(device, Waits(<unsigned int> events.size(), events.data()), interrupted)
+    if status == 0:
+        for marker in markers:
+            note_done(marker)
     return status
 
 
-cdef void refuse_all(DeviceState* device) noexcept nogil:
-    """Let the queues refuse commands from now on: the device is lost. Who finds that out may be a query, which waits
-    for nobody: a queue that another thread is busy with asks the driver once more.
+cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1:
+    """Block until all markers are reached, and release them. Takes one host synchronize, none if it is known.
+
+    Each wait of the host for points of queues, and not for a whole queue or device, ends here: what the queues have
+    done is given back. A program may never call `finish`.
     """
-    cdef vector[QueueState*] queues
-    registered_queues(device, queues)
-    for queue in queues:
-        if queue.lock.try_lock():
-            close_locked(queue)
-            queue.lock.unlock()
+    cdef Status status
+    with nogil:
+        status = wait_for_all(state, markers)
+        write_printed(state)
+    for marker in markers:
+        if status == 0:
+            collect_reached(state, marker)
+        release_marker(marker)
+    markers.clear()
+    if status != 0:
+        device._raise(status, str(what))
+    return 0
+
+
+# -- what uses a piece of memory, on whichever queue. What reads to the host makes the host wait, so no queue is tied to
+# another by it. What only submits a command orders that command's queue.
+
+
+cdef int wait_for_uses(
+    object device, DeviceState* state, Uses* uses, bint writers_only, QueueState* reader
+) except -1:
+    """Block until everything submitted by now that uses the memory is done, or writes to it, and nothing that comes
+    later. What a reader's next command comes after anyway is not waited for; NULL: no queue reads.
+
+    It is refused on the host thread and beside captures, for writers only where there is something to wait for.
+    """
+    cdef vector[Point] points
+    cdef Past past
+    if not writers_only:
+        check_may_wait()
+    if state.checked:
+        past = past_of_uses(uses, writers_only)
+    with nogil:
+        points_to_wait_for(state, uses, writers_only, points)
+    if not points.empty():
+        wait_for_points(device, state, points, reader)
+    waited_for_past(past)
+    return 0
+
+
+cdef int check_may_wait() except -1:
+    refuse_on_host_thread("A wait for the uses of a Buffer")
+    if captures_under_way():
+        refuse_unsafe("waiting for the uses of a Buffer")
+    return 0
+
+
+cdef void points_to_wait_for(
+    DeviceState* device, Uses* uses, bint writers_only, vector[Point]& points
+) noexcept nogil:
+    """Append the points after which nothing that is submitted uses the memory, or writes to it. Each is retained."""
+    cdef vector[QueueState*] users
+    cdef uint64_t epoch
+    points_of(uses, writers_only, points)
+    if device.resident.all_users.empty():  # may race: a launch that another thread is making is not submitted yet
+        return
+    users_of_all(device, users)
+    for queue in users:  # their last launches that follow pointers may have used any memory
+        epoch = queue.resident.all_used.load()
+        if epoch == FOLLOWING:  # of another thread, at the same time as this call; those before it count
+            epoch = queue.resident.all_used_before
+        if epoch > completed_epoch(queue.epochs):
+            points.push_back(Point(retain_epochs(queue.epochs), epoch))
         release_queue_state(queue)
 
 
-cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
-    """Close the queues of an owner; with 0 the null queue. Returns the first failure, and closes the others too."""
+cdef int wait_for_points(object device, DeviceState* state, vector[Point]& points, QueueState* reader) except -1:
+    """Block until the points are reached that the reader does not come after, and release all."""
+    cdef vector[Marker*] markers
+    cdef Status status
+    try:
+        with nogil:
+            status = take_points(state, points, reader, markers)
+            release_points(points)
+        if not markers.empty():
+            check_may_wait()
+        if status != 0:
+            device._raise(status, "wait for the uses of a Buffer")
+        wait_for_markers(device, state, markers, "wait for the uses of a Buffer")
+    finally:
+        for marker in markers:
+            release_marker(marker)
+    return 0
+
+
+cdef Status take_points(
+    DeviceState* device, vector[Point]& points, QueueState* reader, vector[Marker*]& markers
+) noexcept nogil:
+    """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none."""
+    cdef QueueState* queue
+    cdef Marker* marker
+    cdef Status status = 0
+    cdef bint ordered = False
+    for point in points:
+        queue = find_queue(device, point.queue.queue_id) if status == 0 else NULL
+        if queue == NULL:
+            continue
+        if reader != NULL:
+            ordered = comes_after(reader, queue, point.epoch)
+        if not ordered:
+            queue.lock.lock()
+            status = take_point(queue, point.epoch, FOR_HOST, &marker)
+            queue.lock.unlock()
+            if marker != NULL:
+                markers.push_back(marker)
+        release_queue_state(queue)
+    return status
+
+
+cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:
+    """Return whether the next command of a queue will come after this epoch of another, or is refused: then the command
+    says why.
+    """
+    cdef bint ordered
+    queue.lock.lock()
+    ordered = (
+        refusal(queue) != 0 or queue == producer or clock_epoch(queue.order.clock, producer.epochs) >= epoch
+        or queue.is_null and producer.blocking or producer.is_null and queue.blocking
+    )
+    queue.lock.unlock()
+    return ordered
+
+
+cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Uses* uses, bint writers_only) except -1:
+    """Let the next command of a queue come after all uses of memory that are submitted, or all writes. Does not block.
+
+    If the memory is another device's, nothing is done: the command is refused, or goes through the host.
+    """
+    cdef vector[Point] points
+    cdef QueueState* producer
+    cdef Past past
+    cdef Status status = 0
+    if of != state.device:
+        return 0
+    if is_checked(state):
+        past = past_of_uses(uses, writers_only)
+    with nogil:
+        points_to_wait_for(of, uses, writers_only, points)
+        for point in points:
+            producer = find_queue(of, point.queue.queue_id) if status == 0 else NULL
+            if producer == NULL:
+                continue
+            if not comes_after(state, producer, point.epoch):
+                status = wait_for_point(state, point.queue.queue_id, point.epoch)
+            release_queue_state(producer)
+        release_points(points)
+    if status != 0:
+        queue._raise(status, "wait")
+    if is_checked(state):
+        come_after_past(queue, state, past)
+    return 0
+
+
+# -- memory that runs out: waits for what will come free, and for nothing that a gate or a host function holds up
+
+
+cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
+    """Block until everything is done that something retired waits for, except where a gate or host function is in the
+    way.
+    """
     cdef vector[QueueState*] queues
-    cdef Status status, failed = 0
-    cdef size_t i
-    registered_queues(device, queues)
-    for i in range(queues.size()):
-        if queues[i].owner == owner:
-            status = mark_for_closing(queues[i])
-            failed = failed if failed != 0 else status
-        release_queue_state(queues[i])
-    return failed
+    cdef vector[Marker*] markers
+    cdef Marker* marker
+    cdef uint64_t epoch
+    cdef Status status = 0
+    device.registry.lock.lock()
+    for queue in device.deferred.draining:
+        queues.push_back(retain_queue_state(queue))
+    device.registry.lock.unlock()
+    for queue in queues:
+        epoch = submitted_epoch(queue.epochs) if closed_gates(device) == 0 else free_until(queue)
+        if status == 0 and epoch > completed_epoch(queue.epochs):
+            queue.lock.lock()
+            status = take_point(queue, epoch, FOR_HOST, &marker)
+            queue.lock.unlock()
+            if marker != NULL:
+                markers.push_back(marker)
+        release_queue_state(queue)
+    if status == 0:
+        status = wait_for_all(device, markers)
+        write_printed(device)
+    for marker in markers:
+        release_marker(marker)
+    return status
+
+
+cdef uint64_t free_until(QueueState* queue) noexcept nogil:
+    """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
+    cdef uint64_t held, epoch
+    cdef Clock* clock
+    cdef QueueState* other
+    cdef vector[ClockEntry] entries
+    cdef bint free = True
+    queue.lock.lock()
+    held = first_hold(queue)
+    epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
+    clock = retain_clock(queue.order.clock)
+    queue.lock.unlock()
+    list_entries(clock, entries)
+    for entry in entries:
+        other = find_queue(queue.device, entry.queue.queue_id)
+        if other == NULL:
+            continue
+        other.lock.lock()
+        held = first_hold(other)
+        other.lock.unlock()
+        free = free and (held == 0 or held > entry.epoch)
+        release_queue_state(other)
+    release_clock(clock)
+    return epoch if free else 0

@@ -10,8 +10,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status, Waits
-from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Room, retain_queue_state
+from forebay.core.driver cimport Driver, Interrupted, Status, Waits
+from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Quota, retain_queue_state
 from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
 
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
@@ -32,14 +32,17 @@ cdef void be_host_thread() noexcept nogil  # the caller's thread runs host funct
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `holds.open` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
-cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil
-cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil
-cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil  # the queue is locked
+cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil
+cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil
+cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil  # the queue is locked
 # `more`: how much room is taken with the next command, before anybody asks again
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil  # the queue is locked
-cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
+cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil  # blocks; no lock is held
 cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil  # beside its command
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # blocks; no lock is held
+# These block until all events are over, and no lock is held
+cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil
+cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil
 
 cdef void sleep_while_limited(QueueState* queue) noexcept nogil
 

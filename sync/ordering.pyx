@@ -6,42 +6,38 @@ so two queues that wait on each other from two threads cannot deadlock.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Status, Waits, no_waits
+from forebay.core.driver cimport (
+    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Driver, Interrupted, Status, Waits, no_waits
+)
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
-    UNLIMITED, DeviceState, Marker, QueueState, Room, capacity_with, clock_after, closed_gates, find_queue,
-    has_one_owner, is_closed, new_marker, note_bridge, note_done, poll_marker, refusal, release_marker,
-    release_queue_state, renew_marker, renew_room, retain_marker, retain_queue_state, retire_marker, room_with,
+    UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
+    has_one_owner, is_closed, new_marker, note_done, poll_marker, refusal, release_marker,
+    release_queue_state, renew_marker, renew_room, retain_marker, retain_queue_state, room_with,
     states, states_lock, submit_collected
 )
 from forebay.core.vector_clock cimport (
     Clock, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged, note_reached,
     raised_clock, release_clock, retain_clock, submitted_epoch
 )
-from forebay.sync.host_waits cimport wait_on_host
 
 cdef enum:
     WAYS = 32  # how often a full queue is asked while as many commands are submitted as it takes
 
 
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:
-    cdef Waits waits
-    cdef size_t i
-    for i in range(queue.order.pending.size()):
-        events.push_back(queue.order.pending[i].event)
-    waits.count = <unsigned int> events.size()
-    waits.events = events.data()
-    return waits
+    for marker in queue.order.pending:
+        events.push_back(marker.event)
+    return Waits(<uint32_t> events.size(), events.data())
 
 
 cdef void drop_pending(QueueState* queue) noexcept nogil:
-    cdef size_t i
-    for i in range(queue.order.pending.size()):
-        release_marker(queue.order.pending[i])
+    for marker in queue.order.pending:
+        release_marker(marker)
     queue.order.pending.clear()
     release_clock(queue.order.clock_before)
     queue.order.clock_before = NULL
@@ -273,10 +269,9 @@ cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
     that were submitted since: a marker of these comes behind the hold. The queue is locked.
     """
     cdef uint64_t marked = completed_epoch(queue.epochs)
-    cdef size_t i
-    for i in range(queue.order.marks.size()):
-        if queue.order.marks[i].epoch < held:
-            marked = max(marked, queue.order.marks[i].epoch)
+    for marker in queue.order.marks:
+        if marker.epoch < held:
+            marked = max(marked, marker.epoch)
     return marked
 
 
@@ -349,8 +344,8 @@ cdef enum:
 
 
 cdef atomic[int32_t] host_functions
-cdef Lock rooms_lock
-cdef vector[Room*] rooms
+cdef Lock quotas_lock
+cdef vector[Quota*] quotas
 
 
 cdef void be_host_thread() noexcept nogil:
@@ -377,11 +372,10 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
 
 cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
     """Set how many commands each queue takes, besides what is lent to it."""
-    cdef size_t i
     device.registry.lock.lock()
     device.in_flight.keeps_gil_below = most
-    for i in range(device.registry.queues.size()):
-        renew_room(device.registry.queues[i].queue)
+    for each in device.registry.queues:
+        renew_room(each.queue)
     device.registry.lock.unlock()
 
 
@@ -391,130 +385,131 @@ cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
     keep_gil_below(device, device.in_flight.keeps_gil_below)
 
 
-cdef void divide_room(DeviceState* device, uint64_t most) noexcept nogil:
+cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     """Note how many commands each queue takes, now that there is one queue more: those of the driver's context have
-    less than before where they share their room, those of private Devices, too.
+    less than before where they share a quota, those of private Devices, too.
 
     What a queue has in flight beyond that is lent to it. As long as more is in flight than that leaves for others, no
     queue surely takes more than it has.
     """
-    cdef Room* room = device.in_flight.room
-    if room == NULL:
+    cdef Quota* quota = device.in_flight.quota
+    if quota == NULL:
         if device.in_flight.keeps_gil_below != most:
             keep_gil_below(device, most)
         return
-    room.lock.lock()
-    if room.each == most:
-        room.lock.unlock()
+    quota.lock.lock()
+    if quota.each == most:
+        quota.lock.unlock()
         return
-    room.each = most
+    quota.each = most
     states_lock.lock()
     for each in states:
-        if each.in_flight.room == room:
-            lend_what_is_used(each, most)
+        if each.in_flight.quota == quota:
+            charge_quota(each, most)
     for each in states:
-        if each.in_flight.room == room:
-            keep_gil_below(each, most if room.left >= 0 else 1)
+        if each.in_flight.quota == quota:
+            keep_gil_below(each, most if quota.left >= 0 else 1)
     states_lock.unlock()
-    room.lock.unlock()
+    quota.lock.unlock()
 
 
-cdef void allot_again(Room* room) noexcept nogil:
-    """Let each queue have its room again when others have given back what they had too much. No registry is locked."""
-    room.lock.lock()
-    if room.left >= 0:
+cdef void restore_capacity(Quota* quota) noexcept nogil:
+    """Let each queue have its own limit again once others have returned what they had too much. No registry is
+    locked.
+    """
+    quota.lock.lock()
+    if quota.left >= 0:
         states_lock.lock()
         for each in states:
-            if each.in_flight.room == room and each.in_flight.keeps_gil_below != room.each:
-                keep_gil_below(each, room.each)
+            if each.in_flight.quota == quota and each.in_flight.keeps_gil_below != quota.each:
+                keep_gil_below(each, quota.each)
         states_lock.unlock()
-    room.lock.unlock()
+    quota.lock.unlock()
 
 
-cdef void lend_what_is_used(DeviceState* device, uint64_t most) noexcept nogil:
-    cdef Room* room = device.in_flight.room
+cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
+    cdef Quota* quota = device.in_flight.quota
     cdef Epochs* epochs
     cdef QueueState* queue
     cdef uint64_t in_flight
-    cdef size_t i
     device.registry.lock.lock()
-    for i in range(device.registry.queues.size()):
-        epochs = device.registry.queues[i].epochs
+    for each in device.registry.queues:
+        epochs = each.epochs
         in_flight = submitted_epoch(epochs) - completed_epoch(epochs)
         if in_flight > most:
-            queue = device.registry.queues[i].queue
+            queue = each.queue
             if in_flight - most > queue.in_flight.lent:
                 if queue.in_flight.lent == 0:
-                    room.borrowers.push_back(queue)
-                room.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
+                    quota.borrowers.push_back(queue)
+                quota.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
                 queue.in_flight.lent = in_flight - most
     device.registry.lock.unlock()
 
 
-cdef void lend_room(QueueState* queue, uint64_t lent) noexcept nogil:
+cdef void lend_quota(QueueState* queue, uint64_t lent) noexcept nogil:
     queue.device.registry.lock.lock()
     queue.in_flight.lent = lent
     queue.in_flight.room = room_with(queue.device, lent)
     queue.device.registry.lock.unlock()
 
 
-cdef void join_room(DeviceState* device, uint64_t shared) noexcept nogil:
+cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil:
     """Let the queues of a new Device share what there is to share in the driver's context; 0: nothing."""
-    cdef Room* room
+    cdef Quota* quota
     if shared == 0:
         return
-    rooms_lock.lock()
-    for room in rooms:
-        if room.context == device.context:
-            device.in_flight.room = room
-    if device.in_flight.room == NULL:
-        device.in_flight.room = new Room()
-        device.in_flight.room.context = device.context
-        device.in_flight.room.left = <int64_t> shared
-        device.in_flight.room.most_lent = shared * 3 // 4
-        device.in_flight.room.each = device.in_flight.keeps_gil_below
-        rooms.push_back(device.in_flight.room)
-    rooms_lock.unlock()
-    device.in_flight.room.lock.lock()
-    device.in_flight.keeps_gil_below = device.in_flight.room.each if device.in_flight.room.left >= 0 else 1
-    device.in_flight.room.lock.unlock()
+    quotas_lock.lock()
+    for quota in quotas:
+        if quota.context == device.context:
+            device.in_flight.quota = quota
+    if device.in_flight.quota == NULL:
+        device.in_flight.quota = new Quota()
+        device.in_flight.quota.context = device.context
+        device.in_flight.quota.left = <int64_t> shared
+        device.in_flight.quota.most_lent = shared * 3 // 4
+        device.in_flight.quota.each = device.in_flight.keeps_gil_below
+        quotas.push_back(device.in_flight.quota)
+    quotas_lock.unlock()
+    device.in_flight.quota.lock.lock()
+    device.in_flight.keeps_gil_below = device.in_flight.quota.each if device.in_flight.quota.left >= 0 else 1
+    device.in_flight.quota.lock.unlock()
 
 
-cdef bint borrow_room(QueueState* queue, uint64_t more) noexcept nogil:
-    cdef Room* room = queue.device.in_flight.room
+cdef bint borrow_quota(QueueState* queue, uint64_t more) noexcept nogil:
+    cdef Quota* quota = queue.device.in_flight.quota
     cdef bint borrowed
-    if room == NULL or queue.device.in_flight.calls > 1:
+    if quota == NULL or queue.device.in_flight.calls > 1:
         return False
-    room.lock.lock()
-    borrowed = <int64_t> more <= room.left and queue.in_flight.lent + more <= room.most_lent
+    quota.lock.lock()
+    borrowed = <int64_t> more <= quota.left and queue.in_flight.lent + more <= quota.most_lent
     if borrowed:
-        more = min(max(more, <uint64_t> room.left // 2), room.most_lent - queue.in_flight.lent)
-        room.left -= <int64_t> more
+        more = min(max(more, <uint64_t> quota.left // 2), quota.most_lent - queue.in_flight.lent)
+        quota.left -= <int64_t> more
         if queue.in_flight.lent == 0:
-            room.borrowers.push_back(queue)
-        lend_room(queue, queue.in_flight.lent + more)
-    room.lock.unlock()
+            quota.borrowers.push_back(queue)
+        lend_quota(queue, queue.in_flight.lent + more)
+    quota.lock.unlock()
     return borrowed
 
 
-cdef void give_back_room(QueueState* queue, uint64_t in_flight) noexcept nogil:
+cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
     """Give back what is lent to the queue, but for what so many commands need. The queue is locked."""
-    cdef Room* room = queue.device.in_flight.room
+    cdef Quota* quota = queue.device.in_flight.quota
     cdef uint64_t used = 0
     cdef size_t i
     if queue.in_flight.lent == 0:
         return
-    room.lock.lock()
-    if in_flight > room.each:
-        used = min(in_flight - room.each, queue.in_flight.lent)
-    room.left += <int64_t> (queue.in_flight.lent - used)
-    lend_room(queue, used)
-    for i in range(room.borrowers.size() if used == 0 else 0):
-        if room.borrowers[i] == queue:
-            room.borrowers[i] = room.borrowers.back()
-            room.borrowers.pop_back()
+    quota.lock.lock()
+    if in_flight > quota.each:
+        used = min(in_flight - quota.each, queue.in_flight.lent)
+    quota.left += <int64_t> (queue.in_flight.lent - used)
+    lend_quota(queue, used)
+    for i in range(quota.borrowers.size() if used == 0 else 0):
+        if quota.borrowers[i] == queue:
+            quota.borrowers[i] = quota.borrowers.back()
+            quota.borrowers.pop_back()
             break
-    room.lock.unlock()
+    quota.lock.unlock()
 
 
 cdef bint has_all(QueueState* queue) noexcept nogil:
@@ -522,47 +517,47 @@ cdef bint has_all(QueueState* queue) noexcept nogil:
     return queue.order.pending.empty() and (queue.step == NULL or queue.step.waiting == 0)
 
 
-cdef void collect_room(Room* room) noexcept nogil:
+cdef void reclaim_quota(Quota* quota) noexcept nogil:
     """Have queues that need it no more give back what is lent to them. They are asked whether they are done, because
     nobody else may ever do so; but none that another thread, or the caller, has locked.
     """
     cdef vector[QueueState*] borrowers
     cdef QueueState* queue
     cdef bint done
-    room.lock.lock()
-    for queue in room.borrowers:
+    quota.lock.lock()
+    for queue in quota.borrowers:
         borrowers.push_back(retain_queue_state(queue))
-    room.lock.unlock()
+    quota.lock.unlock()
     for queue in borrowers:
         if queue.lock.try_lock():
             if queue.driver.poll != NULL and not is_empty(queue.epochs) and has_all(queue):
                 ask_queue(queue, &done)  # what has failed is in flight
-            give_back_room(queue, submitted_epoch(queue.epochs) - completed_epoch(queue.epochs))
+            return_quota(queue, submitted_epoch(queue.epochs) - completed_epoch(queue.epochs))
             queue.lock.unlock()
         release_queue_state(queue)
-    allot_again(room)
+    restore_capacity(quota)
 
 
 cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
     return submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
 
 
-cdef bint has_room(QueueState* queue, uint64_t more) noexcept nogil:
+cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     """Return whether the driver surely takes one command more, and beside it as much as `more`. The queue is locked."""
     cdef uint64_t in_flight = in_flight_of(queue)
     cdef uint64_t capacity = capacity_with(queue.device, queue.in_flight.lent)
     if in_flight == 0 or in_flight + more < capacity:
         return True
-    return borrow_room(queue, in_flight + more + 1 - capacity)
+    return borrow_quota(queue, in_flight + more + 1 - capacity)
 
 
-cdef Status look_for_room(QueueState* queue) noexcept nogil:
+cdef Status check_capacity(QueueState* queue) noexcept nogil:
     """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
     cdef uint64_t limit = queue.device.in_flight.limit.load()
-    if has_room(queue, 0) and in_flight_of(queue) < limit:
+    if has_capacity(queue, 0) and in_flight_of(queue) < limit:
         return 0
-    if queue.device.in_flight.room != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
-        collect_room(queue.device.in_flight.room)
+    if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
+        reclaim_quota(queue.device.in_flight.quota)
     return mark_the_way(queue) if queue.in_flight.room >= WORTH_MARKING or limit != UNLIMITED else 0
 
 
@@ -570,10 +565,10 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
     That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
-    this queue waits for. The host thread never waits for room, because what it waits for could be the function that it
-    is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
+    this queue waits for. The host thread never waits for capacity, because what it waits for could be the function
+    that it is in. Nor does any thread while a gate of the device is closed: it could be this one that opens it.
     """
-    if has_room(queue, more):
+    if has_capacity(queue, more):
         return False
     return (
         host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.holds.host_functions.load()
@@ -598,7 +593,7 @@ cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
 
 
 cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
-    """Sleep while the queue may be given no command, by the limit of host_waits.pyx. No lock is held.
+    """Sleep while the queue may be given no command, by the limit of the watcher below. No lock is held.
 
     What the queue waits for may depend on what this thread does next: a gate that it opens, memory that a kernel polls,
     an event of another package. So the thread goes on when its queue makes no progress, soon if a gate is closed or a
@@ -627,24 +622,21 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
 
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
     """Block until the marker is reached."""
-    cdef Waits waits
     cdef Status status
     cdef void* event = marker.event
     if event == NULL:
         return 0
-    waits.count = 1
-    waits.events = &event
-    status = wait_on_host(device, marker.driver, waits, interrupted)
+    status = wait_on_host(device, Waits(1, &event), interrupted)
     if status == 0:
         note_done(marker)
     return status
 
 
-cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
+cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
     cdef Marker* marker = NULL
     cdef Status status
-    cdef bint full, collected = queue.device.in_flight.room == NULL
+    cdef bint full, collected = queue.device.in_flight.quota == NULL
     give_way(queue)
     while True:
         queue.lock.lock()
@@ -657,7 +649,7 @@ cdef Status make_room(QueueState* queue, uint64_t more) noexcept nogil:
             return status
         if not collected:
             # To wait without need is to wait for ever where a host function waits for what this thread does next.
-            collect_room(queue.device.in_flight.room)
+            reclaim_quota(queue.device.in_flight.quota)
             collected = True
             continue
         status = await_event(queue.device, marker)
@@ -676,14 +668,13 @@ cdef void init_order(Order* order) noexcept nogil:
 
 cdef void end_order(Order* order) noexcept nogil:
     """Drop what the order still owns. The caller holds no lock, because releasing an event is a driver call."""
-    cdef size_t i
-    for i in range(order.markers.size()):
-        release_marker(order.markers[i])
+    for marker in order.markers:
+        release_marker(marker)
     order.markers.clear()
     release_clock(order.clock)
     order.clock = NULL
-    for i in range(order.taken.size()):
-        release_queue_state(order.taken[i])
+    for queue in order.taken:
+        release_queue_state(queue)
     order.taken.clear()
 
 
@@ -703,10 +694,17 @@ cdef Clock* joined_clock(Clock* clock, Marker* marker, bint covered) noexcept no
     the clock covers the marker's.
     """
     cdef Clock* after
+    cdef Clock* made
     cdef Clock* joined
     if covered:
         return raised_clock(clock, marker.queue, marker.epoch)
-    after = clock_after(marker)
+    after = marker.after.load(memory_order_acquire)  # NULL when all of it is done
+    if after == NULL:
+        made = raised_clock(retain_clock(marker.clock), marker.queue, marker.epoch)
+        if made != NULL and not marker.after.compare_exchange_strong(after, made, memory_order_acq_rel):
+            release_clock(made)  # another thread has made it meanwhile
+        else:
+            after = made
     joined = retain_clock(after) if covers(after, clock) else merged(clock, after)
     release_clock(clock)
     return joined
@@ -721,12 +719,10 @@ cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
     order.clock = joined_clock(order.clock, marker, covered)
 
 
-cdef void put_back(Order* order) noexcept nogil:
+cdef void relist_taken(Order* order) noexcept nogil:
     """Return the queues that a failed command took off the list, each with the list's reference."""
-    cdef size_t i
     cdef QueueState* queue
-    for i in range(order.taken.size()):
-        queue = order.taken[i]
+    for queue in order.taken:
         queue.lock.lock()
         if queue.order.listed:  # another command has entered it again meanwhile
             queue.lock.unlock()
@@ -754,15 +750,13 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
     cdef QueueState* queue
     cdef Marker* marker
     cdef Status status = 0
-    cdef size_t i
     take_list(null_queue.device, order.taken)
-    for i in range(order.taken.size()):
-        queue = order.taken[i]
+    for queue in order.taken:
         marker = NULL
         queue.lock.lock()
         queue.order.listed = queue.order.settled = False
         if status != 0:
-            pass  # an earlier queue failed: only unlist this one, as `put_back` returns them all
+            pass  # an earlier queue failed: only unlist this one, as `relist_taken` returns them all
         elif is_idle(queue):
             order.elided_completed += 1
         elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
@@ -804,8 +798,8 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
             push_on_list(listed[i])
         listed[i].lock.unlock()
     null_queue.lock.unlock()
-    for i in range(idle.size()):
-        release_queue_state(idle[i])
+    for each in idle:
+        release_queue_state(each)
 
 
 cdef void dissolve_list(DeviceState* device) noexcept nogil:
@@ -894,18 +888,18 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged.
 
     Another thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
-    While the queue may be full behind a host function, this waits for room, with no lock held.
+    While the queue may be full behind a host function, this waits for capacity, with no lock held.
     """
     cdef Status status
     give_way(queue)
     status = begin_at_once(queue, order)
     if status == 0:
-        status = look_for_room(queue)
+        status = check_capacity(queue)
         if status != 0:
             abort_command(queue, order)
     while status == 0 and may_stay_full(queue, 0):
         abort_command(queue, order)
-        status = make_room(queue, 0)
+        status = await_capacity(queue, 0)
         if status == 0:
             status = begin_at_once(queue, order)
     return status
@@ -931,16 +925,11 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
 
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:
     """List the events that the next command waits for: of the pending waits and of the gathered ones."""
-    cdef Waits waits
-    cdef size_t i
     order.events.clear()
-    for i in range(queue.order.pending.size()):
-        order.events.push_back(queue.order.pending[i].event)
-    for i in range(order.markers.size()):
-        order.events.push_back(order.markers[i].event)
-    waits.count = <unsigned int> order.events.size()
-    waits.events = order.events.data()
-    return waits
+    waits_of_pending(queue, order.events)
+    for marker in order.markers:
+        order.events.push_back(marker.event)
+    return Waits(<uint32_t> order.events.size(), order.events.data())
 
 
 cdef void settle(QueueState* queue, Order* order) noexcept nogil:
@@ -970,9 +959,8 @@ cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
     """Count a command of waits alone. The queue's next command, or whoever asks for a marker, carries them to the
     driver. The queue is locked.
     """
-    cdef size_t i
-    for i in range(order.markers.size()):
-        add_pending(queue, retain_marker(order.markers[i]))
+    for marker in order.markers:
+        add_pending(queue, retain_marker(marker))
     join_gathered(queue, order)
     settle(queue, order)
     count_command(queue)
@@ -991,7 +979,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     The null queue stays locked until its list has its queues back. Otherwise another null-queue command could find the
     list empty.
     """
-    put_back(order)
+    relist_taken(order)
     forget_hold(queue)
     queue.lock.unlock()
     end_order(order)
@@ -1083,6 +1071,16 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     return status
 
 
+cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
+    """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
+    if not device.driver.gates_forbid_releases:
+        return
+    device.registry.lock.lock()
+    device.holds.bridges.push_back(retain_marker(marker))
+    device.holds.open_bridges.fetch_add(1)
+    device.registry.lock.unlock()
+
+
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
     """Return whether a wait for the marker may take until a gate is opened or a host function returns."""
     return marker.adopted or marker.context != queue.device.context or closed_gates(queue.device) != 0
@@ -1119,9 +1117,6 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
             abort_command(queue, &order)
             return status
     leave_waits(queue, &order)
-    if marker.context != queue.device.context:
-        # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
-        retire_marker(queue, retain_marker(marker))
     queue.lock.unlock()
     end_order(&order)
     return 0
@@ -1221,3 +1216,304 @@ cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noex
     with nogil:
         status = record_marker(queue, use, marker)
     return status
+
+
+# -- waits of the host that end, although other threads go on submitting
+#
+# On some drivers they starve beside such threads (`waits_starve`). On Intel's CPU runtime a waiting thread executes
+# commands of any queue of the process, and returns only when it finds none. A watcher, a native thread, therefore looks
+# at all such waits every few milliseconds, and limits what each queue may have in flight:
+#
+# - Once other threads have submitted during a wait, each queue may have a few milliseconds of work in flight. This
+#   limit ends a second after the last such submission was seen.
+# - Once a wait has lasted for long beside such threads, queues drain now and then: a thread of the runtime, and a
+#   waiting thread too, stays with a queue until that is empty. So it may never come to the queue that is waited for, or
+#   never return. Whether a wait starves or only waits for much work cannot be known. Queues are held for a fifth of the
+#   time at most, so that threads whose work goes well lose little.
+#
+# The limit is part of a queue's `room`, so the launch path does not get longer; `give_way` obeys it. A wait that no
+# other thread disturbs costs its registration. Without waits the watcher sleeps.
+
+cdef extern from *:
+    """
+    #include <atomic>
+    #include <chrono>
+    #include <condition_variable>
+    #include <cstdint>
+    #include <mutex>
+    #include <system_error>
+    #include <thread>
+    #ifndef _WIN32
+    #include <signal.h>
+    #endif
+
+    namespace forebay {
+    static std::uint64_t microseconds() {
+        return std::chrono::duration_cast<std::chrono::microseconds>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+    }
+
+    /* A native thread without a Python thread state. It calls `look` again after as many microseconds as that returns.
+       After 0 it sleeps until `wake` is called. */
+    class Watcher {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::uint64_t (*look)();
+        bool woken = false, running = false;
+        std::atomic<bool> ended{false};
+
+        void run() {
+    #ifndef _WIN32
+            sigset_t all;  // signals are for Python's main thread
+            sigfillset(&all);
+            pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    #endif
+            std::unique_lock<std::mutex> lock(mutex);
+            while (!ended) {
+                if (!woken) {
+                    changed.wait(lock);
+                    continue;
+                }
+                woken = false;
+                lock.unlock();
+                while (std::uint64_t pause = ended ? 0 : look())
+                    std::this_thread::sleep_for(std::chrono::microseconds(pause));
+                lock.lock();
+            }
+            running = false;
+            changed.notify_all();
+        }
+
+    public:
+        explicit Watcher(std::uint64_t (*look)()) : look(look) {}
+
+        bool wake() {  // false when the system has no thread
+            std::lock_guard<std::mutex> lock(mutex);
+            woken = true;
+            if (!running && !ended) {
+                try {
+                    std::thread(&Watcher::run, this).detach();
+                } catch (const std::system_error &) {
+                    return false;
+                }
+                running = true;
+            }
+            changed.notify_all();
+            return true;
+        }
+
+        void end() {
+            std::unique_lock<std::mutex> lock(mutex);
+            ended = true;
+            changed.notify_all();
+            changed.wait(lock, [this] { return !running; });
+        }
+    };
+    }
+    """
+    uint64_t microseconds "forebay::microseconds"() nogil
+
+    cdef cppclass Watcher "forebay::Watcher":
+        Watcher(uint64_t (*look)() noexcept nogil)
+        bint wake() nogil
+        void end() nogil
+
+
+cdef enum:
+    LEAST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
+    MOST_BACKLOG = 512  # a GPU's driver takes some hundreds, too, before a launch blocks
+    IDLE_LOOKS = 250  # without a wait, before the watcher sleeps
+    # All in microseconds
+    PAUSE = 4000  # between two looks
+    PAUSE_IN_WAIT = 2000  # the same, while a wait lasts
+    PAUSE_TO_COMPARE = 500  # while the limit holds waits are short, and whether threads submit during one must be seen
+    CALM = 1000000  # without a submission during a wait, before the limit ends
+    WORK_IN_FLIGHT = 4000  # of a queue, while the limit holds
+    RATED = 32000  # over how long it is counted how fast commands run
+    STARVED = 20000  # how long a wait has lasted then
+    LEAST_DRAIN = 4000  # how long queues are held so that they drain; the next time twice as long if they did not
+    MOST_DRAIN = 512000
+
+
+cdef cppclass HostWait:
+    # A wait that is under way, on its thread's stack
+    uint64_t since  # when the watcher saw it first, or 0
+    HostWait* next
+    HostWait* previous
+
+
+cdef Lock waits_lock  # guards the list, and the two that follow
+cdef HostWait* first_wait = NULL
+cdef bint awake = False  # the watcher
+cdef bint begun = False  # whether a wait began since the last look
+
+# The watcher's own. Times are in microseconds
+cdef uint32_t idle_looks = 0
+cdef bint contended = False  # whether other threads submitted during a wait in the last second
+cdef uint64_t contended_at = 0  # when they were last seen to
+cdef uint64_t backlog = LEAST_BACKLOG
+cdef uint64_t last_submitted = UNLIMITED
+cdef uint64_t rated_at = 0, completed_then = 0
+cdef uint64_t drain_length = LEAST_DRAIN, drain_begins = 0, drain_ends = 0  # the last is 0 while none lasts
+
+cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may wait while the process ends
+
+
+cdef void begin_wait(HostWait* wait) noexcept nogil:
+    global first_wait, awake, begun
+    cdef bint asleep
+    wait.since = 0
+    wait.previous = NULL
+    waits_lock.lock()
+    wait.next = first_wait
+    if first_wait != NULL:
+        first_wait.previous = wait
+    first_wait = wait
+    begun = True
+    asleep = not awake
+    awake = True
+    waits_lock.unlock()
+    if asleep and not watcher.wake():
+        waits_lock.lock()
+        awake = False  # the next wait tries again
+        waits_lock.unlock()
+
+
+cdef void end_wait(HostWait* wait) noexcept nogil:
+    global first_wait
+    waits_lock.lock()
+    if wait.previous != NULL:
+        wait.previous.next = wait.next
+    else:
+        first_wait = wait.next
+    if wait.next != NULL:
+        wait.next.previous = wait.previous
+    waits_lock.unlock()
+
+
+cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil:
+    """The same on a driver whose waits starve."""
+    cdef HostWait wait
+    cdef Status status
+    begin_wait(&wait)
+    status = driver.wait_events(context, events, ask)
+    end_wait(&wait)
+    return status
+
+
+cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil:
+    """Block until all events of the device are over. No lock is held."""
+    if device.in_flight.waits_starve:
+        return wait_watched(device.driver, device.context, events, ask)
+    return device.driver.wait_events(device.context, events, ask)
+
+
+# -- the watcher
+
+
+cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
+    """Note whether other threads have submitted since the last look, if a wait has lasted as long, and how many
+    commands may be in flight beside waits. Return how many the queue with the most has in flight.
+    """
+    global backlog, completed_then, contended, contended_at, last_submitted, rated_at
+    cdef uint64_t submitted = 0, completed = 0, most = 0
+    cdef Epochs* epochs
+    states_lock.lock()
+    for device in states:
+        if device.in_flight.waits_starve:
+            device.registry.lock.lock()
+            for each in device.registry.queues:
+                epochs = each.epochs
+                completed += completed_epoch(epochs)
+                submitted += submitted_epoch(epochs)
+                most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
+            device.registry.lock.unlock()
+    states_lock.unlock()
+    if disturbed and submitted > last_submitted:
+        contended = True
+        contended_at = now
+    last_submitted = submitted
+    if now >= rated_at + RATED:
+        if contended and completed > completed_then:  # fewer, when a queue has gone
+            backlog = (completed - completed_then) * WORK_IN_FLIGHT // (now - rated_at)
+            backlog = min(max(backlog, <uint64_t> LEAST_BACKLOG), <uint64_t> MOST_BACKLOG)
+        rated_at = now
+        completed_then = completed
+    return most
+
+
+cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
+    """Return whether queues are to drain now."""
+    global drain_begins, drain_ends, drain_length
+    if not starved:
+        drain_length = LEAST_DRAIN
+        drain_ends = 0
+        return False
+    if drain_ends == 0:
+        if now < drain_begins:
+            return False
+        drain_ends = now + drain_length
+        return True
+    if now < drain_ends and not drained:
+        return True
+    if not drained:
+        drain_length = min(2 * drain_length, <uint64_t> MOST_DRAIN)
+    drain_begins = now + 4 * drain_length
+    drain_ends = 0
+    return False
+
+
+cdef void limit_in_flight(uint64_t limit) noexcept nogil:
+    """Let no queue whose waits starve have more commands in flight."""
+    states_lock.lock()
+    for device in states:
+        if device.in_flight.waits_starve and device.in_flight.limit.load() != limit:
+            device.registry.lock.lock()
+            device.in_flight.limit.store(limit)
+            for each in device.registry.queues:
+                renew_room(each.queue)
+            device.registry.lock.unlock()
+    states_lock.unlock()
+
+
+cdef uint64_t look() noexcept nogil:
+    """Look at the waits that are under way. Return after how many microseconds to look again."""
+    global awake, backlog, begun, contended, idle_looks
+    cdef bint lasting = False, starved = False, waited, goes_on
+    cdef uint64_t now = microseconds(), most = 0
+    cdef HostWait* wait
+    waits_lock.lock()
+    waited = first_wait != NULL
+    wait = first_wait
+    while wait != NULL:
+        lasting = lasting or wait.since != 0
+        starved = starved or wait.since != 0 and now > wait.since + STARVED
+        if wait.since == 0:
+            wait.since = now
+        wait = wait.next
+    idle_looks = 0 if waited or begun else idle_looks + 1
+    begun = False
+    awake = goes_on = idle_looks < IDLE_LOOKS
+    waits_lock.unlock()
+    if waited:
+        most = note_progress(now, lasting)
+    if not goes_on or contended and now > contended_at + CALM:
+        contended = False
+        backlog = LEAST_BACKLOG
+    if is_draining(now, contended and starved, most <= 1):
+        limit_in_flight(1)
+    else:
+        limit_in_flight(backlog if contended else UNLIMITED)
+    if not goes_on:
+        idle_looks = 0
+        return 0
+    if lasting:
+        return PAUSE_IN_WAIT
+    return PAUSE_TO_COMPARE if contended and waited else PAUSE
+
+
+def end_watching() -> None:
+    """Stop the watcher: at exit, before drivers are unloaded."""
+    with nogil:
+        watcher.end()
+        limit_in_flight(UNLIMITED)

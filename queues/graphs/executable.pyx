@@ -36,7 +36,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.uses cimport Basis, Seen, Uses, generation_of, note_use, release_uses, retain_uses
 from forebay.core.vector_clock cimport (
-    Epochs, Lock, advance_submitted_by, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+    Epochs, Lock, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.graphs.work cimport (
@@ -52,16 +52,13 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory_of
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    begin_announcement, come_after_past, command as note_command, drop_point, host_function, is_checked, note_point,
-    past_of_uses, wait_for_point, withdraw
+    Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point, command as note_command,
+    drop_point, host_function, is_checked, note_point, past_of_uses, withdraw
 )
-from forebay.races.engine cimport Announcement, Use
-from forebay.races.launches cimport check_nodes
-from forebay.sync.host_waits cimport wait_on_host
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, is_ready_to_launch,
-    leave_waits, make_room, may_stay_full, note_hold, room_of_host_function, take_marker,
-    wait_for_point as order_after_point, waits_of
+    Order, abort_command, apply_command, await_capacity, begin_at_once, conclude, count_command, end_order,
+    is_ready_to_launch, leave_waits, may_stay_full, note_hold, room_of_host_function, take_marker, wait_for_point,
+    wait_on_host, waits_of
 )
 
 from forebay.core.driver import AnyGraph
@@ -324,7 +321,7 @@ cdef Status submit_step(
         if step.kind == RECORDED:
             status = queue.driver.replay(handle, step.recording, waits)
             if status == 0:
-                advance_submitted_by(queue.epochs, step.room)
+                advance_submitted(queue.epochs, step.room)
         elif step.kind == JOIN:
             status = queue.driver.barrier(handle, waits)
         else:
@@ -376,7 +373,7 @@ cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
     cdef Status status
     status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
     if status == 0:
-        status = wait_on_host(queue.device, queue.driver, Waits(1, &event), NULL)
+        status = wait_on_host(queue.device, Waits(1, &event), NULL)
         queue.driver.release_event(event)
     return status
 
@@ -404,7 +401,7 @@ cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil
     """Submit a launch that is one recording and carries no wait. The queue is locked."""
     cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, no_waits())
     if status == 0:
-        advance_submitted_by(queue.epochs, submission.room)
+        advance_submitted(queue.epochs, submission.room)
         count_command(queue)
         queue.counts.graph_launches += 1
         note_launch(queue, submission)
@@ -1621,7 +1618,7 @@ cdef class ExecutableGraph:
         cdef vector[size_t] owners
         works = self.current()
         begin_announcement(on, on.state, uses)
-        wait_for_point(on, on.state, self.seen)  # the launch before
+        come_after_point(on, on.state, self.seen)  # the launch before
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
@@ -1642,7 +1639,7 @@ cdef class ExecutableGraph:
         submitted = False
         while not submitted:
             with nogil:
-                status = make_room(on.state, room)
+                status = await_capacity(on.state, room)
             if status != 0:
                 on._raise(status, "graph launch")
             replay = self.ready(on)
@@ -1730,10 +1727,10 @@ cdef class ExecutableGraph:
                 self.lock.lock()
                 status = 0
                 if self.last_queue != queue.state.epochs.queue_id and self.last_queue != 0:
-                    status = order_after_point(queue.state, self.last_queue, self.last_epoch)
+                    status = wait_for_point(queue.state, self.last_queue, self.last_epoch)
                 for i in range(points.size()):
                     if status == 0:
-                        status = order_after_point(queue.state, points[i].queue, points[i].epoch)
+                        status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
                 if status == 0:
                     status = submit_replay(
                         queue.state, replay.submission, &sizes.moment, closings, calls, &called, &begun)

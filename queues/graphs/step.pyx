@@ -23,7 +23,7 @@ from forebay.core.plan cimport (
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport (
     BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting,
-    QueueState, count_step, poll_marker, refusal, release_marker, release_queue_state, retain_queue_state,
+    QueueState, open_step_count, poll_marker, refusal, release_marker, release_queue_state, retain_queue_state,
     submit_collected
 )
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
@@ -888,7 +888,7 @@ cdef class Step:
         self.is_open = True
         self.queue._step = self
         open_steps.append(self)
-        count_step(1)
+        open_step_count.fetch_add(1)
         return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
@@ -911,7 +911,7 @@ cdef class Step:
         cdef LaneOwner refused = None
         self.is_open = False
         open_steps.remove(self)
-        count_step(-1)
+        open_step_count.fetch_sub(1)
         self.queue._step = None
         if self.own is not None:
             leave_lane(self.own, failed)

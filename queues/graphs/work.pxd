@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Geometry, Memory
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.engine cimport Use
+from forebay.races.checker cimport Use
 
 
 cdef extern from "Python.h":

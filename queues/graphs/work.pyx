@@ -26,8 +26,7 @@ from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport (
     check_overlap, check_size, fill_pattern, host_memory, open_view, pin_view, shown
 )
-from forebay.races.checker cimport what_of_node
-from forebay.races.engine cimport Use
+from forebay.races.checker cimport Use, what_of_node
 from forebay.races.launches cimport add_launch
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError

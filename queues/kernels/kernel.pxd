@@ -43,7 +43,7 @@ cdef class Kernel:
     cdef Geometry geometry  # of `last_grid` and `last_block`
     cdef object accesses  # that of `Natives`
     cdef uint64_t warned_of  # work-items, of a debugging device
-    cdef bytes seen  # flags of races/engine.pxd by parameter, from `accesses`; None: not asked yet
+    cdef bytes seen  # flags of races/checker.pxd by parameter, from `accesses`; None: not asked yet
     cdef void _forget_plans(self) noexcept
 
 

@@ -27,7 +27,7 @@ from forebay.sync.ordering cimport count_command, is_ready_to_launch
 
 cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
 
-cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept
+cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
@@ -190,7 +190,7 @@ cdef inline int launch_packed(
                 note_writes(kernel.written, arguments)
                 state.lock.unlock()
                 return 0
-            if unlock_and_offer(state, kernel, packed, basis):  # alone, or a launch takes instructions more
+            if offer_and_unlock(state, kernel, packed, basis):  # alone, or a launch takes instructions more
                 return 0
     return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
 

@@ -32,8 +32,7 @@ from forebay.queues.launch.arguments cimport (
 )
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport command, is_told, on_host, withdraw
-from forebay.races.engine cimport Announcement, Use
+from forebay.races.checker cimport Announcement, Use, command, is_told, on_host, withdraw
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, begin_command, drop_pending, end_order, gather_ahead, gathers_nothing, is_ready_to_launch,
@@ -314,7 +313,7 @@ cdef Collecting ask_step(
     return answer
 
 
-cdef bint unlock_and_offer(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept:
+cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept:
     """Whether the open step takes a launch for which the queue was not ready. The queue is locked, and is not any more.
 
     A launch that is not taken is offered once more by who handles it then, and its error told there.

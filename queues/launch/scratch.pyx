@@ -20,7 +20,7 @@ from forebay.core.driver cimport Geometry, Status
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport QueueState, closed_gates, release_device_state
 from forebay.core.uses cimport (
-    Point, Seen, generation_of, note_use, release_points, release_uses, retain_uses, writers_of
+    Point, Seen, generation_of, note_use, release_points, release_uses, retain_uses, points_of
 )
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
@@ -33,8 +33,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
-from forebay.races.checker cimport come_after_past, is_checked, past_of_uses
-from forebay.races.engine cimport Past
+from forebay.races.checker cimport Past, come_after_past, is_checked, past_of_uses
 from forebay.sync.ordering cimport wait_for_point
 
 from forebay.core.errors import (
@@ -422,7 +421,7 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
     cdef size_t i
     if is_checked(state):
         past = past_of_uses(allocation.uses, True)
-    writers_of(allocation.uses, writers)
+    points_of(allocation.uses, True, writers)
     with nogil:
         for i in range(writers.size()):
             if status == 0:

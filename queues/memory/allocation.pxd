@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState
 from forebay.core.uses cimport Uses
-from forebay.races.engine cimport Use
+from forebay.races.checker cimport Use
 
 cdef class OwnedMemory:
     # The driver's memory, and what is known of its uses. Whoever submits a command with it, or may submit it later, has

@@ -22,8 +22,7 @@ from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.core.uses cimport Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
 from forebay.lifetimes.deferred cimport retire_memory
-from forebay.races.checker cimport named, use_of
-from forebay.races.engine cimport WRITES, Use
+from forebay.races.checker cimport WRITES, Use, named, use_of
 
 from forebay.core.driver import AnyDevice
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
@@ -109,7 +108,7 @@ cdef class OwnedMemory:
         if self.listed:
             unlist_memory(&self.state.resident.followed, self.native.address)
         if not self.freed:
-            points_of(self.uses, points)
+            points_of(self.uses, False, points)
             retire_memory(self.state, self.native, points, self.reusable)
         release_uses(self.uses)
         release_device_state(self.state)

@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Memory
 from forebay.queues.memory.allocation cimport Allocation
-from forebay.races.engine cimport Use
+from forebay.races.checker cimport Use
 
 
 cdef class Buffer:

@@ -19,9 +19,8 @@ from forebay.core.state cimport AnyQueue
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
-from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_uses, wait_for_writers
-from forebay.races.checker cimport named, on_host, place_at, use_of
-from forebay.races.engine cimport DOUBTFUL, WRITES, Use
+from forebay.races.checker cimport DOUBTFUL, WRITES, Use, named, on_host, place_at, use_of
+from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
 from forebay.core.errors import (
@@ -212,7 +211,7 @@ cdef class Buffer:
         if is_forked():
             Py_INCREF(self.part)  # it is the parent's
         else:
-            points_of(self.allocation.uses, points)
+            points_of(self.allocation.uses, False, points)
             retire_memory(self.allocation.state, self.part, points, 0)
 
     @property
@@ -492,7 +491,7 @@ cdef class Buffer:
         array = view_in_place(self)
         if array is None:
             raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
-        wait_for_uses(self.allocation)
+        wait_for_uses(self.device, self.allocation.state, self.allocation.uses, False, NULL)
         return array
 
     def __dlpack__(
@@ -533,7 +532,7 @@ cdef class Buffer:
             raise BufferError("this memory is the host's, which has no stream: stream is None")
         array = None if copy else view_in_place(self)
         if array is not None:
-            wait_for_uses(self.allocation)
+            wait_for_uses(self.device, self.allocation.state, self.allocation.uses, False, NULL)
         elif copy or dl_device == (1, 0) and copy is None:
             array = self.get()
         else:
@@ -713,16 +712,16 @@ cdef class Buffer:
 
     def _let_follow_writers(self, AnyQueue queue not None) -> None:
         """Let the queue's next command come after all writes that are submitted."""
-        order_after_writers(queue, queue.state, self.allocation)
+        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.uses, True)
 
     def _let_follow_uses(self, AnyQueue queue not None) -> None:
         """Let the queue's next command come after all uses that are submitted."""
-        order_after_uses(queue, queue.state, self.allocation)
+        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.uses, False)
 
     def _wait_for_writers(self, AnyQueue queue not None) -> None:
         """Block until all writes that are submitted are done, but for those that the queue's next command comes after.
         """
-        wait_for_writers(self.allocation, queue.state)
+        wait_for_uses(self.device, self.allocation.state, self.allocation.uses, True, queue.state)
 
     def close(self) -> None:
         """Give the memory back once the work submitted so far is done. Does not block. Closing twice is fine."""

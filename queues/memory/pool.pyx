@@ -29,8 +29,9 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.races.checker cimport command, is_checked, is_told, line_of_program, made, named, use_of, withdraw
-from forebay.races.engine cimport WRITES, Announcement
+from forebay.races.checker cimport (
+    WRITES, Announcement, command, is_checked, is_told, line_of_program, made, named, use_of, withdraw
+)
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError

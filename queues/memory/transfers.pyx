@@ -30,12 +30,14 @@ from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_
 from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
 from forebay.core.uses cimport Uses, note_use
 from forebay.core.vector_clock cimport submitted_epoch
-from forebay.events.event cimport Event, new_event, reach, set_marker
+from forebay.events.event cimport Event, new_event, set_marker
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
 from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.races.checker cimport command, is_checked, named, note_point, on_host, use_of, withdraw
-from forebay.races.engine cimport WRITES, Announcement, Use
+from forebay.races.checker cimport (
+    WRITES, Announcement, Use, command, is_checked, named, note_point, on_host, use_of, withdraw
+)
+from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_command, end_order, is_ready_to_launch,
     keep_copied, waits_of
@@ -432,7 +434,7 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     if marker == NULL:
         return 0
     markers.push_back(marker)
-    reach(queue.device, state.device, markers, f"copy on {queue!r}")
+    wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
     copy_bytes(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
     return 0
 

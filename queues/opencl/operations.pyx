@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
-from forebay.sync.host_waits cimport wait_watched
+from forebay.sync.ordering cimport wait_watched
 
 from forebay.core.driver import fill_table
 from forebay.core.errors import DriverError

@@ -34,8 +34,7 @@ from forebay.core.errors import (
     TimeoutError,
 )
 from forebay.core.stats import Stats
-from forebay.events.event import Event
-from forebay.events.ipc_event import IpcEvent
+from forebay.events.event import Event, IpcEvent
 from forebay.expressions.elementwise import elementwise
 from forebay.expressions.reduction import reduction
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names

@@ -2,10 +2,13 @@
 
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.atomic cimport atomic, memory_order_acquire
+from libcpp.memory cimport shared_ptr
 from libcpp.vector cimport vector
 from posix.unistd cimport usleep
 
-from forebay.core.vector_clock cimport Clock, Epochs, Lock, completed_epoch, is_empty, release_clock, retain_clock
+from forebay.core.vector_clock cimport (
+    Clock, ClockEntry, Epochs, Lock, completed_epoch, is_empty, release_clock, retain_clock
+)
 from forebay.core.state cimport UNLIMITED, states, states_lock
 from forebay.queues.device cimport Context
 from forebay.queues.memory.allocation cimport hold_memory
@@ -14,6 +17,17 @@ from forebay.queues.memory.pool cimport Lease
 from forebay.queues.queue cimport Queue
 
 from contextlib import contextmanager
+
+
+cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
+    cdef cppclass Chunk:
+        vector[ClockEntry] entries
+
+    cdef cppclass Chunks:
+        vector[shared_ptr[Chunk]] each
+
+    cdef cppclass ClockOfChunks "forebay::Clock":
+        shared_ptr[Chunks] chunks
 
 
 cdef class KeptClock:
@@ -26,14 +40,17 @@ cdef class KeptClock:
     cdef readonly dict chunks
 
     def __cinit__(self, Queue queue not None):
-        cdef size_t i
+        cdef Chunks* chunks = NULL
         with nogil:
             queue.state.lock.lock()
             self.clock = retain_clock(queue.state.order.clock)
             queue.state.lock.unlock()
         self.chunks = {}
-        for i in range(0 if self.clock == NULL or self.clock.chunks == NULL else self.clock.chunks.each.size()):
-            self.chunks[<uintptr_t> self.clock.chunks.each[i]] = self.clock.chunks.each[i].entries.size()
+        if self.clock != NULL:
+            chunks = (<ClockOfChunks*> self.clock).chunks.get()
+        if chunks != NULL:
+            for chunk in chunks.each:
+                self.chunks[<uintptr_t> chunk.get()] = chunk.get().entries.size()
 
     def __dealloc__(self):
         release_clock(self.clock)

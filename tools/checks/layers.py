@@ -15,13 +15,14 @@ LAYERS = {
     "core": 1,
     "spirv": 1,
     "sync": 2,
+    "sync.finish": 4,
     "lifetimes": 3,
     "events": 4,
     "races": 2,  # of queues, because what is judged there are these; events and memory tell it what they do
     "races.launches": 5,
     "queues.kernels": 5,
     "queues.memory": 5,
-    "queues.capture_rules": 5,
+    "queues.capture_rules": 2,
     "queues.launch": 6,
     "queues.opencl": 6,  # the drivers know core and kernels
     "queues.cuda": 6,

@@ -1,8 +1,9 @@
 """Events recorded on streams, waits for them, and questions and waits of the host for both."""
 
 from cpython.object cimport PyObject
+from libcpp.atomic cimport memory_order_relaxed
 
-from forebay.core.state cimport steps_under_way
+from forebay.core.state cimport open_step_count
 from forebay.events.event cimport Event, record, wait_for_event
 from forebay.hip.compiled.calls cimport answer, front, read, succeed
 from forebay.hip.compiled.handles cimport queue_of
@@ -66,7 +67,9 @@ cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
         return None
     queue = queue_of(<object> words[0])
     event = event_of(words[1])
-    if event is None or queue is None or steps_under_way() or words[2] != NULL and <object> words[2] is not 0:
+    if event is None or queue is None or words[2] != NULL and <object> words[2] is not 0:
+        return None
+    if open_step_count.load(memory_order_relaxed):
         return None
     wait_for_event(queue, queue.state, queue._capture, event)
     return succeed()
