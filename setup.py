@@ -45,7 +45,6 @@ ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would 
 # else -O2.
 OFF_THE_PATH = (
     "queues/context.pyx",
-    "queues/*/calls.pyx",
     "queues/levelzero/discovery.pyx",
     "queues/graphs/capturing.pyx",
     "queues/graphs/work.pyx",

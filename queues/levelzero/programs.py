@@ -152,7 +152,7 @@ FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad
 # zeModuleGetGlobalPointer then returns ZE_RESULT_ERROR_UNSUPPORTED_FEATURE for an unknown name.
 TAKES_ADDRESSES = "-ze-take-global-address"
 
-WORKER = "forebay.queues.levelzero.build_worker"
+WORKER = "forebay.queues.levelzero.driver"
 
 
 def compiled(

@@ -13,7 +13,7 @@ from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
-from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
+from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, options_for_variables, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
@@ -60,7 +60,6 @@ class OpenCLDevice(DriverDevice):
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
         self.context: Any = context or cl.Context([self.native])
         self.context_handle: int = self.context.int_ptr
-        self.table: int = operations.table_address()
         is_cpu = is_a_cpu(self.native)
         # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
@@ -295,7 +294,8 @@ class OpenCLDevice(DriverDevice):
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
-    call_names = operations.CALL_NAMES
+    table: int = operations.TABLE
+    call_names: tuple[str, ...] = operations.CALL_NAMES
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """As `DriverDevice.stage`: pageable memory."""
