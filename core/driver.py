@@ -242,6 +242,8 @@ class DriverKernel(ABC):
         Local memory that a group can have.
     static_local_bytes
         Local memory that a group has by the kernel's own declarations; 0 where the driver does not tell.
+    units
+        Compute units, each of which runs a group, where the driver tells no more about that.
     """
 
     name: str
@@ -252,12 +254,13 @@ class DriverKernel(ABC):
     required_block: Sequence[int] = (0, 0, 0)
     reshape: int = 0
     static_local_bytes: int = 0
+    units: int = 1
 
-    @abstractmethod
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """Return how many groups of this size the device runs at the same time, at least, with so much local memory
         for each that the launch gives, beside that of the kernel's own declarations.
         """
+        return self.units
 
     @abstractmethod
     def create(self, follows: bool) -> int:
@@ -387,8 +390,6 @@ class DriverDevice(ABC):
     had, and whoever asks when an event was signalled waits for ever."""
     takes_host: bool = False
     """Whether the device reaches ordinary memory of the host by its address."""
-    prefetches: bool = False
-    """Whether shared memory moves when it is told to; the table has `prefetch` then."""
 
     @property
     @abstractmethod
@@ -440,9 +441,11 @@ class DriverDevice(ABC):
             raise OutOfMemoryError(f"pinned host memory: {error}") from None
         return memory.address, memory
 
-    @abstractmethod
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Make host memory for the bytes of one copy, contents unspecified. Raises `OutOfMemoryError`."""
+        """Make host memory for the bytes of one copy, contents unspecified; by default pageable memory. Raises
+        `OutOfMemoryError`.
+        """
+        return np.empty(nbytes, np.uint8)
 
     # -- what belongs to other packages
 

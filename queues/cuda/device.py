@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from forebay.core.driver import (
     Natives,
 )
 from forebay.queues.cuda import operations
-from forebay.queues.cuda.discovery import CuNative, start
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
 from forebay.queues.cuda.operations import ContextHandle, CuExported, CuImported, CuMemory, CuProgram, CuRegistered
 from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
 from forebay.queues.memory.allocation import ForeignMemory
+from forebay.queues.memory.shapes import are_contiguous
 from forebay.queues.memory.transfers import StagingPool
+
+if TYPE_CHECKING:
+    from forebay.queues.cuda.driver import CuNative
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
 # connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part
@@ -66,7 +69,9 @@ class CudaKernel(DriverKernel):
 
 
 class CudaDevice(DriverDevice):
-    """A `DriverDevice` for one GPU. Its context handle is a CuContext, of the GPU's primary context."""
+    """A `DriverDevice` for one GPU, once the driver's functions are loaded. Its context handle is a CuContext, of the
+    GPU's primary context.
+    """
 
     has_addresses = True
     timing_is_free = True  # only the timed events themselves are different
@@ -79,13 +84,11 @@ class CudaDevice(DriverDevice):
     call_names: tuple[str, ...] = operations.CALL_NAMES
 
     def __init__(self, info: DeviceInfo) -> None:
-        self.load()
         self.info = info
         self.native: CuNative = info.native
-        self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0")
+        self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0", self.native.migrates)
         self.context_handle: int = self.handle.address
         self.priorities: tuple[int, ...] = self.handle.priorities
-        self.prefetches = self.native.migrates
         self.has_ipc = self.native.has_ipc
         connections = self.native.connections
         self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
@@ -93,11 +96,6 @@ class CudaDevice(DriverDevice):
         own = CuProgram.own(self.handle)
         self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(OWN_KERNELS, MOVES)}
         self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
-
-    @staticmethod
-    def load() -> None:
-        """Find the driver's functions. Raises `ImportError` if it is too old."""
-        operations.load(start()[0])
 
     @property
     def limits(self) -> Limits:
@@ -314,14 +312,6 @@ def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] 
     if described.get("mask") is not None:
         raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} has a mask")
     strides = described.get("strides")
-    if strides is not None and 0 not in shape and tuple(strides) != _contiguous(shape, dtype.itemsize):
+    if strides is not None and not are_contiguous(shape, tuple(strides), dtype.itemsize):
         raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} is not C-contiguous")
     return int(address or 0), shape, dtype
-
-
-def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    strides = []
-    for size in reversed(shape):
-        strides.append(itemsize)
-        itemsize *= size
-    return tuple(reversed(strides))

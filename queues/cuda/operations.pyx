@@ -181,6 +181,7 @@ cdef cppclass CuContext:
     """
     void* handle
     int32_t device
+    cbool migrates  # shared memory, when it is told to
     void* pools[POOLS]  # NULL until needed
     void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
     CuModule* kernels  # forebay's own; and the one that fills
@@ -406,7 +407,7 @@ cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_h
     cdef Status status = come_after(on.stream, waits)
     to.type = ON_HOST if to_host else ON_DEVICE
     to.id = 0 if to_host else on.context.device
-    if status == 0:
+    if status == 0 and on.context.migrates:
         status = cuda.MemPrefetchAsync_v2(memory.address, nbytes, to, 0, on.stream)
     return status
 
@@ -1250,19 +1251,23 @@ cdef class ContextHandle:
         The driver's number of the GPU.
     kernels : bytes
         PTX of forebay's own kernels, ending with a zero.
+    migrates : bool
+        Whether its shared memory moves when it is told to.
 
     Blocks while the context is made, half a second when nobody in the process has used the GPU before.
     """
 
     cdef CuContext* context
 
-    def __init__(self, int32_t device, bytes kernels not None) -> None:
+    def __init__(self, int32_t device, bytes kernels not None, bint migrates=False) -> None:
         cdef Status status = 0
         cdef const char* text = kernels
         if self.context != NULL:
             raise TypeError("this ContextHandle is made already")
         with nogil:
             self.context = open_context(device, text, &status)
+            if migrates and status == 0:
+                self.context.migrates = True
         check(status,
               "opening the device; where many processes share it, start them with CUDA_DEVICE_MAX_CONNECTIONS=8")
 
@@ -1533,7 +1538,7 @@ cdef class CuProgram:
 # -- memory of the GPU, and of the host for it; and what processes share. Each is released with its last reference
 
 
-KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
+POOL_KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
 
 
 @cython.no_gc_clear  # freeing needs the context
@@ -1570,7 +1575,7 @@ cdef class CuMemory(CuAllocation):
 
     def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
         cdef CuContext* of = self.begin(context, nbytes, usm_type)
-        cdef MemoryKind kind = KINDS[usm_type]
+        cdef MemoryKind kind = POOL_KINDS[usm_type]
         cdef uint64_t address = 0
         cdef Status status
         self.kind = kind
@@ -1587,7 +1592,7 @@ cdef class CuMemory(CuAllocation):
     def __dealloc__(self):
         if not self.address or is_forked():  # then it is the parent's
             return
-        if is_block(self.kind, self.nbytes):  # KINDS may be gone: the process may be ending
+        if is_block(self.kind, self.nbytes):  # POOL_KINDS may be gone: the process may be ending
             give_back_block(self.context.context, self.nbytes, self.address)
         else:
             with nogil:

@@ -1,4 +1,7 @@
-"""What a compiler says about a program: each message, with the line of the source and a caret below."""
+"""Building programs: readable logs, progress on a terminal, and builds in a process of their own.
+
+A log has each message of a compiler, with the line of the source and a caret below.
+"""
 
 from __future__ import annotations
 

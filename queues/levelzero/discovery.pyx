@@ -253,7 +253,12 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
     made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
     require_in_order_lists(handle, ordinal, bool(made))
-    require_kernels(handle)
+    try:
+        ZeProgram(handle, probe_module(), False).limits("probe")
+    except BuildError as error:
+        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}", UPDATE) from None
+    except Error as error:
+        raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
     return made
 
 
@@ -275,16 +280,6 @@ cdef int require_in_order_lists(handle, uint32_t ordinal, bint known) except -1:
     end_queue(<ZeQueue*> queue)
     if not known:
         raise UnusableError("its driver does not say that a command list is in order", UPDATE)
-
-
-def require_kernels(handle: DeviceHandle) -> None:
-    """Raise unless a kernel can be built."""
-    try:
-        ZeProgram(handle, probe_module(), False).limits("probe")
-    except BuildError as error:
-        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}", UPDATE) from None
-    except Error as error:
-        raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
 
 
 def probe_module() -> bytes:

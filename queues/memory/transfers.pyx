@@ -672,7 +672,7 @@ cdef int prefetch(object queue, QueueState* state, Buffer buffer, bint to_host) 
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
     queue._check_buffer(buffer, "buf")
-    if not queue.device.driver.prefetches or buffer.nbytes == 0:
+    if state.driver.prefetch == NULL or buffer.nbytes == 0:
         return 0
     held = hold_memory(buffer.allocation, "buf")
     with nogil:

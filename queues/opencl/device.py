@@ -297,10 +297,6 @@ class OpenCLDevice(DriverDevice):
     table: int = operations.TABLE
     call_names: tuple[str, ...] = operations.CALL_NAMES
 
-    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """As `DriverDevice.stage`: pageable memory."""
-        return np.empty(nbytes, np.uint8)
-
     # -- programs
 
     def expect_spirv(self) -> None:

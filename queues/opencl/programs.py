@@ -85,15 +85,9 @@ class OpenCLKernel(DriverKernel):
             required_block=tuple(info(ask.COMPILE_WORK_GROUP_SIZE, device)),
             reshape=reshape,
             static_local_bytes=static if static > 1 else 0,  # NVIDIA's driver (580) says 1 where there is none
+            # one less on CPUs: Intel's runtime counts the thread of the program that may wait
+            units=max(device.max_compute_units - bool(device.type & cl.device_type.CPU), 1),
         )
-
-    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
-        """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
-
-        One less on CPUs: Intel's runtime counts the thread of the program that may wait.
-        """
-        is_cpu = bool(self._device.type & cl.device_type.CPU)
-        return max(int(self._device.max_compute_units) - is_cpu, 1)
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
         limit = self._device.max_parameter_size

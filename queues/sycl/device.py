@@ -72,12 +72,8 @@ class SyclProgramKernel(DriverKernel):
         native = device.native
         most = min(self._kernel.max_block or native.max_work_group_size, native.max_work_group_size)
         axes = list(reversed(native.max_work_item_sizes3d))  # the last dimension of a SYCL range is the first here
-        super().__init__(name, parameters, most, axes, native.local_mem_size, required_block)
-        self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
-
-    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
-        """As `DriverKernel.groups_at_once`: dpctl does not tell, so one for each compute unit."""
-        return int(self._compute_units)
+        units = max(native.max_compute_units - native.is_cpu, 1)  # see `OpenCLKernel`
+        super().__init__(name, parameters, most, axes, native.local_mem_size, required_block, units=units)
 
     def create(self, follows: bool) -> int:
         """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
@@ -204,7 +200,7 @@ class SyclDevice(DriverDevice):
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Pageable memory if the device copies from it asynchronously, else host USM memory."""
         if self.takes_pageable:
-            return np.empty(nbytes, np.uint8)
+            return super().stage(nbytes)
         memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
         return np.frombuffer(memory, np.uint8, nbytes)
 

@@ -313,9 +313,9 @@ cdef class OpenCL(Recorder):
 @functools.cache  # in a child that was forked the driver does not start
 def started():
     """CUDA's driver, and how many devices it has."""
-    from forebay.queues.cuda import discovery
+    from forebay.queues.cuda import driver
 
-    return discovery.start()
+    return driver.start()
 
 
 cdef uintptr_t first_word(void* thing) noexcept nogil:
