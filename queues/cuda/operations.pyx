@@ -1262,8 +1262,6 @@ cdef class ContextHandle:
     def __init__(self, int32_t device, bytes kernels not None, bint migrates=False) -> None:
         cdef Status status = 0
         cdef const char* text = kernels
-        if self.context != NULL:
-            raise TypeError("this ContextHandle is made already")
         with nogil:
             self.context = open_context(device, text, &status)
             if migrates and status == 0:
@@ -1426,8 +1424,6 @@ cdef class CuProgram:
         cdef void* handle = NULL
         cdef Status status
         cdef bytearray errors = bytearray(LOG_SIZE)
-        if self.module != NULL:
-            raise TypeError("this CuProgram is made already")
         self.context = context
         options[0] = ERROR_LOG
         values[0] = <char*> errors
@@ -1548,8 +1544,6 @@ cdef class CuAllocation(NativeMemory):
     cdef ContextHandle context
 
     cdef CuContext* begin(self, ContextHandle context, size_t nbytes, str usm_type="device") except NULL:
-        if self.address:
-            raise TypeError(f"this {type(self).__name__} is made already")
         self.context = context
         self.nbytes = nbytes
         self.usm_type = usm_type

@@ -128,26 +128,25 @@ def _is_wanted() -> bool:
 def _show(what: str, over: threading.Event) -> None:
     if over.wait(AFTER):
         return
-    with suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
-        _draw(what, over)
-
-
-def _draw(what: str, over: threading.Event) -> None:
     from rich.console import Console  # most programs never build for so long
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
-    # Drawn here and not by rich's own thread. What the program prints is none of its business.
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        auto_refresh=False,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        disable=not console.is_interactive,
-    ) as progress:
+    # Drawn here and not by rich's own thread. What the program prints is none of its business. Errors: the terminal has
+    # gone, or the program has closed it.
+    with (
+        suppress(OSError, ValueError),
+        Progress(
+            *columns,
+            console=console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not console.is_interactive,
+        ) as progress,
+    ):
         progress.add_task(what, total=None)
         progress.refresh()
         while not over.wait(EVERY):

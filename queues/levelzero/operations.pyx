@@ -1059,8 +1059,6 @@ cdef class DeviceHandle:
         self, uintptr_t driver, uintptr_t device, mode: str, double nanoseconds_per_tick, int timestamp_bits
     ) -> None:
         cdef Status status = 0
-        if self.device != NULL:
-            raise TypeError("this DeviceHandle is made already")
         self.device = new_device(<void*> driver, <void*> device, MODES[mode], &status)
         check(status, "opening the device")
         self.device.nanoseconds_per_tick = nanoseconds_per_tick
@@ -1123,8 +1121,6 @@ cdef class ZeProgram:
         cdef void* handle = NULL
         cdef void* log = NULL
         cdef Status status
-        if self.module != NULL:
-            raise TypeError("this ZeProgram is made already")
         desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
         desc.size = len(binary)
         desc.input = <const uint8_t*> <const char*> binary

@@ -135,7 +135,7 @@ REFUSALS: dict[int, partial[Error]] = {
         "returned: SYCL knows of it only afterwards; finish the other queue first"),
 }
 
-LIBRARIES = ("libDPCTLSyclInterface.so", "DPCTLSyclInterface.dll")
+LIBRARY = "libDPCTLSyclInterface.so"
 
 
 def load() -> None:
@@ -148,10 +148,9 @@ def load() -> None:
     """
     import dpctl
 
-    folder = Path(dpctl.__file__).parent
-    path = next((folder / name for name in LIBRARIES if (folder / name).exists()), None)
-    if path is None:
-        raise ImportError(f"{folder} has no {LIBRARIES[0]}")
+    path = Path(dpctl.__file__).with_name(LIBRARY)
+    if not path.exists():
+        raise ImportError(f"{path.parent} has no {LIBRARY}")
     fill_table(CALLS, CALL_NAMES, ctypes.CDLL(str(path)), (), f"dpctl {dpctl.__version__}",
                "forebay needs dpctl 0.21 or newer")
 
