@@ -375,14 +375,9 @@ class DriverDevice(ABC):
     """Whether a copy into pageable host memory is asynchronous; else it goes through what `stage` gives."""
     reads_pageable_late: bool
     """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
-    asks_of_copy: int = 0
-    """How often a finish right after a copy asks whether that is done before it waits (`copies_have_events` in
-    driver.pxd)."""
     waits_starve: bool = False
     """Whether a wait of the host may return late, or never, while other threads go on submitting: then back-pressure
     holds these up (sync/host_waits.pyx). Only where `event_status` may be asked during such a wait."""
-    copies_between_kinds: bool = True
-    """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
     unrolls_recursion: bool = False
     """Whether functions that call themselves become copies, one for each level: a circle of calls costs it too much."""
     executes: bool = True

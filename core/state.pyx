@@ -109,7 +109,6 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.in_flight.keeps_gil_below = keeps_gil_below
     device.in_flight.room = NULL
     device.in_flight.calls = 1
-    device.asks_of_copy = 0
     device.lost = device.in_flight.waits_starve = False
     device.in_flight.limit.store(UNLIMITED)
     device.null_queue = NULL

@@ -18,6 +18,9 @@ from forebay.sync.ordering cimport (
     Order, ask_queue, await_event, begin_command, carry_pending, submit_waits, take_marker
 )
 
+cdef enum:
+    ASKS_OF_COPY = 24  # some 1 to 2 us
+
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
     """Lock the queue and submit all its waits. On failure the queue is not locked."""
@@ -162,9 +165,11 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
 
 
 cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them."""
+    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them. On
+    NVIDIA's OpenCL, which begins a copy when it is waited for, asking would be time lost.
+    """
     cdef Answer answer
-    for _ in range(device.asks_of_copy):
+    for _ in range(ASKS_OF_COPY if device.in_flight.waits_starve else 0):  # that is, on CPUs
         answer = poll_marker(marker)
         if answer == DONE:
             return 0

@@ -373,7 +373,7 @@ def serve(connection: Connection) -> None:
     while connection.poll(IDLE):
         try:
             seconds, worker, *program = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             return
         _limit(seconds)
         connection.send(ACCEPTED)

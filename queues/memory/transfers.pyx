@@ -296,7 +296,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         return copy_between_devices(queue, state, dst, src)
     check_buffer(queue, state, src, "src")
     check_overlap(dst, src)
-    if are_of_two_kinds(&dst.memory, &src.memory) and not queue.device.driver.copies_between_kinds:
+    if are_of_two_kinds(&dst.memory, &src.memory) and queue.device.info.kind != "cpu":  # where an address is the host's
         raise NotSupportedError(
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")

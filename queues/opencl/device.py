@@ -26,7 +26,6 @@ CL_QUEUE_PRIORITY_KHR = 0x1096
 DEVICE_NOT_AVAILABLE = -2
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
-ASKS_OF_COPY = 24  # some 1 to 2 us; on NVIDIA's driver, which begins when it is waited for, each would be time lost
 
 # From forebay's priorities (lower is more urgent, as in HIP) to the bits of cl_khr_priority_hints.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
@@ -74,9 +73,6 @@ class OpenCLDevice(DriverDevice):
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects: bool = is_cpu or not self.has_addresses
-        # on a CPU an address is one of the host
-        self.copies_between_kinds = is_cpu
-        self.asks_of_copy = ASKS_OF_COPY if is_cpu else 0
         self.unrolls_recursion = is_cpu
         self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
