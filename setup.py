@@ -44,8 +44,6 @@ ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would 
 # executes any of this. With -O1 the compiler takes a third less time for it. What only the tests use gets -O0, and all
 # else -O2.
 OFF_THE_PATH = (
-    "queues/device.pyx",
-    "queues/*/calls.pyx",
     "queues/levelzero/discovery.pyx",
     "queues/graphs/capturing.pyx",
     "queues/graphs/work.pyx",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from forebay.core.errors import NotSupportedError
+from forebay.core.errors import NotSupportedError, OutOfMemoryError
 
 __all__ = [
     "KINDS", "MOST_GROUPS", "PROBE", "Adopted", "AdoptedQueue", "AnyBuffer", "AnyDevice", "AnyGraph", "AnyQueue",
@@ -221,46 +221,48 @@ class DriverMemory(Protocol):
         """Where it is: "device", "shared" or "host", as in `forebay.Device.empty`."""
 
 
-class DriverKernel(Protocol):
-    """A kernel of a program as the driver knows it. Each plan and each bound launch gets a kernel object of its own."""
+@dataclass(eq=False)
+class DriverKernel(ABC):
+    """A kernel of a program as the driver knows it. Each plan and each bound launch gets a kernel object of its own.
 
-    @property
-    def name(self) -> str:
-        """As in the source."""
+    Attributes
+    ----------
+    name
+        As in the source.
+    parameters
+        In the order of the source.
+    max_block, max_block_axis
+        Work-items that a group can have, in all and in each of the three dimensions; the first is the one that varies
+        fastest.
+    required_block
+        The group size that the kernel was compiled for; three zeros when any will do.
+    reshape
+        Address of the `Reshape` of driver.pxd that each new shape of its launches passes; 0 for none.
+    local_bytes
+        Local memory that a group can have.
+    static_local_bytes
+        Local memory that a group has by the kernel's own declarations; 0 where the driver does not tell.
+    units
+        Compute units, each of which runs a group, where the driver tells no more about that.
+    """
 
-    @property
-    def parameters(self) -> Sequence[Parameter]:
-        """In the order of the source."""
-
-    @property
-    def max_block(self) -> int:
-        """Work-items that a group can have."""
-
-    @property
-    def max_block_axis(self) -> Sequence[int]:
-        """The same in each of the three dimensions; the first is the one that varies fastest."""
-
-    @property
-    def required_block(self) -> Sequence[int]:
-        """The group size that the kernel was compiled for; three zeros when any will do."""
-
-    @property
-    def reshape(self) -> int:
-        """Address of the `Reshape` of driver.pxd that each new shape of its launches passes; 0 for none."""
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory that a group can have."""
-
-    @property
-    def static_local_bytes(self) -> int:
-        """Local memory that a group has by the kernel's own declarations; 0 where the driver does not tell."""
+    name: str
+    parameters: Sequence[Parameter]
+    max_block: int
+    max_block_axis: Sequence[int]
+    local_bytes: int
+    required_block: Sequence[int] = (0, 0, 0)
+    reshape: int = 0
+    static_local_bytes: int = 0
+    units: int = 1
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """Return how many groups of this size the device runs at the same time, at least, with so much local memory
         for each that the launch gives, beside that of the kernel's own declarations.
         """
+        return self.units
 
+    @abstractmethod
     def create(self, follows: bool) -> int:
         """Make a kernel object and return its handle, which the caller gives to `release_kernel` of driver.pxd.
 
@@ -373,14 +375,9 @@ class DriverDevice(ABC):
     """Whether a copy into pageable host memory is asynchronous; else it goes through what `stage` gives."""
     reads_pageable_late: bool
     """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
-    asks_of_copy: int = 0
-    """How often a finish right after a copy asks whether that is done before it waits (`copies_have_events` in
-    driver.pxd)."""
     waits_starve: bool = False
     """Whether a wait of the host may return late, or never, while other threads go on submitting: then back-pressure
     holds these up (sync/ordering.pyx). Only where `event_status` may be asked during such a wait."""
-    copies_between_kinds: bool = True
-    """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
     unrolls_recursion: bool = False
     """Whether functions that call themselves become copies, one for each level: a circle of calls costs it too much."""
     executes: bool = True
@@ -388,8 +385,6 @@ class DriverDevice(ABC):
     had, and whoever asks when an event was signalled waits for ever."""
     takes_host: bool = False
     """Whether the device reaches ordinary memory of the host by its address."""
-    prefetches: bool = False
-    """Whether shared memory moves when it is told to; the table has `prefetch` then."""
 
     @property
     @abstractmethod
@@ -429,16 +424,23 @@ class DriverDevice(ABC):
         """
         return None
 
-    @abstractmethod
     def pinned(self, nbytes: int) -> tuple[int, object]:
-        """Make host memory that the device reads and writes without staging: its address and its owner.
+        """Make host memory that the device reads and writes without staging: its address and its owner. This is "host"
+        memory, unless the driver has another kind.
 
         Raises `OutOfMemoryError`. May block.
         """
+        try:
+            memory = self.allocate(nbytes, "host")
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(f"pinned host memory: {error}") from None
+        return memory.address, memory
 
-    @abstractmethod
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Make host memory for the bytes of one copy, contents unspecified. Raises `OutOfMemoryError`."""
+        """Make host memory for the bytes of one copy, contents unspecified; by default pageable memory. Raises
+        `OutOfMemoryError`.
+        """
+        return np.empty(nbytes, np.uint8)
 
     # -- what belongs to other packages
 

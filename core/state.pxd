@@ -303,7 +303,6 @@ cdef cppclass DeviceState:
     const Driver* driver
     void* context
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
-    uint32_t asks_of_copy  # see core/driver.py
     bint lost  # the device: whatever is asked of it is an error
     bint checked  # a Device asked for it: each queue that is made has BY_CHECK
     uint64_t host_syncs  # waits of the host for an event or for the whole device; guarded by the registry's lock

@@ -1409,7 +1409,6 @@ cdef Context new_context(object driver):
     context.entered = Entered()
     context.state = new_device_state(
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
-    context.state.asks_of_copy = driver.asks_of_copy
     context.state.in_flight.waits_starve = driver.waits_starve
     join_quota(context.state, driver.shared_room)
     # Whoever shares it may want to time records.

@@ -63,6 +63,9 @@ cdef Status order_after_blocking(QueueState* null_queue) noexcept nogil:
     cdef Status status = begin_command(null_queue, &order)
     return submit_waits(null_queue, &order) if status == 0 else status
 
+cdef enum:
+    ASKS_OF_COPY = 24  # some 1 to 2 us
+
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
     """Lock the queue and submit all its waits. On failure the queue is not locked."""
@@ -121,9 +124,11 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
 
 
 cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them."""
+    """Block until a copy is done. Small ones take a CPU less time than to wake the thread that waits for them. On
+    NVIDIA's OpenCL, which begins a copy when it is waited for, asking would be time lost.
+    """
     cdef Answer answer
-    for _ in range(device.asks_of_copy):
+    for _ in range(ASKS_OF_COPY if device.in_flight.waits_starve else 0):  # that is, on CPUs
         answer = poll_marker(marker)
         if answer == DONE:
             return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import forebay as fb
 from forebay.core.driver import Language
-from forebay.queues.levelzero import calls
+from forebay.queues.levelzero import operations
 
 from .. import kernels
 from ..layers import Ground, Handle, Texts
@@ -24,8 +24,8 @@ DEVICE_ALLOC_DESC = bytes([0x15]) + bytes(23)  # ze_device_mem_alloc_desc_t with
 
 def called(name: str, *arguments: Any) -> None:
     """Call a function of the loader that has to succeed."""
-    if code := getattr(ctypes.CDLL(calls.LIBRARY), name)(*arguments):
-        raise fb.DriverError(f"{name}: {calls.result_name(code)}")
+    if code := getattr(ctypes.CDLL(operations.LIBRARY), name)(*arguments):
+        raise fb.DriverError(f"{name}: {operations.result_name(code)}")
 
 
 class LevelZeroLoop(CLoop):
@@ -46,7 +46,7 @@ class LevelZeroLoop(CLoop):
     def __init__(self, ground: Ground):
         super().__init__(ground)
         driver = ground.driver
-        self.library: Any = ctypes.CDLL(calls.LIBRARY)
+        self.library: Any = ctypes.CDLL(operations.LIBRARY)
         self._kernels = driver.build(Language.OPENCL_C, kernels.opencl(), ())
         # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(driver.context_handle + 8).value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,20 +13,23 @@ from forebay.core.driver import (
     Adopted,
     DeviceInfo,
     DriverDevice,
+    DriverKernel,
     DriverMemory,
     Language,
     Limits,
     Natives,
-    Parameter,
 )
-from forebay.queues.cuda import memory, operations
-from forebay.queues.cuda.discovery import CuNative, start
-from forebay.queues.cuda.memory import CuExported, CuImported, CuMemory, CuRegistered
+from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
-from forebay.queues.cuda.operations import OUT_OF_MEMORY, ContextHandle, CuProgram
+from forebay.queues.cuda.operations import ContextHandle, CuExported, CuImported, CuMemory, CuProgram, CuRegistered
 from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
+from forebay.queues.memory.allocation import ForeignMemory
+from forebay.queues.memory.shapes import are_contiguous
 from forebay.queues.memory.transfers import StagingPool
+
+if TYPE_CHECKING:
+    from forebay.queues.cuda.driver import CuNative
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share as many channels as it has
 # connections (tried on an H100). A quarter of it is divided among a channel's streams, which may use their part
@@ -38,16 +41,10 @@ INTERFACE = "__cuda_array_interface__"
 ON_CUDA = 2  # DLPack's kDLCUDA
 
 
-class CudaKernel:
+class CudaKernel(DriverKernel):
     """A kernel of the driver: its parameters and its limits. It makes kernel objects for plans."""
 
-    reshape = 0
-    local_bytes: int
-
     def __init__(self, native: CuNative, program: CuProgram, facts: KernelFacts) -> None:
-        self.name = facts.name
-        self.parameters: list[Parameter] = facts.parameters
-        self.required_block = facts.required_block
         self._program = program
         self._multiprocessors = native.multiprocessors
         self._function: int = program.function(facts.symbol)
@@ -56,37 +53,25 @@ class CudaKernel:
         alignments = iter(facts.local_alignments)
         self._alignments = [next(alignments) if each.kind == "local" else 0 for each in facts.parameters]
         most_shared = native.max_shared if facts.local_alignments else 0
-        self.max_block: int
-        self.static_local_bytes: int
-        self.max_block, self.static_local_bytes = program.limits(self._function, most_shared)
-        self.max_block_axis = native.max_block
-        self.local_bytes = native.max_shared
+        most, static = program.limits(self._function, most_shared)
+        super().__init__(
+            facts.name, facts.parameters, most, native.max_block, native.max_shared, facts.required_block, 0, static
+        )
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`."""
-        groups: int = self._program.groups_at_once(self._function, math.prod(block), local_bytes)
-        return groups * self._multiprocessors
+        groups = self._program.groups_at_once(self._function, math.prod(block), local_bytes)
+        return int(groups) * self._multiprocessors
 
     def create(self, follows: bool) -> int:
         """The operations' handle of a new kernel object, which the caller owns."""
-        handle: int = self._program.create_kernel(self._function, self._sizes, self._alignments)
-        return handle
-
-
-class ForeignMemory:
-    """Memory of an object of another package, which it keeps."""
-
-    handle = 0
-    usm_type = "device"
-
-    def __init__(self, owner: object, address: int, nbytes: int) -> None:
-        self.address = address
-        self.nbytes = nbytes
-        self._owner = owner
+        return int(self._program.create_kernel(self._function, self._sizes, self._alignments))
 
 
 class CudaDevice(DriverDevice):
-    """A `DriverDevice` for one GPU. Its context handle is a CuContext, of the GPU's primary context."""
+    """A `DriverDevice` for one GPU, once the driver's functions are loaded. Its context handle is a CuContext, of the
+    GPU's primary context.
+    """
 
     has_addresses = True
     timing_is_free = True  # only the timed events themselves are different
@@ -95,17 +80,15 @@ class CudaDevice(DriverDevice):
     shared_room = ROOM // 3
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
     languages = LANGUAGES
-    call_names = operations.CALL_NAMES
+    table: int = operations.TABLE
+    call_names: tuple[str, ...] = operations.CALL_NAMES
 
     def __init__(self, info: DeviceInfo) -> None:
-        self.load()
         self.info = info
         self.native: CuNative = info.native
-        self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0")
+        self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0", self.native.migrates)
         self.context_handle: int = self.handle.address
-        self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
-        self.prefetches = self.native.migrates
         self.has_ipc = self.native.has_ipc
         connections = self.native.connections
         self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
@@ -113,11 +96,6 @@ class CudaDevice(DriverDevice):
         own = CuProgram.own(self.handle)
         self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(OWN_KERNELS, MOVES)}
         self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
-
-    @staticmethod
-    def load() -> None:
-        """Find the driver's functions. Raises `ImportError` if it is too old."""
-        operations.load(start()[0])
 
     @property
     def limits(self) -> Limits:
@@ -161,14 +139,6 @@ class CudaDevice(DriverDevice):
             raise errors.NotSupportedError(f"shared memory: {self.info.name} has none")
         return CuMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory of the driver. Does not block."""
-        try:
-            memory = self.allocate(nbytes, "host")
-        except errors.OutOfMemoryError as error:
-            raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
-        return memory.address, memory
-
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Pinned host memory, from a pool."""
         return self._staging.take(nbytes)
@@ -207,15 +177,15 @@ class CudaDevice(DriverDevice):
 
     def give_back_shared(self) -> bool:
         """As `DriverDevice.give_back_shared`."""
-        return bool(memory.give_back_shared(self.handle))
+        return bool(operations.give_back_shared(self.handle))
 
     def create_shared_event(self) -> tuple[int, bytes]:
         """As `DriverDevice.create_shared_event`."""
-        return memory.create_ipc_event(self.handle)
+        return operations.create_ipc_event(self.handle)
 
     def open_event(self, handle: bytes) -> int:
         """As `DriverDevice.open_event`."""
-        return memory.open_ipc_event(self.handle, handle)
+        return operations.open_ipc_event(self.handle, handle)
 
     def can_reach(self, peer: DriverDevice) -> bool:
         """As `DriverDevice.can_reach`: by the driver's word."""
@@ -311,16 +281,15 @@ class CudaDevice(DriverDevice):
 
     def error_name(self, code: int) -> str:
         """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""
-        name: str = operations.error_name(abs(code))
-        return name
+        return str(operations.error_name(abs(code)))
 
     def is_lost(self, code: int) -> bool:
         """Whether the code means that the context is of no more use: no command runs in it any more."""
-        return bool(operations.lost(abs(code)))
+        return bool(operations.is_lost(abs(code)))
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""
-        return bool(code == OUT_OF_MEMORY)
+        return code == 2
 
 
 def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
@@ -343,14 +312,6 @@ def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] 
     if described.get("mask") is not None:
         raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} has a mask")
     strides = described.get("strides")
-    if strides is not None and 0 not in shape and tuple(strides) != _contiguous(shape, dtype.itemsize):
+    if strides is not None and not are_contiguous(shape, tuple(strides), dtype.itemsize):
         raise errors.InvalidArgumentError(f"adopt: this {type(thing).__name__} is not C-contiguous")
     return int(address or 0), shape, dtype
-
-
-def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    strides = []
-    for size in reversed(shape):
-        strides.append(itemsize)
-        itemsize *= size
-    return tuple(reversed(strides))

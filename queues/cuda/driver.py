@@ -1,15 +1,87 @@
-"""What the folder offers: CUDA's devices, and the streams of other packages."""
+"""What the folder offers: CUDA's devices, and the streams of other packages.
+
+It finds CUDA's driver, starts it, says what its devices are, and why one of them cannot be used. Importing this module
+loads nothing, and `start` on a machine without the driver costs one failed ``dlopen``. The calls that forebay makes
+often are in calls.hpp; those of this module happen once for a device.
+
+No context is made: that takes half a second and half a gigabyte for each GPU. So a device that is listed as usable may
+still fail when it is opened, with the driver's own error.
+"""
 
 from __future__ import annotations
 
 import itertools
+import logging
+import os
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forebay.core import errors
-from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found
+from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, numbered
+from forebay.core.errors import DriverError, InvalidArgumentError, NotSupportedError
+
+if TYPE_CHECKING:
+    from ctypes import CDLL
+
+LIBRARY = "libcuda.so.1"
+GET_DRIVER = "for an NVIDIA GPU, install NVIDIA's driver of CUDA 13.0 or newer (580); nothing else is needed"
+OLDEST = 13000
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+MOST_CONNECTIONS = 32
+DRIVERS_CONNECTIONS = 8  # where the variable is not set
+NO_DEVICE = 100
 
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: no streams, but what a thread means by them
+
+log: logging.Logger = logging.getLogger(__name__)
+
+# CUdevice_attribute
+THREADS, BLOCK, GRID, CONSTANT, CLOCK, MULTIPROCESSORS, INTEGRATED, COMPUTE_MODE = 1, 2, 5, 9, 13, 16, 18, 20
+PCI_BUS, PCI_DEVICE, CACHE, UNIT_THREADS, PCI_DOMAIN, MAJOR, MINOR = 33, 34, 38, 39, 50, 75, 76
+MANAGED, MIGRATES, SHARED_OPTIN, UNIT_BLOCKS, POOLS, IPC = 83, 89, 97, 106, 115, 125
+PROHIBITED = 2  # of COMPUTE_MODE
+
+
+class CuNative(NamedTuple):
+    """A GPU as CUDA's driver describes it.
+
+    Attributes
+    ----------
+    ordinal
+        The driver's number.
+    architecture
+        The compute capability, for example ``(9, 0)``.
+    driver_version
+        The CUDA that the driver has, for example 13000.
+    pci
+        Domain, bus and device.
+    connections
+        As `connections` returns them.
+    """
+
+    ordinal: int
+    name: str
+    architecture: tuple[int, int]
+    driver_version: int
+    pci: tuple[int, int, int]
+    memory: int
+    multiprocessors: int
+    max_threads: int
+    unit_threads: int
+    unit_blocks: int
+    max_block: tuple[int, int, int]
+    max_grid: tuple[int, int, int]
+    max_shared: int
+    constant_bytes: int
+    clock_khz: int
+    cache_bytes: int
+    integrated: bool
+    compute_mode: int
+    has_managed: bool
+    has_pools: bool
+    migrates: bool
+    has_ipc: bool
+    connections: int
 
 
 class Cuda(DriverFolder):
@@ -19,14 +91,22 @@ class Cuda(DriverFolder):
 
     def look(self) -> Found:
         """See `DriverFolder`."""
-        from forebay.queues.cuda import discovery
-
-        return discovery.look()
+        chosen = CONNECTIONS in os.environ
+        try:
+            driver, count = start()
+            devices = [_info(described(driver, ordinal, chosen)) for ordinal in range(count)]
+        except (NotSupportedError, DriverError) as error:
+            return Found([], str(error))
+        if not devices:
+            hidden = " (CUDA_VISIBLE_DEVICES may hide it)" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
+            return Found([], f"CUDA's driver is there and finds no GPU{hidden}: {GET_DRIVER}")
+        return Found(numbered(devices), "")
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
         """See `DriverFolder`."""
         from forebay.queues.cuda.device import CudaDevice
 
+        load()
         return CudaDevice(info)
 
     def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
@@ -35,16 +115,16 @@ class Cuda(DriverFolder):
         if stream is None:
             return None
         if stream in (0, LEGACY, PER_THREAD):
-            raise errors.InvalidArgumentError(
+            raise InvalidArgumentError(
                 f"adopt_queue: this {type(thing).__name__} is CUDA's default stream, which is another one for each "
                 "thread or waits for all: make a stream, and adopt that"
             )
         if not self.discover():
-            raise errors.NotSupportedError(f"adopt_queue: {self.absence()}")
+            raise NotSupportedError(f"adopt_queue: {self.absence()}")
         from forebay.queues.cuda.device import CudaDevice
         from forebay.queues.cuda.operations import context_of
 
-        CudaDevice.load()
+        load()
         context = context_of(stream)
         there = [device for device in opened if isinstance(device, CudaDevice)]
         known = {device.info.name for device in there}
@@ -52,7 +132,7 @@ class Cuda(DriverFolder):
         for device in itertools.chain(there, others):
             if device.handle.handle == context:
                 return AdoptedQueue(device, device.handle.adopt_queue(stream, thing), True)
-        raise errors.InvalidArgumentError(
+        raise InvalidArgumentError(
             "adopt_queue: this stream is in a context of its own; forebay uses the primary context of a GPU, as CUDA's "
             "runtime, CuPy, PyTorch and numba do"
         )
@@ -74,3 +154,165 @@ def _stream_of(thing: Any) -> int | None:
         return None
     handle = getattr(thing, name)
     return int(getattr(handle, "value", handle) or 0)
+
+
+# -- discovery
+
+
+def _info(native: CuNative) -> DeviceInfo:
+    reason, advice = _why_unusable(native)
+    info = DeviceInfo(
+        name="",  # until all are known
+        backend="cuda",
+        kind="gpu",
+        index=0,
+        description=native.name,
+        platform="NVIDIA CUDA",
+        version=f"compute capability {native.architecture[0]}.{native.architecture[1]}",
+        driver_version=f"CUDA {native.driver_version // 1000}.{native.driver_version % 1000 // 10}",
+        compute_units=native.multiprocessors,
+        memory=native.memory,
+        native=native,
+    )
+    return replace(info, usable=False, reason=reason, advice=advice) if reason else info
+
+
+def _why_unusable(native: CuNative) -> tuple[str, str]:
+    if native.compute_mode == PROHIBITED:
+        return "its compute mode is PROHIBITED", "nvidia-smi --compute-mode=DEFAULT, as root"
+    if not native.has_pools:
+        return "it has no memory pools", "it is too old for CUDA's stream-ordered memory; use OpenCL on it"
+    return "", ""
+
+
+def start() -> tuple[CDLL, int]:
+    """Load and start the driver; return it, and how many devices it has.
+
+    Each stream that waits takes one of the hardware's connections, and with the driver's default of 8 a few that wait
+    for the host hold up all others (docs/cuda.md). So the environment variable CUDA_DEVICE_MAX_CONNECTIONS is set
+    to 32, the most there are, unless it is set; the driver reads it when the first package of the process starts it.
+
+    Raises
+    ------
+    NotSupportedError
+        If there is no driver, or one that is too old.
+    DriverError
+        If it does not start.
+    """
+    from ctypes import CDLL, byref, c_int, c_uint
+
+    try:
+        library = CDLL(LIBRARY)
+    except OSError as error:
+        raise NotSupportedError(f"CUDA's driver is not installed ({error}): {GET_DRIVER}") from None
+    os.environ.setdefault(CONNECTIONS, str(MOST_CONNECTIONS))
+    version = c_int()
+    code = library.cuInit(c_uint(0))
+    if code not in (0, NO_DEVICE):
+        raise DriverError(
+            f"CUDA's driver does not start: {_name(library, code)}: {GET_DRIVER}", call="cuInit", code=code,
+            name=_name(library, code),
+        )  # fmt: skip
+    _checked(library, "cuDriverGetVersion", byref(version))
+    if version.value < OLDEST:
+        raise NotSupportedError(
+            f"CUDA's driver is of CUDA {version.value // 1000}.{version.value % 1000 // 10}, too old: {GET_DRIVER}"
+        )
+    count = c_int()
+    if code == 0:
+        _checked(library, "cuDeviceGetCount", byref(count))
+    return library, count.value
+
+
+def load() -> None:
+    """Find the driver's functions. Raises `ImportError` if it is too old."""
+    from forebay.queues.cuda import operations
+
+    operations.load(start()[0])
+
+
+def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
+    """Describe a device. Raises `DriverError`.
+
+    Parameters
+    ----------
+    chosen
+        Whether CUDA_DEVICE_MAX_CONNECTIONS was set before `start`.
+    """
+    from ctypes import byref, c_int, c_size_t, create_string_buffer
+
+    device, memory, version = c_int(), c_size_t(), c_int()
+    name = create_string_buffer(256)
+    _checked(library, "cuDeviceGet", byref(device), c_int(ordinal))
+    _checked(library, "cuDeviceGetName", name, c_int(len(name)), device)
+    _checked(library, "cuDeviceTotalMem_v2", byref(memory), device)
+    _checked(library, "cuDriverGetVersion", byref(version))
+
+    def ask(which: int) -> int:  # 0 for an attribute that the driver does not know
+        value = c_int()
+        return value.value if library.cuDeviceGetAttribute(byref(value), c_int(which), device) == 0 else 0
+
+    def three(first: int) -> tuple[int, int, int]:
+        return ask(first), ask(first + 1), ask(first + 2)
+
+    return CuNative(
+        ordinal=device.value,
+        name=name.value.decode(errors="replace"),
+        architecture=(ask(MAJOR), ask(MINOR)),
+        driver_version=version.value,
+        pci=(ask(PCI_DOMAIN), ask(PCI_BUS), ask(PCI_DEVICE)),
+        memory=memory.value,
+        multiprocessors=ask(MULTIPROCESSORS),
+        max_threads=ask(THREADS),
+        unit_threads=ask(UNIT_THREADS),
+        unit_blocks=ask(UNIT_BLOCKS),
+        max_block=three(BLOCK),
+        max_grid=three(GRID),
+        max_shared=ask(SHARED_OPTIN),
+        constant_bytes=ask(CONSTANT),
+        clock_khz=ask(CLOCK),
+        cache_bytes=ask(CACHE),
+        integrated=bool(ask(INTEGRATED)),
+        compute_mode=ask(COMPUTE_MODE),
+        has_managed=bool(ask(MANAGED)),
+        has_pools=bool(ask(POOLS)),
+        migrates=bool(ask(MIGRATES)),
+        has_ipc=bool(ask(IPC)),
+        connections=connections(library, device.value, chosen),
+    )
+
+
+def connections(library: CDLL, device: int, chosen: bool) -> int:
+    """Return how many connections to the hardware this process has, which its streams share.
+
+    Says so if another package has started the driver with few.
+    """
+    if chosen:
+        value = os.environ.get(CONNECTIONS, "")
+        return min(max(int(value), 1), MOST_CONNECTIONS) if value.isdecimal() else DRIVERS_CONNECTIONS
+    from ctypes import byref, c_int, c_uint
+
+    flags, active = c_uint(), c_int()
+    library.cuDevicePrimaryCtxGetState(c_int(device), byref(flags), byref(active))
+    if active.value:
+        log.warning(
+            "another package used CUDA before forebay, with %s not set: the driver's %s connections are shared by all "
+            "streams, and a few that wait for the host hold up the others. Set it to %s before the process starts.",
+            CONNECTIONS, DRIVERS_CONNECTIONS, MOST_CONNECTIONS,
+        )  # fmt: skip
+    return DRIVERS_CONNECTIONS if active.value else MOST_CONNECTIONS
+
+
+def _name(library: CDLL, code: int) -> str:
+    from ctypes import byref, c_char_p, c_int
+
+    name = c_char_p()
+    library.cuGetErrorName(c_int(code), byref(name))
+    return name.value.decode() if name.value else f"error {code}"
+
+
+def _checked(library: CDLL, call: str, *args: object) -> None:
+    code = getattr(library, call)(*args)
+    if code:
+        name = _name(library, code)
+        raise DriverError(f"{call} failed: {name}", call=call, code=code, name=name)

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from dataclasses import dataclass, field
@@ -26,6 +26,7 @@ from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, N
 from forebay.queues.cuda.ptx import PtxModule, accesses_of, read_ptx
 from forebay.queues.kernels.parameters import (
     CppProgram,
+    CppSource,
     DebugTypes,
     KernelInfo,
     KernelSignature,
@@ -84,35 +85,24 @@ class Nvrtc:
         self._call("nvrtcGetSupportedArchs", numbers)
         return tuple(numbers)
 
-    def compile(
-        self,
-        source: str,
-        name: str,
-        headers: Mapping[str, str],
-        options: Sequence[str],
-        expressions: Sequence[str] = (),
-    ) -> Outcome:
-        """Compile a program; `options` are NVRTC's. Blocks, without the GIL."""
+    def compile(self, source: CppSource) -> Outcome:
+        """Compile a program. Blocks, without the GIL."""
         program = c_void_p()
-        texts = _strings([text.encode(errors="surrogateescape") for text in headers.values()])
-        names = _strings([each.encode() for each in headers])
         self._call(
-            "nvrtcCreateProgram", byref(program), source.encode(errors="surrogateescape"), name.encode(),
-            len(headers), texts, names,
+            "nvrtcCreateProgram", byref(program), source.text.encode(errors="surrogateescape"), source.name.encode(),
+            len(source.headers), _strings(source.headers.values()), _strings(source.headers),
         )  # fmt: skip
         try:
-            for each in expressions:
+            for each in source.expressions:
                 self._call("nvrtcAddNameExpression", program, each.encode())
-            status = self._library.nvrtcCompileProgram(
-                program, len(options), _strings([each.encode(errors="surrogateescape") for each in options])
-            )
+            status = self._library.nvrtcCompileProgram(program, len(source.options), _strings(source.options))
             log = self._bytes("ProgramLog", program).decode(errors="replace").strip("\0\n ")
             if status:
                 return Outcome(status, log or self._error(status))
             cubin = self._bytes("CUBIN", program)
             ptx = self._bytes("PTX", program).decode(errors="replace").rstrip("\0")
             lowered = {}
-            for each in expressions:
+            for each in source.expressions:
                 found = c_char_p()
                 self._call("nvrtcGetLoweredName", program, each.encode(), byref(found))
                 lowered[each] = (found.value or b"").decode()
@@ -209,8 +199,8 @@ def _includes(library: Path, major: int) -> Iterator[Path]:
             yield from (folder for folder in (of, of / "cccl") if folder.is_dir())
 
 
-def _strings(values: Sequence[bytes]) -> ctypes.Array[c_char_p]:
-    return (c_char_p * len(values))(*values)
+def _strings(values: Collection[str]) -> ctypes.Array[c_char_p]:
+    return (c_char_p * len(values))(*[each.encode(errors="surrogateescape") for each in values])
 
 
 class NvrtcCompiler:
@@ -246,19 +236,12 @@ class NvrtcCompiler:
         """Where CUDA's own headers are."""
         return self._nvrtc.includes
 
-    def compile(
-        self,
-        source: str,
-        name: str,
-        headers: Mapping[str, str],
-        options: Sequence[str],
-        expressions: Sequence[str] = (),
-    ) -> CppProgram:
+    def compile(self, source: CppSource) -> CppProgram:
         """As `CppCompiler.compile`; the options are those of NVRTC. Blocks, without the GIL."""
-        options = [*options, *(f"-I{folder}" for folder in self._nvrtc.includes)]
 
         def made(*more: str) -> Outcome:
-            return self._nvrtc.compile(source, name, headers, [*more, *options], expressions)
+            includes = (f"-I{folder}" for folder in self._nvrtc.includes)
+            return self._nvrtc.compile(source._replace(options=[*more, *source.options, *includes]))
 
         with ThreadPoolExecutor(1) as beside:
             described = beside.submit(made, f"-arch=compute_{self._architecture}", "-G", "-w")

@@ -16,11 +16,13 @@ Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
 import ctypes
 from collections.abc import Sequence
 
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
+from libcpp cimport bool as cbool
 from libcpp.algorithm cimport find
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
@@ -29,13 +31,16 @@ from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
     Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
+from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
+from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
 from forebay.core.driver import fill_table
-from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
+from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, OutOfMemoryError
 
 cdef enum:
     # error codes
+    OUT_OF_MEMORY = 2
     NOT_FOUND = 500
     NOT_READY = 600
     ALREADY_ENABLED = 704  # access to a peer
@@ -65,8 +70,160 @@ cdef enum:
     ERROR_LOG = 5
     ERROR_SIZE = 6
     LOG_SIZE = 1 << 14
+    SMALLEST_BLOCK = 256  # bytes, which all are multiples of: no type wants more
+    BLOCK_CLASSES = 9
+    LARGEST_BLOCK = 1 << 16
+    KEPT = 64 << 20  # bytes of a pool: mapping memory takes a hundred microseconds, of the host some milliseconds
+    PORTABLE_MAPPED = 3  # host memory of all contexts, with an address for the device
 
-OUT_OF_MEMORY: int = 2  # as Python knows it
+ctypedef Status (*Function)(...) noexcept nogil
+
+
+# `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
+    cdef struct Location:
+        uint32_t type
+        int32_t id
+    cdef struct PoolProps:
+        uint32_t allocation
+        Location location
+    cdef struct AccessDesc:
+        Location location
+        uint32_t flags
+    cdef struct KernelNode:
+        void* function
+        uint32_t* groups
+        uint32_t* block
+        uint32_t shared
+        void** values
+        void* context
+    cdef struct CopyEnd:
+        uint32_t type
+        uint64_t address
+        size_t pitch
+        size_t height
+    cdef struct CopyNode:
+        CopyEnd source, to
+        size_t width
+    cdef struct IpcHandle:
+        char* bytes
+    cdef struct FillNode:
+        uint64_t to
+        size_t pitch
+        uint32_t value, size
+        size_t width
+
+    cdef enum:
+        N_CALLS
+
+    cdef struct Calls:
+        Function LaunchKernel, LaunchHostFunc, MemcpyAsync, MemsetD8Async, MemsetD16Async, MemsetD32Async
+        Function MemPrefetchAsync_v2
+        Function StreamWaitEvent, StreamWaitValue32_v2, StreamQuery, StreamSynchronize, StreamCreateWithPriority
+        Function StreamDestroy_v2, StreamGetCtx
+        Function EventRecord, EventQuery, EventCreate, EventDestroy_v2, EventElapsedTime_v2
+        Function GraphCreate, GraphAddKernelNode_v2, GraphAddMemcpyNode, GraphAddMemsetNode
+        Function GraphInstantiateWithFlags, GraphExecKernelNodeSetParams_v2, GraphLaunch, GraphExecDestroy, GraphDestroy
+        Function MemPoolCreate, MemPoolDestroy, MemPoolSetAttribute, MemPoolSetAccess, MemPoolTrimTo
+        Function MemAllocFromPoolAsync, MemFreeAsync, MemHostAlloc, MemHostRegister_v2, MemHostUnregister
+        Function MemAlloc_v2, MemFree_v2, MemGetAddressRange_v2
+        Function IpcGetMemHandle, IpcOpenMemHandle_v2, IpcCloseMemHandle, IpcGetEventHandle, IpcOpenEventHandle
+        Function ModuleLoadDataEx, ModuleUnload, ModuleGetFunction, ModuleGetGlobal_v2
+        Function FuncGetAttribute, FuncSetAttribute, OccupancyMaxActiveBlocksPerMultiprocessor
+        Function DeviceCanAccessPeer, CtxEnablePeerAccess
+        Function DevicePrimaryCtxRetain, CtxPushCurrent_v2, CtxPopCurrent_v2, CtxGetStreamPriorityRange
+        Function GetErrorName
+
+    const char* const* call_names
+
+
+cdef Calls cuda
+
+CALLS: int = <uintptr_t> &cuda
+CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)])
+
+
+cdef enum EventKind:
+    PLAIN_EVENT
+    TIMED_EVENT
+    GATE_EVENT  # recorded behind a wait for a word that the host writes
+    EVENT_KINDS
+    IPC_EVENT  # which other processes know, and which is never recorded for anything else
+
+
+cdef enum MemoryKind:
+    DEVICE_POOL
+    SHARED_POOL
+    HOST_POOL
+    POOLS
+
+
+cdef enum EndedKind:
+    """What is destroyed later: the driver would wait until nothing runs, or until all gates are open."""
+    ENDED_MODULES
+    ENDED_EXECUTABLES
+    ENDED_REGISTRATIONS  # memory of the host that was registered
+    ENDED_EXPORTS  # memory that other processes could open
+    ENDED_IMPORTS  # memory of other processes
+    ENDED_KINDS
+
+
+cdef cppclass Printing:
+    """Programs of a context that call printf."""
+    atomic[uint32_t] programs
+    atomic[uint32_t] ended  # of these
+    atomic[uint32_t] written  # how many had ended before the driver last wrote what kernels had printed
+
+
+cdef cppclass CuContext:
+    """The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
+    second, and other packages use it.
+    """
+    void* handle
+    int32_t device
+    cbool migrates  # shared memory, when it is told to
+    void* pools[POOLS]  # NULL until needed
+    void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
+    CuModule* kernels  # forebay's own; and the one that fills
+    void* fill
+    atomic[uint32_t] streams  # that there are
+    atomic[uint32_t] stream_capacity  # for how many the driver has memory
+    Printing printing
+    Lock lock  # guards all below
+    vector[int32_t] reached  # devices whose memory this one uses
+    vector[CuEvent*] idle[EVENT_KINDS]
+    vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet
+    size_t asked_for  # which of these is asked for next
+    vector[uint64_t] ended[ENDED_KINDS]  # handles, or addresses of memory
+    vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
+    vector[uint64_t] blocks[BLOCK_CLASSES]  # small memory of the host that is idle, by size
+    uint64_t chunk  # of which more is cut from the end
+    size_t chunk_left  # bytes
+
+
+cdef cppclass CuEvent:
+    void* handle
+    atomic[int32_t] references
+    CuContext* context
+    uint32_t* word  # gates only: what the host writes, in pinned memory
+    EventKind kind
+
+
+cdef cppclass CuQueue:
+    void* stream
+    CuContext* context
+    cbool owned
+    PyObject* owner  # of a stream of another package: the object that was adopted, retained; else NULL
+
+
+cdef cppclass CuModule:
+    atomic[int32_t] references  # the owner's, and one for each kernel
+    void* handle
+    CuContext* context
+    cbool prints
+
+
+cdef Lock importing  # two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
 
 cdef extern from *:
     """
@@ -251,7 +408,7 @@ cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_h
     cdef Status status = come_after(on.stream, waits)
     to.type = ON_HOST if to_host else ON_DEVICE
     to.id = 0 if to_host else on.context.device
-    if status == 0:
+    if status == 0 and on.context.migrates:
         status = cuda.MemPrefetchAsync_v2(memory.address, nbytes, to, 0, on.stream)
     return status
 
@@ -280,7 +437,9 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     cdef CuEvent* made = take_event(held.context, GATE_EVENT, &status)
     if made == NULL:
         return status
-    begin_gate()
+    without_gates.lock()  # blocks while a module is loaded or a graph instantiated: that waits for nothing but kernels
+    closed_gates.fetch_add(1)
+    without_gates.unlock()
     gate[0] = made  # before `wake` can be called
     status = come_after(held.stream, waits)
     if status == 0 and wake != NULL:
@@ -536,14 +695,9 @@ cdef void write_printed(void* context) noexcept nogil:
         on.printing.written.store(ended)  # afterwards, so that another thread's wait does not return before
 
 
-cdef inline bint is_lost(uint32_t error) noexcept nogil:
+cpdef bint is_lost(uint32_t error) noexcept nogil:
     """Whether an error says that the context is of no more use: all its commands are over."""
     return error in (214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999)
-
-
-def lost(error: int) -> bool:
-    """Whether an error says that the context is of no more use."""
-    return is_lost(<uint32_t> error)
 
 
 cdef Answer event_status(void* event) noexcept nogil:
@@ -739,7 +893,7 @@ cdef inline int class_of(size_t nbytes) noexcept nogil:
 
 cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noexcept nogil:
     """Take pinned memory, of at most LARGEST_BLOCK bytes."""
-    cdef int at = class_of(nbytes)
+    cdef int smaller, at = class_of(nbytes)
     cdef size_t size = SMALLEST_BLOCK << at
     cdef void* chunk = NULL
     cdef Status status
@@ -761,19 +915,13 @@ cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noe
         if status != 0:
             return status
         context.lock.lock()
-        add_chunk(context, <uint64_t> <uintptr_t> chunk)
+        for smaller in range(BLOCK_CLASSES - 1, -1, -1):  # what is left of the chunk before goes to the lists
+            while context.chunk_left >= <size_t> SMALLEST_BLOCK << smaller:
+                context.chunk_left -= SMALLEST_BLOCK << smaller
+                context.blocks[smaller].push_back(context.chunk + context.chunk_left)
+        context.chunk = <uint64_t> <uintptr_t> chunk
+        context.chunk_left = CHUNK
         context.lock.unlock()
-
-
-cdef void add_chunk(CuContext* context, uint64_t chunk) noexcept nogil:
-    """Cut blocks from this memory from now on; what is left of the one before goes to the lists."""
-    cdef int at
-    for at in range(BLOCK_CLASSES - 1, -1, -1):
-        while context.chunk_left >= <size_t> SMALLEST_BLOCK << at:
-            context.chunk_left -= SMALLEST_BLOCK << at
-            context.blocks[at].push_back(context.chunk + context.chunk_left)
-    context.chunk = chunk
-    context.chunk_left = CHUNK
 
 
 cdef void give_back_block(CuContext* context, size_t nbytes, uint64_t address) noexcept nogil:
@@ -925,15 +1073,6 @@ cdef void recycle_gates(CuContext* context) noexcept nogil:
 
 cdef Lock without_gates  # a gate is closed, a module loaded and a graph instantiated with it
 cdef atomic[uint32_t] closed_gates  # of all devices of the process
-
-
-cdef void begin_gate() noexcept nogil:
-    """Count a gate that is about to be closed. Blocks while a module is loaded or a graph instantiated: then no gate is
-    closed, so that waits for nothing but kernels.
-    """
-    without_gates.lock()
-    closed_gates.fetch_add(1)
-    without_gates.unlock()
 
 
 cdef bint begin_without_gates() noexcept nogil:
@@ -1094,9 +1233,6 @@ cdef void release_recording(void* handle) noexcept nogil:
 # -- objects of Python over these. Each is released with its last reference
 
 
-CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)])
-
-
 def load(library: ctypes.CDLL) -> None:
     """Fill the table from the driver's library, a `ctypes.CDLL`. One call is enough.
 
@@ -1105,7 +1241,7 @@ def load(library: ctypes.CDLL) -> None:
     ImportError
         If the driver is too old to have one of the functions.
     """
-    fill_table(<uintptr_t> &cuda, CALL_NAMES, library, (), "CUDA's driver",
+    fill_table(CALLS, CALL_NAMES, library, (), "CUDA's driver",
                "install a driver of CUDA 13.0 or newer (580)")
 
 
@@ -1143,17 +1279,21 @@ cdef class ContextHandle:
         The driver's number of the GPU.
     kernels : bytes
         PTX of forebay's own kernels, ending with a zero.
+    migrates : bool
+        Whether its shared memory moves when it is told to.
 
     Blocks while the context is made, half a second when nobody in the process has used the GPU before.
     """
 
-    def __init__(self, int32_t device, bytes kernels not None) -> None:
+    cdef CuContext* context
+
+    def __init__(self, int32_t device, bytes kernels not None, bint migrates=False) -> None:
         cdef Status status = 0
         cdef const char* text = kernels
-        if self.context != NULL:
-            raise TypeError("this ContextHandle is made already")
         with nogil:
             self.context = open_context(device, text, &status)
+            if migrates and status == 0:
+                self.context.migrates = True
         check(status,
               "opening the device; where many processes share it, start them with CUDA_DEVICE_MAX_CONNECTIONS=8")
 
@@ -1314,8 +1454,6 @@ cdef class CuProgram:
         cdef void* handle = NULL
         cdef Status status
         cdef bytearray errors = bytearray(LOG_SIZE)
-        if self.module != NULL:
-            raise TypeError("this CuProgram is made already")
         self.context = context
         options[0] = ERROR_LOG
         values[0] = <char*> errors
@@ -1411,71 +1549,310 @@ cdef class CuProgram:
         kernel.module = retain_module(self.module)
         return <uintptr_t> kernel
 
-    def variable(self, str symbol) -> CuVariable | None:
-        """A variable of the program; None if no variable has this name."""
+    def variable(self, str symbol) -> ForeignMemory | None:
+        """The memory of a variable, which keeps the program loaded; None if no variable has this name."""
         cdef bytes encoded = symbol.encode()
         cdef size_t nbytes = 0
         cdef uint64_t address = 0
-        cdef CuVariable variable
         cdef Status status = cuda.ModuleGetGlobal_v2(&address, &nbytes, self.module.handle, encoded)
         if <uint32_t> status == NOT_FOUND:
             return None
         check(status, f"variable {symbol!r}")
-        variable = CuVariable.__new__(CuVariable)
-        variable.program = self
-        variable.address = address
-        variable.nbytes = nbytes
-        return variable
+        return ForeignMemory(self, address, nbytes)
 
 
-cdef class CuVariable:
-    """The memory of a variable. It keeps the program loaded."""
+# -- memory of the GPU, and of the host for it; and what processes share. Each is released with its last reference
 
-    cdef readonly uintptr_t address
-    cdef readonly size_t nbytes
-    cdef CuProgram program
 
-    handle = 0  # memory has addresses only
-    usm_type = "device"
+POOL_KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class CuAllocation(NativeMemory):
+    """Memory that a GPU reaches. The classes below say how it is made, and free it with the last reference."""
+
+    cdef ContextHandle context
+
+    cdef CuContext* begin(self, ContextHandle context, size_t nbytes, str usm_type="device") except NULL:
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        return context.context
+
+
+@cython.no_gc_clear
+cdef class CuMemory(CuAllocation):
+    """Memory of the device, of the host, or shared by both, from a pool of the driver. It goes back with this object.
+    Drop the last reference only when the device is done with it.
+
+    Host and shared memory has the buffer protocol.
+
+    Nothing waits until the stream that it was taken on has got there: the pool maps memory in the call, that stream has
+    no other work, and what the pool hands out again was given back when the device was done with it.
+
+    Parameters
+    ----------
+    usm_type : "device", "host" or "shared"
+    """
+
+    cdef MemoryKind kind
+
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
+        cdef CuContext* of = self.begin(context, nbytes, usm_type)
+        cdef MemoryKind kind = POOL_KINDS[usm_type]
+        cdef uint64_t address = 0
+        cdef Status status
+        self.kind = kind
+        with nogil:
+            status = take_memory(of, kind, nbytes, &address)
+            if <uint32_t> status == OUT_OF_MEMORY and enter(of) == 0:
+                trim(of, 0)  # the pools may have kept some, and what others could open may wait for its end
+                try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
+                leave()
+                status = take_memory(of, kind, nbytes, &address)
+        check(status, f"{nbytes} bytes of {usm_type} memory")
+        self.address = address
+
+    def __dealloc__(self):
+        if not self.address or is_forked():  # then it is the parent's
+            return
+        if is_block(self.kind, self.nbytes):  # POOL_KINDS may be gone: the process may be ending
+            give_back_block(self.context.context, self.nbytes, self.address)
+        else:
+            with nogil:
+                cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
+                trim(self.context.context, KEPT)
+
+
+@cython.no_gc_clear
+cdef class CuRegistered(CuAllocation):
+    """Memory of the program, of the host, which the device reaches until this object goes. The program keeps it."""
+
+    cdef bint registered
+
+    def __init__(self, ContextHandle context not None, uintptr_t address, size_t nbytes) -> None:
+        cdef CuContext* of = self.begin(context, nbytes, "host")
+        cdef Status status
+        with nogil:
+            status = enter(of)
+            if status == 0:
+                try_destroy_ended(of, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
+                status = cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED)
+                leave()
+        check(status, f"registering {nbytes} bytes of the host")
+        self.address = address
+        self.registered = True
+
+    def __dealloc__(self):
+        if not self.registered or is_forked():
+            return
+        self.end()
+        with nogil:
+            try_destroy_ended(self.context.context, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
+
+    cdef void end(self):
+        self.registered = False
+        destroy_later(self.context.context, ENDED_REGISTRATIONS, self.address)
+
+    def unregister(self) -> None:
+        """Have the device reach it no more. Blocks until nothing runs on the device, and no gate is closed."""
+        if self.registered:
+            self.end()
+        with nogil:
+            wait_without_gates()
+            destroy_ended(self.context.context, ENDED_REGISTRATIONS)
+            end_without_gates()
+
+
+cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:
+    return kind == HOST_POOL and nbytes <= LARGEST_BLOCK
+
+
+cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint64_t* address) noexcept nogil:
+    cdef Status status
+    if is_block(kind, nbytes):
+        return take_block(context, nbytes, address)
+    status = open_pool(context, kind)
+    if status != 0:
+        return status
+    return cuda.MemAllocFromPoolAsync(address, nbytes, context.pools[<int> kind], context.memory_stream)
+
+
+cdef void trim(CuContext* context, size_t kept) noexcept nogil:
+    """Give memory back that the pools keep, but for so many bytes each."""
+    cdef int kind
+    for kind in range(POOLS):
+        if context.pools[kind] != NULL:
+            cuda.MemPoolTrimTo(context.pools[kind], kept)
+
+
+# -- memory and events that processes share (CUDA Programming Guide, "Interprocess Communication")
+#
+# Memory is of cuMemAlloc: a handle opens nothing of a pool, and a pool whose memory can be shared otherwise gives none
+# back to the system. cuMemFree and cuIpcCloseMemHandle wait for the whole device and let no other thread launch
+# meanwhile, behind a closed gate for ever. So they are left to who blocks anyway: see `try_destroy_ended`.
+
+
+cdef enum:
+    LAZY_ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
+    NO_TIMING_INTERPROCESS = 2 | 4  # of an event
+
+OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
+
+
+def give_back_shared(ContextHandle context not None) -> bool:
+    """Give back what nobody refers to, once nothing runs; False while a gate is closed."""
+    cdef CuContext* of = context.context
+    cdef bint done = False
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            done = try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
+            leave()
+    check(status, "giving memory back")
+    return done
+
+
+@cython.no_gc_clear
+cdef class CuExported(CuAllocation):
+    """Memory of the device that other processes can open. Drop the last reference only when no process uses it."""
+
+    def __init__(self, ContextHandle context not None, size_t nbytes) -> None:
+        cdef CuContext* of = self.begin(context, nbytes)
+        cdef uint64_t address = 0
+        cdef Status status
+        with nogil:
+            status = enter(of)
+            if status == 0:
+                try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
+                status = cuda.MemAlloc_v2(&address, nbytes)
+                if <uint32_t> status == OUT_OF_MEMORY:  # the pools may have kept some
+                    trim(of, 0)
+                    status = cuda.MemAlloc_v2(&address, nbytes)
+                leave()
+        check(status, f"{nbytes} bytes that other processes can open")
+        self.address = address
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            destroy_later(self.context.context, ENDED_EXPORTS, self.address)
+
+    def ipc_handle(self) -> bytes:
+        """What opens it in another process."""
+        cdef IpcHandle made
+        cdef Status status
+        with nogil:
+            status = enter(self.context.context)
+            if status == 0:
+                status = cuda.IpcGetMemHandle(&made, self.address)
+                leave()
+        check(status, "a handle for other processes")
+        return made.bytes[:sizeof(IpcHandle)]
+
+
+@cython.no_gc_clear
+cdef class CuImported(CuAllocation):
+    """Memory of another process, open until this object goes. That process keeps it for as long."""
+
+    def __init__(self, ContextHandle context not None, bytes handle not None) -> None:
+        cdef CuContext* of = self.begin(context, 0)
+        cdef IpcHandle given = read_handle(handle)
+        cdef uint64_t address = 0, base = 0
+        cdef size_t nbytes = 0
+        cdef Status status
+        with nogil:
+            status = enter(of)
+            if status == 0:
+                try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
+                importing.lock()
+                status = cuda.IpcOpenMemHandle_v2(&address, given, LAZY_ENABLE_PEER_ACCESS)
+                importing.unlock()
+                if status == 0:
+                    status = cuda.MemGetAddressRange_v2(&base, &nbytes, address)
+                    if status != 0:
+                        destroy_later(of, ENDED_IMPORTS, address)
+                leave()
+        check_opened(status, "memory")
+        self.address = address
+        self.nbytes = base + nbytes - address
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            destroy_later(self.context.context, ENDED_IMPORTS, self.address)
+
+
+def create_ipc_event(ContextHandle context not None) -> tuple[int, bytes]:
+    """(handle, which the caller owns; what opens the event in another process)."""
+    cdef CuContext* of = context.context
+    cdef IpcHandle made
+    cdef void* event = NULL
+    cdef Status status
+    with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
+        status = enter(of)
+        if status == 0:
+            status = cuda.EventCreate(&event, NO_TIMING_INTERPROCESS)
+            if status == 0:
+                status = cuda.IpcGetEventHandle(&made, event)
+                if status != 0:
+                    cuda.EventDestroy_v2(event)
+            leave()
+    check(status, "an event for other processes")
+    return <uintptr_t> new_event(of, IPC_EVENT, event, 0), made.bytes[:sizeof(IpcHandle)]
+
+
+def open_ipc_event(ContextHandle context not None, bytes handle not None) -> int:
+    """The handle, which the caller owns, of an event of another process."""
+    cdef CuContext* of = context.context
+    cdef IpcHandle given = read_handle(handle)
+    cdef void* event = NULL
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            status = cuda.IpcOpenEventHandle(&event, given)
+            leave()
+    check_opened(status, "event")
+    return <uintptr_t> new_event(of, IPC_EVENT, event, 0)
+
+
+cdef IpcHandle read_handle(bytes handle):
+    cdef IpcHandle read
+    if len(handle) != sizeof(IpcHandle):
+        raise InvalidArgumentError(f"a handle of another process is {sizeof(IpcHandle)} bytes, not {len(handle)}")
+    memcpy(&read, <const char*> handle, sizeof(IpcHandle))
+    return read
+
+
+cdef int check_opened(Status status, str what) except -1:
+    """Raise for a handle that opens nothing."""
+    if status == 0 or <uint32_t> status == OUT_OF_MEMORY:
+        return check(status, f"{what} of another process")
+    call, code, name = explain(status)
+    if code == OWN_PROCESS:
+        raise InvalidArgumentError(f"this handle is of {what} of this process, which only others can open ({name})")
+    raise InvalidArgumentError(
+        f"this handle opens no {what} here: it may be gone with its process, of another kind, or of a GPU that this "
+        f"process does not see ({call}: {name})")
 
 
 # -- the table
 
 
-cdef Driver table  # entries that are not set are NULL
-table.room_of_host_function = 11  # a call blocks after 54, or 27 with graphs between, and after 1,020 launches
-table.asks_of_finish = 64  # each takes a microsecond or less: for what takes longer a marker's share does not count
-table.room_of_recorded_copy = 2  # between a launch and a copy within a graph the hardware changes its engine
-table.changes_spare_running = True
-table.recordings_branch = True
-table.launch = launch
-table.set_pointer = set_pointer
-table.set_value = set_value
-table.copy = copy
-table.fill = fill
-table.prefetch = prefetch
-table.marker = marker
-table.barrier = barrier
-table.record_shared = record_shared
-table.hold = hold
-table.open_gate = open_gate
-table.new_recording = new_recording
-table.add_command = add_command
-table.end_recording = close_recording
-table.change = change
-table.replay = replay
-table.poll = poll
-table.wait_events = wait_events
-table.write_printed = write_printed
-table.event_status = event_status
-table.elapsed = elapsed
-table.bridge = bridge
-table.release_event = release_event
-table.release_kernel = release_kernel
-table.release_recording = release_recording
-table.release_queue = release_queue
+cdef Driver table = Driver(
+    # a host function call blocks after 54, or 27 with graphs between, and after 1,020 launches
+    room_of_host_function=11,
+    # between a launch and a copy within a graph the hardware changes its engine
+    room_of_recorded_copy=2,
+    # each takes a microsecond or less: for what takes longer a marker's share does not count
+    asks_of_finish=64,
+    changes_spare_running=True, recordings_branch=True,
+    gates_forbid_releases=False, copies_have_events=False, scopes_matter=False, waits_read_queues=False,
+    launch=launch, set_pointer=set_pointer, set_value=set_value, follow=NULL, copy=copy, fill=fill, prefetch=prefetch,
+    marker=marker, barrier=barrier, record_shared=record_shared, hold=hold, open_gate=open_gate,
+    new_recording=new_recording, add_command=add_command, end_recording=close_recording, change=change, replay=replay,
+    poll=poll, wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=write_printed,
+    event_status=event_status, elapsed=elapsed, bridge=bridge, release_event=release_event,
+    release_kernel=release_kernel, release_recording=release_recording, release_queue=release_queue)
 
-
-def table_address() -> int:
-    """The address of the table of operations. The Device hands it to its queues."""
-    return <uintptr_t> &table
+TABLE: int = <uintptr_t> &table

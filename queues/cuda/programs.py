@@ -13,17 +13,19 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint,
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
 from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, NotInstalledError
-from forebay.queues.cuda.discovery import CONNECTIONS, CuNative
 from forebay.queues.cuda.nvrtc import parameters_in, without_facts
 from forebay.queues.cuda.ptx import PtxEntry, PtxModule, PtxParameter, accesses_of, for_cuda, read_ptx
 from forebay.queues.kernels.build import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import UNTYPED, KernelInfo, read_parameter
 from forebay.spirv.declarations import Declared
+
+if TYPE_CHECKING:
+    from forebay.queues.cuda.driver import CuNative
 
 __all__ = ["LANGUAGES", "Image", "KernelFacts", "build_image", "compile_opencl", "facts_of"]
 
@@ -223,6 +225,7 @@ def _declared(kernel: str, index: int, parameter: PtxParameter) -> Declared:
 # other functions stand in the table at which the platform object begins (Khronos, cl_khr_icd). So no loader and no file
 # in /etc/OpenCL/vendors is needed.
 
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 OPENCL_LIBRARY = "libnvidia-opencl.so.1"
 
 # Places in the table, from Khronos' cl_icd.h.

@@ -1,30 +1,36 @@
-"""What a compiler says about a program: each message, with the line of the source and a caret below."""
+"""Building programs: readable logs, progress on a terminal, and builds in a process of their own.
+
+A log has each message of a compiler, with the line of the source and a caret below.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import dataclasses
+import importlib
 import os
-import pickle
 import re
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
 __all__ = [
-    "ACCEPTED", "UNAVAILABLE", "BuildProcessError", "CompilerEndedError", "build_apart", "build_seconds", "expect",
-    "python_command", "receive", "send", "shown_while_building",
+    "GRACE", "BuildProcessError", "ChildProcess", "CompilerEndedError", "build_apart", "build_seconds", "expect",
+    "python_command", "serve", "shown_while_building",
 ]  # fmt: skip
 
 # PoCL puts the kind first, and then a file of its own. Intel puts a number of its own where a file would be.
@@ -122,26 +128,25 @@ def _is_wanted() -> bool:
 def _show(what: str, over: threading.Event) -> None:
     if over.wait(AFTER):
         return
-    with suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
-        _draw(what, over)
-
-
-def _draw(what: str, over: threading.Event) -> None:
     from rich.console import Console  # most programs never build for so long
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
-    # Drawn here and not by rich's own thread. What the program prints is none of its business.
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        auto_refresh=False,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        disable=not console.is_interactive,
-    ) as progress:
+    # Drawn here and not by rich's own thread. What the program prints is none of its business. Errors: the terminal has
+    # gone, or the program has closed it.
+    with (
+        suppress(OSError, ValueError),
+        Progress(
+            *columns,
+            console=console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not console.is_interactive,
+        ) as progress,
+    ):
         progress.add_task(what, total=None)
         progress.refresh()
         while not over.wait(EVERY):
@@ -156,14 +161,14 @@ def _draw(what: str, over: threading.Event) -> None:
 # folder needs them. The asking process loads it as if it came from the disk cache.
 
 
-SERVER = "forebay.queues.kernels.build_server"
-LENGTH = struct.Struct("<Q")
 ACCEPTED = "accepted"
 UNAVAILABLE = "unavailable"
 SECONDS = 300
 """Processor time after which a build is given up: Intel's compiler for CPUs takes for ever over some large kernels. The
 environment variable ``FOREBAY_BUILD_SECONDS`` gives another."""
 LAST_WORDS = 2000  # characters of what a process that died had said
+IDLE = 60.0  # seconds without a program after which the process ends
+GRACE = 10.0  # seconds after which a process that should have ended itself is ended
 
 _turns = threading.BoundedSemaphore(os.cpu_count() or 1)
 _idle: list[_Process] = []
@@ -183,7 +188,8 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
     Parameters
     ----------
     worker
-        The module of the driver's folder whose ``build(info, source, options)`` is called in the other process.
+        The module of the driver's folder that the other process uses: ``open_again(info)`` opens the device there, or
+        returns None, and ``build(opened, source, options)`` builds.
 
     Raises
     ------
@@ -204,10 +210,11 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
         process = _accepting(request)
         try:
             kind, *answer = process.answer()
-        except EOFError:
-            words = process.last_words()
+        except (EOFError, ConnectionError):
+            how, said = process.how_it_ended()
+            words = f"{how}\n{said[-LAST_WORDS:]}".strip()
             message = f"the compiler of {info.name} ended its process: {words}"
-            if words.startswith(signal.SIGXCPU.name):
+            if how == signal.SIGXCPU.name:
                 message = (
                     f"the compiler of {info.name} had not finished after {seconds} seconds of processor time, as "
                     "happens where loops with large bodies are unrolled (FOREBAY_BUILD_SECONDS gives it more)"
@@ -238,7 +245,7 @@ def expect() -> None:
     if not _idle_here() and _turns.acquire(blocking=False):  # else all are at work
         try:
             with contextlib.suppress(BuildProcessError):
-                _idle.append(_Process())
+                _idle.append(_start())
         finally:
             _turns.release()
 
@@ -248,7 +255,7 @@ def _accepting(request: object) -> _Process:
         try:
             process, is_new = _idle_here().pop(), False
         except IndexError:
-            process, is_new = _Process(), True
+            process, is_new = _start(), True
         try:
             if process.accepts(request):
                 return process
@@ -272,47 +279,66 @@ def _end() -> None:
         _idle.pop().end()
 
 
-class _Process:
-    def __init__(self) -> None:
-        self.owner = os.getpid()
+def _start() -> _Process:
+    try:
+        return _Process(__name__)
+    except OSError as error:
+        raise BuildProcessError(str(error)) from None
+
+
+class ChildProcess:
+    """A Python process that does ``serve(connection)`` of a module, with the other end of `connection`.
+
+    Raises OSError when it cannot be started.
+    """
+
+    def __init__(self, module: str) -> None:
+        from multiprocessing.connection import Pipe  # most programs start no process
+
         # A file, not a pipe that nobody reads until the end.
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
-        try:
-            self.child = subprocess.Popen(
-                python_command(f"from {SERVER} import serve; serve()"),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
+        self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        self.connection: Connection
+        self.connection, theirs = Pipe()
+        with theirs:
+            end = theirs.fileno()
+            code = f"from multiprocessing.connection import Connection; from {module} import serve"
+            self.child: subprocess.Popen[bytes] = subprocess.Popen(
+                python_command(f"{code}; serve(Connection({end}))"),
+                stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, pass_fds=(end,),
                 start_new_session=True,  # Ctrl-C is for this process
             )  # fmt: skip
-        except OSError as error:
-            raise BuildProcessError(str(error)) from None
+
+    def how_it_ended(self) -> tuple[str, str]:
+        """Wait for its end. Return by which signal or status it ended, and all that it said."""
+        status = self.child.wait()
+        self.said.seek(0)
+        said = self.said.read().decode(errors="replace").strip()
+        return signal.Signals(-status).name if status < 0 else f"exit status {status}", said
+
+    def end(self) -> None:
+        """End it. One that does not even end when it is killed, because the system waits for its device, is left."""
+        self.child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.child.wait(GRACE)
+            self.connection.close()
+        self.said.close()
+
+
+class _Process(ChildProcess):
+    def __init__(self, module: str) -> None:
+        self.owner = os.getpid()
+        super().__init__(module)
 
     def accepts(self, request: object) -> bool:
         """Send a request; return whether it was received."""
         try:
-            send(self.child.stdin, request)
-            return bool(receive(self.child.stdout) == ACCEPTED)
+            self.connection.send(request)
+            return bool(self.answer() == ACCEPTED)
         except (OSError, EOFError):
             return False
 
     def answer(self) -> Any:
-        return receive(self.child.stdout)
-
-    def last_words(self) -> str:
-        """How it ended, and the last that it said."""
-        status = self.child.wait()
-        self.said.seek(0, os.SEEK_END)
-        self.said.seek(max(0, self.said.tell() - LAST_WORDS))
-        said = self.said.read().decode(errors="replace").strip()
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return f"{how}\n{said}".strip()
-
-    def end(self) -> None:
-        self.child.kill()
-        self.child.wait()
-        for file in (self.child.stdin, self.child.stdout, self.said):
-            if file is not None:
-                with contextlib.suppress(OSError):  # what it was sent and never read
-                    file.close()
+        return self.connection.recv()
 
 
 def python_command(code: str) -> list[str]:
@@ -338,19 +364,58 @@ def _loader() -> list[str]:
         return []
 
 
-def send(file: IO[bytes] | None, thing: object) -> None:
-    """Send to the other process."""
-    assert file is not None
-    data = pickle.dumps(thing)
-    file.write(LENGTH.pack(len(data)) + data)
-    file.flush()
+# -- the other process
 
 
-def receive(file: IO[bytes] | None) -> Any:
-    """Wait for what the other process sends; EOFError if that has ended."""
-    assert file is not None
-    header = file.read(LENGTH.size)
-    if len(header) < LENGTH.size:
-        raise EOFError
-    data = file.read(LENGTH.unpack(header)[0])
-    return pickle.loads(data)
+def serve(connection: Connection) -> None:
+    """Build what is asked for until the asking process ends, or nothing comes for a while."""
+    threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
+    while connection.poll(IDLE):
+        try:
+            seconds, worker, *program = connection.recv()
+        except (EOFError, ConnectionError):
+            return
+        _limit(seconds)
+        connection.send(ACCEPTED)
+        connection.send(_built(worker, *program))
+
+
+def _limit(seconds: int) -> None:
+    """End this process (SIGXCPU) when the next build has taken so much processor time."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    wanted = int(time.process_time()) + seconds
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def _end_with_parent(connection: Connection) -> None:
+    """End this process when the one that asks has ended, also in the middle of a build, which may take for ever."""
+    import select
+
+    poll = select.poll()
+    poll.register(connection, 0)  # it tells of nothing but the other end
+    poll.poll()
+    os._exit(0)
+
+
+_opened: dict[str, Any] = {}
+"""What `open_again` of a worker returned, by the name of the device."""
+
+
+def _built(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> tuple[Any, ...]:
+    try:
+        module = importlib.import_module(worker)
+        opened = _opened[info.name] = _opened.get(info.name) or module.open_again(info)
+        if opened is None:
+            return (UNAVAILABLE, f"the process for building does not find {info.name}")
+        return ("built", module.build(opened, source, options))
+    except ImportError as error:
+        return (UNAVAILABLE, str(error))
+    except errors.BuildError as error:
+        return ("BuildError", str(error), error.log)
+    except errors.Error as error:
+        return (type(error).__name__, str(error))
+    except Exception as error:  # a driver's, which may not be known where it is unpickled
+        return ("BuildError", f"{type(error).__name__}: {error}", str(error))

@@ -80,7 +80,7 @@ class Identities:
         self._key = key_of("identities", program_digest, str(bits), *self._kernels)
         self._lock = threading.Lock()
         self._ids: dict[tuple[str, int], int] = {}
-        self._tasks: dict[int, tuple[str, int]] = {}
+        self._taken = {0}
         kept = cache.get(self._key) if cache else None
         if kept is None or not self._restore(kept):
             self._give_kernels()
@@ -103,24 +103,20 @@ class Identities:
                 self._keep()
             return known
 
-    def find(self, identity: int) -> tuple[str, int] | None:
-        """Return the kernel's name and the index of the task with this id; None if there is none."""
-        return self._tasks.get(identity)
-
     def _give(self, kernel_name: str, task_index: int) -> int:
         slots = 1 << self._bits
         if len(self._ids) == slots - 1:
             raise InvalidArgumentError(f"all {slots - 1} ids of the program are taken")
         identity = content_id(self._digest, kernel_name, task_index, bits=self._bits)
-        while identity == 0 or identity in self._tasks:
+        while identity in self._taken:
             identity = (identity + 1) % slots
         self._ids[kernel_name, task_index] = identity
-        self._tasks[identity] = kernel_name, task_index
+        self._taken.add(identity)
         return identity
 
     def _give_kernels(self) -> None:
         self._ids.clear()
-        self._tasks.clear()
+        self._taken = {0}
         for name in self._kernels:
             self._give(name, 0)
 
@@ -136,14 +132,12 @@ class Identities:
         except (ValueError, TypeError):
             return False
         self._give_kernels()
-        kernels, tasks = given[: len(self._kernels)], given[len(self._kernels) :]
-        if kernels != [(*task, identity) for task, identity in self._ids.items()]:
-            return False
-        for name, index, identity in tasks:
+        for name, index, _ in given[len(self._kernels) :]:
             fits = name in self._kernels and index > 0 and (name, index) not in self._ids
-            if not fits or len(self._ids) == (1 << self._bits) - 1 or self._give(name, index) != identity:
+            if not fits or len(self._taken) == 1 << self._bits:
                 return False
-        return True
+            self._give(name, index)
+        return given == [(*task, identity) for task, identity in self._ids.items()]
 
 
 def identify(kernels: Iterable[str], source: str | bytes, options: tuple[str, ...]) -> Identities:

@@ -20,7 +20,7 @@ from forebay.lifetimes.deferred cimport retire_after
 from forebay.core.driver import AnyQueue
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit
-from forebay.queues.kernels.scratch_size import Argument, read_size
+from forebay.queues.kernels.parameters import Argument, read_size
 from forebay.queues.memory.pool import read_bytes
 from forebay.queues.memory.shapes import element_code, read_int
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.device import Device
-    from forebay.queues.kernels.scratch_size import Leaf, Size
+    from forebay.queues.kernels.parameters import Leaf, Size
     from forebay.queues.launch.launch import BoundLaunch
     from forebay.queues.launch.results import ConfiguredLaunch
     from forebay.queues.memory.shapes import Grid

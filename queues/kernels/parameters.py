@@ -1,7 +1,10 @@
-"""The parameters of kernels: converts declarations in OpenCL C or SPIR-V for the packing of arguments."""
+"""The parameters of kernels: converts declarations in OpenCL C or SPIR-V for the packing of arguments; and the sizes
+that depend on arguments and data, which `Kernel.scratch` takes, such as ``MaxOver("row_lengths") * 8``.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,14 +12,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from forebay.core import errors
 from forebay.core.driver import Language, Parameter
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
+from forebay.queues.memory.shapes import read_int
 from forebay.spirv import declarations
 
 __all__ = [
-    "UNTYPED", "CppCompiler", "CppProgram", "DebugTypes", "KernelInfo", "KernelSignature", "ParameterSignature",
-    "Signatures", "VariableSignature", "kernel_info", "kernels_from", "plain_names", "read_parameter",
-    "variables_from",
+    "UNTYPED", "Argument", "CppCompiler", "CppProgram", "CppSource", "DebugTypes", "KernelInfo", "KernelSignature",
+    "MaxOver", "MinOver", "ParameterSignature", "Signatures", "Size", "SumOver", "VariableSignature", "kernel_info",
+    "kernels_from", "plain_names", "read_parameter", "read_size", "variables_from",
 ]  # fmt: skip
 
 UNTYPED = "u64"
@@ -31,10 +35,9 @@ SCALARS = {
     "unsigned char": ("B", 1), "unsigned short": ("H", 2), "unsigned int": ("I", 4), "unsigned long": ("Q", 8),
 }  # fmt: skip
 NUMPY_NAMES = {
-    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
-    "float": "f4", "double": "f8", "half": "f2",
-    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long": "u8",
-}  # fmt: skip
+    name: f"{'f' if code in 'fdV' else 'u' if code.isupper() else 'i'}{nbytes}"
+    for name, (code, nbytes) in SCALARS.items()
+}
 LANES = {"2", "3", "4", "8", "16"}
 
 
@@ -50,7 +53,7 @@ def read_parameter(
     """
     name, type_name, kind, nbytes, read_only, alignment = declared
     if HOST_OBJECTS.match(type_name):
-        raise errors.NotSupportedError(
+        raise NotSupportedError(
             f"kernel {kernel!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not supported"
         )
     if kind == "pointer":
@@ -70,9 +73,7 @@ def read_parameter(
         return Parameter(name, type_name, "value", "V", nbytes, vector, alignment=alignment or nbytes)
     if not nbytes:
         if size_of is None:
-            raise errors.NotSupportedError(
-                f"kernel {kernel!r}: its SPIR-V does not have the size of {type_name} {name}"
-            )
+            raise NotSupportedError(f"kernel {kernel!r}: its SPIR-V does not have the size of {type_name} {name}")
         nbytes = size_of()
     return Parameter(name, type_name, "value", "V", nbytes, alignment=alignment)
 
@@ -169,6 +170,29 @@ class KernelInfo(NamedTuple):
     required_block: tuple[int, int, int] = (0, 0, 0)
 
 
+class CppSource(NamedTuple):
+    """A program in C++ for a driver's compiler.
+
+    Attributes
+    ----------
+    text
+    name
+        What messages call it.
+    headers
+        Files that it may include, by name.
+    options
+        The compiler's own.
+    expressions
+        Names whose symbols are asked for.
+    """
+
+    text: str
+    name: str
+    headers: Mapping[str, str]
+    options: Sequence[str]
+    expressions: Sequence[str] = ()
+
+
 class CppProgram(NamedTuple):
     """What a compiler made of a program in C++.
 
@@ -205,19 +229,8 @@ class CppCompiler(Protocol):
     def folders(self) -> Sequence[str]:
         """Where its own headers are."""
 
-    def compile(
-        self,
-        source: str,
-        name: str,
-        headers: Mapping[str, str],
-        options: Sequence[str],
-        expressions: Sequence[str] = (),
-    ) -> CppProgram:
-        """Compile a program.
-
-        `name` is what messages call it, `headers` are files that it may include by name, `expressions` names whose
-        symbols are asked for. Raises `BuildError` with the compiler's log. Blocks while it compiles.
-        """
+    def compile(self, source: CppSource) -> CppProgram:
+        """Compile a program. Raises `BuildError` with the compiler's log. Blocks while it compiles."""
 
 
 class _Type(NamedTuple):
@@ -375,3 +388,170 @@ def kernels_from(rows: Sequence[Sequence[Any]]) -> tuple[KernelInfo, ...]:
 def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ...]:
     """Return variables, likewise."""
     return tuple(VariableSignature(*row) for row in rows)
+
+
+# -- sizes that depend on arguments and data
+
+
+class Size:
+    """An integer that is known when the kernel is launched. It combines with other Sizes and ints by ``+ - * //``.
+
+    ``//`` rounds down as in Python.
+    """
+
+    def evaluate(self, known: Mapping[Size, int]) -> int:
+        """Return its value, given those of its leaves in `known`."""
+        raise NotImplementedError
+
+    def leaves(self) -> frozenset[Leaf]:
+        """Return the leaves whose values are needed to evaluate it."""
+        raise NotImplementedError
+
+    def __add__(self, other: Size | int) -> Size:
+        return _combine("+", self, other)
+
+    def __radd__(self, other: int) -> Size:
+        return _combine("+", other, self)
+
+    def __sub__(self, other: Size | int) -> Size:
+        return _combine("-", self, other)
+
+    def __rsub__(self, other: int) -> Size:
+        return _combine("-", other, self)
+
+    def __mul__(self, other: Size | int) -> Size:
+        return _combine("*", self, other)
+
+    def __rmul__(self, other: int) -> Size:
+        return _combine("*", other, self)
+
+    def __floordiv__(self, other: Size | int) -> Size:
+        return _combine("//", self, other)
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return _combine("//", other, self)
+
+    def __bool__(self) -> bool:
+        raise ArgumentTypeError(f"{self!r} is not known before a launch")
+
+
+class Constant(Size):
+    """An int."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def evaluate(self, known: Mapping[Size, int]) -> int:
+        return self.value
+
+    def leaves(self) -> frozenset[Leaf]:
+        return frozenset()
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Leaf(Size):
+    """A property of one argument, by the name of its parameter. Two leaves of one kind and name are equal."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"{type(self).__name__} needs the name of a parameter, not {type(name).__name__}")
+        self.name = name
+
+    def evaluate(self, known: Mapping[Size, int]) -> int:
+        """Return its value, which `known` has."""
+        return known[self]
+
+    def leaves(self) -> frozenset[Leaf]:
+        """Return itself alone."""
+        return frozenset((self,))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class Argument(Leaf):
+    """The value of the scalar integer argument of the parameter `name`."""
+
+
+class Over(Leaf):
+    """A reduction over all elements of a buffer argument of integers; 0 when it has no elements.
+
+    Attributes
+    ----------
+    place : int
+        Where it is in the result of the device's reduction.
+    """
+
+    place = 0
+
+
+class MinOver(Over):
+    """The least element of the buffer that is the argument of the parameter `name`; 0 when it has none."""
+
+    place = 0
+
+
+class MaxOver(Over):
+    """The greatest element of the buffer that is the argument of the parameter `name`; 0 when it has none."""
+
+    place = 1
+
+
+class SumOver(Over):
+    """The sum of all elements of the buffer that is the argument of the parameter `name`, in 64 bits."""
+
+    place = 2
+
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+}
+
+
+class Combined(Size):
+    """Two sizes and the operation that combines them."""
+
+    def __init__(self, operation: str, left: Size, right: Size) -> None:
+        self.operation = operation
+        self.left = left
+        self.right = right
+        self._leaves = left.leaves() | right.leaves()
+
+    def evaluate(self, known: Mapping[Size, int]) -> int:
+        left, right = self.left.evaluate(known), self.right.evaluate(known)
+        if self.operation == "//" and right == 0:
+            raise InvalidArgumentError(f"{self!r} divides by 0")
+        return OPERATIONS[self.operation](left, right)
+
+    def leaves(self) -> frozenset[Leaf]:
+        return self._leaves
+
+    def __repr__(self) -> str:
+        return f"({self.left!r} {self.operation} {self.right!r})"
+
+
+def _combine(operation: str, left: Any, right: Any) -> Size:
+    return Combined(operation, read_size(left), read_size(right))
+
+
+def read_size(size: Any) -> Size:
+    """Convert an int or a `Size` to a `Size`.
+
+    Raises
+    ------
+    ArgumentTypeError
+    """
+    if isinstance(size, Size):
+        return size
+    return Constant(read_int(size, "a size is an int or an expression"))

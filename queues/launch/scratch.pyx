@@ -40,7 +40,7 @@ from forebay.core.errors import (
     ArgumentTypeError, InvalidArgumentError, OutOfBoundsError, OutOfMemoryError, ScratchOverflowError
 )
 from forebay.core.process import on_host_thread, refuse_on_host_thread
-from forebay.queues.kernels.scratch_size import Argument
+from forebay.queues.kernels.parameters import Argument
 from forebay.queues.launch.arguments import launch_with_arrays
 
 log = logging.getLogger("forebay.launch")

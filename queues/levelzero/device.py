@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
+from forebay.core.driver import DeviceInfo, DriverDevice, DriverKernel, Language, Limits, Natives
 from forebay.queues.kernels import build
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.levelzero import calls, operations
-from forebay.queues.levelzero.memory import ZeMemory
-from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
+from forebay.queues.levelzero import operations
+from forebay.queues.levelzero.operations import DeviceHandle, ZeMemory, ZeProgram
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.memory.transfers import StagingPool
 from forebay.spirv import declarations
@@ -85,39 +84,29 @@ class ZeNative:
     counter_based: str
 
 
-class LevelZeroKernel:
+class LevelZeroKernel(DriverKernel):
     """A kernel of the driver: its parameters and its limits. It makes copies for plans."""
 
     def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[declarations.Declared]) -> None:
-        self.name = name
         self._module = module
-        self.parameters: list[Parameter] = [read_parameter(name, index, facts) for index, facts in enumerate(declared)]
-        self._check_size(native)
-        self.required_block: tuple[int, int, int]
-        self.static_local_bytes: int
-        items, self.required_block, self.static_local_bytes = module.limits(name)
-        self.max_block: int = items or native.max_group_items
-        self.max_block_axis: tuple[int, int, int] = native.max_group_size
-        self.reshape = 0  # sub-groups count through all dimensions
-        self.local_bytes: int = native.max_local_bytes
+        parameters = [read_parameter(name, index, facts) for index, facts in enumerate(declared)]
+        nbytes = sum(parameter.nbytes for parameter in parameters if parameter.kind != "local")
+        if nbytes > native.max_argument_bytes:
+            raise errors.NotSupportedError(
+                f"kernel {name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
+            )
+        items, required, static = module.limits(name)
+        most = items or native.max_group_items
+        super().__init__(name, parameters, most, native.max_group_size, native.max_local_bytes, required, 0, static)
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`."""
         locals_ = [index for index, parameter in enumerate(self.parameters) if parameter.kind == "local"]
-        count: int = self._module.cooperative_groups(self.name, block, locals_, local_bytes)
-        return count
-
-    def _check_size(self, native: ZeNative) -> None:
-        nbytes = sum(parameter.nbytes for parameter in self.parameters if parameter.kind != "local")
-        if nbytes > native.max_argument_bytes:
-            raise errors.NotSupportedError(
-                f"kernel {self.name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
-            )
+        return int(self._module.cooperative_groups(self.name, block, locals_, local_bytes))
 
     def create(self, follows: bool) -> int:
         """The operations' handle of a new kernel object, which the caller owns."""
-        handle: int = self._module.create_kernel(self.name, follows)
-        return handle
+        return int(self._module.create_kernel(self.name, follows))
 
 
 def on_null_hardware() -> bool:
@@ -128,6 +117,8 @@ def on_null_hardware() -> bool:
 class LevelZeroDevice(DriverDevice):
     """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
 
+    table: int = operations.TABLE
+    call_names: tuple[str, ...] = operations.CALL_NAMES
     has_addresses = True
     timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
@@ -135,7 +126,7 @@ class LevelZeroDevice(DriverDevice):
     keeps_gil_below = KEEPS_GIL_BELOW
 
     def __init__(self, info: DeviceInfo) -> None:
-        calls.load()
+        operations.load()
         self.info = info
         self.native: ZeNative = info.native
         self.handle: DeviceHandle = DeviceHandle(
@@ -146,7 +137,6 @@ class LevelZeroDevice(DriverDevice):
             self.native.kernel_timestamp_bits,
         )
         self.context_handle: int = self.handle.address
-        self.table: int = operations.table_address()
         lowest, highest = self.native.priorities or (1, -1)
         self.priorities: tuple[int, ...] = tuple(
             priority for priority in PRIORITIES if highest <= priority <= lowest
@@ -187,14 +177,6 @@ class LevelZeroDevice(DriverDevice):
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory of the driver (USM). Does not block."""
-        try:
-            memory = self.allocate(nbytes, "host")
-        except errors.OutOfMemoryError as error:
-            raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
-        return memory.address, memory
-
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Host memory of the driver (USM), from a pool."""
         return self._staging.take(nbytes)
@@ -227,14 +209,9 @@ class LevelZeroDevice(DriverDevice):
 
     # -- errors
 
-    def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation."""
-        explained: tuple[str, int, str] = calls.explain(status)
-        return explained
-
     def error_name(self, code: int) -> str:
         """The ZE_RESULT_… name of an error code. Codes of commands come negated."""
-        return calls.result_name(abs(code))
+        return str(operations.result_name(abs(code)))
 
     def is_lost(self, code: int) -> bool:
         """Whether the code means that the device is lost."""
@@ -242,4 +219,4 @@ class LevelZeroDevice(DriverDevice):
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""
-        return code in calls.OUT_OF_MEMORY
+        return code in operations.OUT_OF_MEMORY

@@ -11,17 +11,15 @@ import struct
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.queues.levelzero.calls cimport (
+from forebay.queues.levelzero.operations cimport (
     ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion, MemoryProperties,
-    ModuleProperties, QueueGroupProperties, all_of, check, ze, ze_result_t
+    ModuleProperties, QueueGroupProperties, ZeQueue, all_of, check, end_queue, ze, ze_result_t
 )
-from forebay.queues.levelzero.operations cimport ZeQueue, end_queue
 
 from forebay.core.driver import DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import BuildError, Error
-from forebay.queues.levelzero import calls
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
-from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
+from forebay.queues.levelzero.operations import GET_DRIVER, DeviceHandle, ZeProgram
 from forebay.spirv import opcodes as op
 from forebay.spirv.module import make, words_of
 
@@ -99,7 +97,7 @@ def absence(trouble: str) -> str:
     elif closed := [node for node in glob.glob(RENDER_NODES) if not os.access(node, os.R_OK | os.W_OK)]:
         advice = f"this user may not use {', '.join(sorted(closed))}; add them to that file's group, mostly 'render'"
     else:
-        advice = calls.GET_DRIVER
+        advice = GET_DRIVER
     return f"no Level Zero device was found ({trouble}): {advice}"
 
 
@@ -255,7 +253,12 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
     made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
     require_in_order_lists(handle, ordinal, bool(made))
-    require_kernels(handle)
+    try:
+        ZeProgram(handle, probe_module(), False).limits("probe")
+    except BuildError as error:
+        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}", UPDATE) from None
+    except Error as error:
+        raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
     return made
 
 
@@ -277,16 +280,6 @@ cdef int require_in_order_lists(handle, uint32_t ordinal, bint known) except -1:
     end_queue(<ZeQueue*> queue)
     if not known:
         raise UnusableError("its driver does not say that a command list is in order", UPDATE)
-
-
-def require_kernels(handle: DeviceHandle) -> None:
-    """Raise unless a kernel can be built."""
-    try:
-        ZeProgram(handle, probe_module(), False).limits("probe")
-    except BuildError as error:
-        raise UnusableError(f"it cannot build a kernel: {first_line(error.log or str(error))}", UPDATE) from None
-    except Error as error:
-        raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
 
 
 def probe_module() -> bytes:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import Any
+
 from forebay.core.driver import DeviceInfo, DriverDevice, DriverFolder, Found
-from forebay.core.errors import NotSupportedError
+from forebay.core.errors import BuildError, NotSupportedError
+
+# What the compiler says when it has caught a fault of its own. It catches none where Python's faulthandler is on.
+CAUGHT = "Internal Compiler Error"
 
 
 class LevelZero(DriverFolder):
@@ -11,11 +18,11 @@ class LevelZero(DriverFolder):
 
     def look(self) -> Found:
         """See `DriverFolder`."""
-        from forebay.queues.levelzero import calls
+        from forebay.queues.levelzero import operations
 
         trouble = ""
         try:
-            calls.load()
+            operations.load()
         except NotSupportedError as error:  # without a loader the rest is not even imported
             return Found([], str(error))
         except ImportError as error:
@@ -30,3 +37,32 @@ class LevelZero(DriverFolder):
         from forebay.queues.levelzero.device import LevelZeroDevice
 
         return LevelZeroDevice(info)
+
+
+# -- what the process for building does for a Level Zero device: see `build_apart`
+
+
+def open_again(info: DeviceInfo) -> DriverDevice | None:
+    """The device that the asking process means; None if it is not there."""
+    driver = LevelZero()
+    for each in driver.discover():
+        if each.usable and (each.name, each.description, each.driver_version) == (
+            info.name, info.description, info.driver_version
+        ):  # fmt: skip
+            return driver.open_device(each)
+    return None
+
+
+def build(device: Any, code: bytes, options: tuple[str, ...]) -> bytes:
+    """The native binary of SPIR-V. Raises `BuildError`, but ends this process where the compiler has left off in the
+    middle of its work.
+    """
+    from forebay.queues.levelzero.programs import translated
+
+    try:
+        return bytes(translated(device.handle, device.info, code, options).native_binary())
+    except BuildError as error:
+        if CAUGHT in error.log:  # it may hold locks, and nobody knows what it has written
+            print(error.log, file=sys.stderr, flush=True)
+            os._exit(1)
+        raise

@@ -1,7 +1,10 @@
 """The Level Zero side of the table of operations (`forebay.core.driver`), and what is behind its handles.
 
-The table comes first; then contexts, queues, events and modules; then devices and programs as Python objects.
+The functions come first, with the names of calls and results for errors; then the operations; then contexts, queues,
+events and modules; then devices, programs and memory as Python objects.
 """
+
+import ctypes
 
 cimport cython
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -14,14 +17,10 @@ from forebay.core.driver cimport (
 )
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
-from forebay.queues.levelzero.calls cimport (
-    CALL_CommandListAppendHostFunction, CALL_CommandListAppendWaitOnEvents, ArgumentChange, Call, ChangesDesc,
-    CommandIdDesc, ContextDesc, CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, GroupLimits, GroupsChange,
-    KernelDesc, KernelProperties, KernelTimestamps, ListDesc, ModuleDesc, MutableListDesc, QueueDesc, check, ze
-)
+from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.errors import BuildError
-from forebay.queues.levelzero.calls import OUT_OF_MEMORY, explain
+from forebay.core.driver import fill_table
+from forebay.core.errors import BuildError, DriverError, NotSupportedError, OutOfMemoryError
 
 cdef enum:
     NOT_READY = 1
@@ -46,8 +45,104 @@ cdef enum:
     ALL_MEMORY = 7  # ze_kernel_indirect_access_flags_t: of the host, of devices, and shared
     FORMAT_SPIRV = 0
     FORMAT_NATIVE = 1
+    ALIGNMENT = 128  # of memory: that of the largest element type, double16
 
 MODES: dict[str, int] = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
+
+LIBRARY = "libze_loader.so.1"
+GET_DRIVER = (
+    "for an Intel GPU, install the loader and the driver: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu), or "
+    "elsewhere the packages level-zero and intel-compute-runtime"
+)
+OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
+
+CALLS: int = <uintptr_t> &ze
+CALL_NAMES: tuple[str, ...] = tuple([(b"ze" + call_names[i]).decode() for i in range(N_CALLS)])
+
+# Newer than forebay requires. Without them forebay uses something else, or raises an error when they are needed.
+_NEWER = {
+    "zeInitDrivers", "zeCommandListImmediateGetFlags", "zeCommandListAppendHostFunction",
+    "zeCommandListImmediateAppendCommandListsExp", "zeEventCounterBasedCreate", "zeCommandListGetNextCommandIdExp",
+    "zeCommandListUpdateMutableCommandsExp",
+}
+
+# The names of every ze_result_t, without what all begin with: runs of numbers that follow each other, by the first
+_RESULTS = {
+    0: "SUCCESS NOT_READY",
+    0x70000001: (
+        "ERROR_DEVICE_LOST ERROR_OUT_OF_HOST_MEMORY ERROR_OUT_OF_DEVICE_MEMORY ERROR_MODULE_BUILD_FAILURE "
+        "ERROR_MODULE_LINK_FAILURE ERROR_DEVICE_REQUIRES_RESET ERROR_DEVICE_IN_LOW_POWER_STATE"
+    ),
+    0x70010000: "ERROR_INSUFFICIENT_PERMISSIONS ERROR_NOT_AVAILABLE",
+    0x70020000: "ERROR_DEPENDENCY_UNAVAILABLE WARNING_DROPPED_DATA",
+    0x78000001: (
+        "ERROR_UNINITIALIZED ERROR_UNSUPPORTED_VERSION ERROR_UNSUPPORTED_FEATURE ERROR_INVALID_ARGUMENT "
+        "ERROR_INVALID_NULL_HANDLE ERROR_HANDLE_OBJECT_IN_USE ERROR_INVALID_NULL_POINTER ERROR_INVALID_SIZE "
+        "ERROR_UNSUPPORTED_SIZE ERROR_UNSUPPORTED_ALIGNMENT ERROR_INVALID_SYNCHRONIZATION_OBJECT "
+        "ERROR_INVALID_ENUMERATION ERROR_UNSUPPORTED_ENUMERATION ERROR_UNSUPPORTED_IMAGE_FORMAT "
+        "ERROR_INVALID_NATIVE_BINARY ERROR_INVALID_GLOBAL_NAME ERROR_INVALID_KERNEL_NAME ERROR_INVALID_FUNCTION_NAME "
+        "ERROR_INVALID_GROUP_SIZE_DIMENSION ERROR_INVALID_GLOBAL_WIDTH_DIMENSION ERROR_INVALID_KERNEL_ARGUMENT_INDEX "
+        "ERROR_INVALID_KERNEL_ARGUMENT_SIZE ERROR_INVALID_KERNEL_ATTRIBUTE_VALUE ERROR_INVALID_MODULE_UNLINKED "
+        "ERROR_INVALID_COMMAND_LIST_TYPE ERROR_OVERLAPPING_REGIONS WARNING_ACTION_REQUIRED "
+        "ERROR_INVALID_KERNEL_HANDLE EXT_RTAS_BUILD_RETRY EXT_RTAS_BUILD_DEFERRED EXT_ERROR_OPERANDS_INCOMPATIBLE "
+        "ERROR_SURVIVABILITY_MODE_DETECTED ERROR_ADDRESS_NOT_FOUND QUERY_TRUE QUERY_FALSE ERROR_INVALID_GRAPH "
+        "ERROR_GRAPH_CAPTURE_UNSUPPORTED ERROR_GRAPH_CAPTURE_INVALIDATED ERROR_GRAPH_CAPTURE_MERGE_ATTEMPT "
+        "ERROR_COMMAND_LIST_NOT_CAPTURING ERROR_GRAPH_UNJOINED_FORKS ERROR_GRAPH_INTERNAL_EVENT"
+    ),
+    0x7FF00001: (
+        "EXP_ERROR_DEVICE_IS_NOT_VERTEX EXP_ERROR_VERTEX_IS_NOT_DEVICE EXP_ERROR_REMOTE_DEVICE "
+        "EXP_ERROR_OPERANDS_INCOMPATIBLE EXP_RTAS_BUILD_RETRY EXP_RTAS_BUILD_DEFERRED"
+    ),
+    0x7FFFFFFE: "ERROR_UNKNOWN",
+}
+RESULT_NAMES: dict[int, str] = {
+    code: f"ZE_RESULT_{name}" for first, names in _RESULTS.items() for code, name in enumerate(names.split(), first)
+}
+
+
+def load() -> None:
+    """Fill the table from the Level Zero loader, which must be installed where the system looks for libraries. One call
+    is enough.
+
+    Raises
+    ------
+    NotSupportedError
+        If it is not there or cannot be loaded; the message says what to install.
+    ImportError
+        If it is too old to have one of the functions that forebay requires.
+    """
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        raise NotSupportedError(f"no Level Zero loader ({error}): {GET_DRIVER}") from None
+    fill_table(CALLS, CALL_NAMES, library, _NEWER, "the Level Zero loader",
+               "upgrade it (Debian, Ubuntu: libze1)")
+
+
+def result_name(code: int) -> str:
+    """The specification's name of a result, signed or unsigned; "error 0x…" for a number that it does not have."""
+    code &= 0xFFFFFFFF
+    return RESULT_NAMES.get(code, f"error {code:#x}")
+
+
+def explain(Status status) -> tuple[str, int, str]:
+    """(call, code, name of the code) of a failed operation."""
+    code = status & 0xFFFFFFFF
+    return CALL_NAMES[status >> 32], code, result_name(code)
+
+
+cdef int check(Status status, str what="") except -1:
+    """Raise for a failed call. The message ends with `what`."""
+    if status == 0:
+        return 0
+    call, code, name = explain(status)
+    message = f"{call} failed: {name} ({what})" if what else f"{call} failed: {name}"
+    if code in OUT_OF_MEMORY:
+        raise OutOfMemoryError(message)
+    raise DriverError(message, call=call, code=code, name=name)
+
+
+# -- what is behind the handles, beside what `operations.pxd` has
 
 
 cdef cppclass ZeRecording:
@@ -233,7 +328,9 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     if status == 0:
         status = signal(held, HOST_EVENT, &passed)
     if status == 0:
-        set_passed(event, passed)
+        held.device.lock.lock()  # the gate may meanwhile have been opened and retired
+        event.passed = passed
+        held.device.lock.unlock()
     else:
         gate[0] = NULL
         if waited_for:
@@ -429,7 +526,9 @@ cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexce
             return status
         if joined != NULL:
             release_event_reference(joined)
-    give_back_join(list)
+    device.lock.lock()
+    device.joins.push_back(list)  # it is idle
+    device.lock.unlock()
     return status
 
 
@@ -498,37 +597,17 @@ cdef void release_queue(void* queue) noexcept nogil:
     end_queue(<ZeQueue*> queue)
 
 
-cdef Driver table  # entries that are not set are NULL
-table.scopes_matter = True
-table.waits_read_queues = True
-table.launch = launch
-table.set_pointer = set_pointer
-table.set_value = set_value
-table.copy = copy
-table.fill = fill
-table.marker = marker
-table.barrier = barrier
-table.hold = hold
-table.open_gate = open_gate
-table.new_recording = new_recording
-table.add_command = add_command
-table.end_recording = end_recording
-table.change = change
-table.replay = replay
-table.poll = poll
-table.wait_events = wait_events
-table.event_status = event_status
-table.elapsed = elapsed
-table.bridge = bridge
-table.release_event = release_event
-table.release_kernel = release_kernel
-table.release_recording = release_recording
-table.release_queue = release_queue
+cdef Driver table = Driver(
+    scopes_matter=True, waits_read_queues=True, gates_forbid_releases=False, copies_have_events=False,
+    changes_spare_running=False, recordings_branch=False, room_of_host_function=0, room_of_recorded_copy=0,
+    asks_of_finish=0, launch=launch, set_pointer=set_pointer, set_value=set_value, follow=NULL, copy=copy, fill=fill,
+    prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
+    new_recording=new_recording, add_command=add_command, end_recording=end_recording, change=change, replay=replay,
+    poll=poll, wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=NULL,
+    event_status=event_status, elapsed=elapsed, bridge=bridge, release_event=release_event,
+    release_kernel=release_kernel, release_recording=release_recording, release_queue=release_queue)
 
-
-def table_address() -> int:
-    """The address of the table of operations. The Device hands it to its queues."""
-    return <uintptr_t> &table
+TABLE: int = <uintptr_t> &table
 
 
 # -- contexts: one for all devices of a driver, so that they can wait for each other's events
@@ -666,13 +745,6 @@ cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil:
     if left != NULL:
         join = end_wait(left)
     return join if join != NULL else new_queue(device, 0, 0, 0, status)
-
-
-cdef void give_back_join(ZeQueue* join) noexcept nogil:
-    """Make a private list, whose wait is over, idle."""
-    join.device.lock.lock()
-    join.device.joins.push_back(join)
-    join.device.lock.unlock()
 
 
 cdef void leave_join(ZeQueue* join, ZeEvent* joined, vector[ZeQueue*]& awaited) noexcept nogil:
@@ -880,13 +952,6 @@ cdef void set_queue(ZeEvent* event, ZeQueue* queue) noexcept nogil:
 # -- when events may be used again
 
 
-cdef void set_passed(ZeEvent* gate, ZeEvent* passed) noexcept nogil:
-    """Set the gate's `passed` event, under the lock: the gate may meanwhile have been opened and retired."""
-    gate.device.lock.lock()
-    gate.passed = passed
-    gate.device.lock.unlock()
-
-
 cdef void retire_gate(ZeEvent* gate) noexcept nogil:
     """Note that the gate is open. It can be used again once its queue is past it."""
     gate.device.lock.lock()
@@ -994,8 +1059,6 @@ cdef class DeviceHandle:
         self, uintptr_t driver, uintptr_t device, mode: str, double nanoseconds_per_tick, int timestamp_bits
     ) -> None:
         cdef Status status = 0
-        if self.device != NULL:
-            raise TypeError("this DeviceHandle is made already")
         self.device = new_device(<void*> driver, <void*> device, MODES[mode], &status)
         check(status, "opening the device")
         self.device.nanoseconds_per_tick = nanoseconds_per_tick
@@ -1058,8 +1121,6 @@ cdef class ZeProgram:
         cdef void* handle = NULL
         cdef void* log = NULL
         cdef Status status
-        if self.module != NULL:
-            raise TypeError("this ZeProgram is made already")
         desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
         desc.size = len(binary)
         desc.input = <const uint8_t*> <const char*> binary
@@ -1089,21 +1150,16 @@ cdef class ZeProgram:
             check(ze.ModuleGetNativeBinary(self.module.handle, &size, <uint8_t*> <char*> binary), "native binary")
         return bytes(binary)
 
-    def variable(self, str name) -> ZeVariable | None:
-        """A variable of the program; None if no variable has this name."""
+    def variable(self, str name) -> ForeignMemory | None:
+        """The memory of a variable, which keeps the program; None if no variable has this name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
         cdef void* address = NULL
-        cdef ZeVariable variable
         cdef Status status = ze.ModuleGetGlobalPointer(self.module.handle, encoded, &nbytes, &address)
-        if status & 0xFFFFFFFF == INVALID_GLOBAL_NAME:
+        if result_of(status) == INVALID_GLOBAL_NAME:
             return None
         check(status, f"variable {name!r}")
-        variable = ZeVariable.__new__(ZeVariable)
-        variable.module = self
-        variable.address = <uintptr_t> address
-        variable.nbytes = nbytes
-        return variable
+        return ForeignMemory(self, <uintptr_t> address, nbytes)
 
     def limits(self, str name) -> tuple[int, tuple[int, int, int], int]:
         """A kernel's (largest number of work-items in a group, or 0; required group size, or zeros; bytes of its own
@@ -1162,17 +1218,6 @@ cdef class ZeProgram:
         return <uintptr_t> kernel
 
 
-cdef class ZeVariable:
-    """The memory of a variable. It keeps the program alive."""
-
-    cdef readonly uintptr_t address
-    cdef readonly size_t nbytes
-    cdef ZeProgram module
-
-    handle = 0  # memory has addresses only
-    usm_type = "device"
-
-
 cdef str read_log(void* log):
     cdef size_t size = 0
     if log == NULL:
@@ -1183,3 +1228,41 @@ cdef str read_log(void* log):
         ze.ModuleBuildLogGetString(log, &size, text)
     ze.ModuleBuildLogDestroy(log)
     return bytes(text).rstrip(b"\0").decode(errors="replace").strip()
+
+
+@cython.no_gc_clear  # freeing needs the device
+cdef class ZeMemory(NativeMemory):
+    """Unified shared memory, freed with this object. Drop the last reference only when the device is done with it.
+
+    Parameters
+    ----------
+    usm_type : "device", "host" or "shared"
+    """
+
+    cdef DeviceHandle device
+
+    def __init__(self, DeviceHandle device not None, size_t nbytes, str usm_type="device") -> None:
+        cdef DeviceAllocDesc of_device
+        cdef HostAllocDesc of_host
+        cdef void* context = device.device.context.handle
+        cdef void* address = NULL
+        cdef Status status
+        cdef bint of_both = usm_type == "shared", on_host = usm_type == "host"
+        self.device = device
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        with nogil:
+            if on_host:
+                status = ze.MemAllocHost(context, &of_host, nbytes, ALIGNMENT, &address)
+            elif of_both:
+                status = ze.MemAllocShared(
+                    context, &of_device, &of_host, nbytes, ALIGNMENT, device.device.handle, &address)
+            else:
+                status = ze.MemAllocDevice(context, &of_device, nbytes, ALIGNMENT, device.device.handle, &address)
+        check(status, f"{nbytes} bytes of {usm_type} memory")
+        self.address = <uintptr_t> address
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            with nogil:
+                ze.MemFree(self.device.device.context.handle, <void*> self.address)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 import threading
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
@@ -20,7 +19,7 @@ from forebay.spirv import declarations
 
 __all__ = ["compile_source", "compiler_version"]
 
-LIBRARY = "ocloc64.dll" if sys.platform == "win32" else "libocloc.so"
+LIBRARY = "libocloc.so"
 GET_OCLOC = (
     "install it: apt install intel-ocloc (Debian, Ubuntu), or pass SPIR-V bytes, for example from clang -c -target "
     "spirv64 -x cl -cl-std=CL2.0 -O2 program.cl"
@@ -152,7 +151,7 @@ FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad
 # zeModuleGetGlobalPointer then returns ZE_RESULT_ERROR_UNSUPPORTED_FEATURE for an unknown name.
 TAKES_ADDRESSES = "-ze-take-global-address"
 
-WORKER = "forebay.queues.levelzero.build_worker"
+WORKER = "forebay.queues.levelzero.driver"
 
 
 def compiled(

@@ -1,13 +1,26 @@
 """Pieces of device memory, and of pinned memory of the host."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState
 from forebay.core.uses cimport Uses
 from forebay.races.checker cimport Use
+
+
+cdef class NativeMemory:
+    cdef readonly uintptr_t handle  # 0 where memory is its address alone
+    cdef readonly uint64_t address
+    cdef readonly size_t nbytes
+    cdef readonly str usm_type
+    cdef bint in_place  # for the host, although it is memory of the device
+
+
+cdef class ForeignMemory(NativeMemory):
+    cdef readonly object owner
+
 
 cdef class OwnedMemory:
     # The driver's memory, and what is known of its uses. Whoever submits a command with it, or may submit it later, has

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 cimport cython
-from cpython.buffer cimport PyObject_GetBuffer
+from cpython.buffer cimport PyBuffer_FillInfo, PyObject_GetBuffer
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cython.operator cimport dereference, predecrement
@@ -84,6 +84,29 @@ def _latest() -> Device:
         if device is not None and not device.closed:
             return device
     raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
+
+
+cdef class NativeMemory:
+    """A `DriverMemory`, as a driver's subclass makes it, which frees it with the last reference.
+
+    What the host can read in place has the buffer protocol.
+    """
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.usm_type == "device" and not self.in_place:
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(view, self, <void*> <uintptr_t> self.address, self.nbytes, False, flags)
+
+
+@cython.no_gc_clear
+cdef class ForeignMemory(NativeMemory):
+    """Memory with an address whose owner it keeps: an object of another package, or a program."""
+
+    def __init__(self, owner: object, uint64_t address, size_t nbytes, str usm_type="device") -> None:
+        self.owner = owner
+        self.address = address
+        self.nbytes = nbytes
+        self.usm_type = usm_type
 
 
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it

@@ -302,7 +302,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         return copy_between_devices(queue, state, dst, src)
     check_buffer(queue, state, src, "src")
     check_overlap(dst, src)
-    if are_of_two_kinds(&dst.memory, &src.memory) and not queue.device.driver.copies_between_kinds:
+    if are_of_two_kinds(&dst.memory, &src.memory) and queue.device.info.kind != "cpu":  # where an address is the host's
         raise NotSupportedError(
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")
@@ -683,7 +683,7 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
     check_buffer(queue, state, buffer, "buf")
-    if not queue.device.driver.prefetches or buffer.nbytes == 0:
+    if state.driver.prefetch == NULL or buffer.nbytes == 0:
         return
     held = hold_memory(buffer.allocation, "buf")
     with nogil:

@@ -13,7 +13,7 @@ from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
-from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
+from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, options_for_variables, takes_spirv
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 
@@ -26,7 +26,6 @@ CL_QUEUE_PRIORITY_KHR = 0x1096
 DEVICE_NOT_AVAILABLE = -2
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
-ASKS_OF_COPY = 24  # some 1 to 2 us; on NVIDIA's driver, which begins when it is waited for, each would be time lost
 
 # From forebay's priorities (lower is more urgent, as in HIP) to the bits of cl_khr_priority_hints.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
@@ -60,7 +59,6 @@ class OpenCLDevice(DriverDevice):
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
         self.context: Any = context or cl.Context([self.native])
         self.context_handle: int = self.context.int_ptr
-        self.table: int = operations.table_address()
         is_cpu = is_a_cpu(self.native)
         # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
@@ -75,9 +73,6 @@ class OpenCLDevice(DriverDevice):
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects: bool = is_cpu or not self.has_addresses
-        # on a CPU an address is one of the host
-        self.copies_between_kinds = is_cpu
-        self.asks_of_copy = ASKS_OF_COPY if is_cpu else 0
         self.unrolls_recursion = is_cpu
         self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
@@ -295,11 +290,8 @@ class OpenCLDevice(DriverDevice):
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
-    call_names = operations.CALL_NAMES
-
-    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """As `DriverDevice.stage`: pageable memory."""
-        return np.empty(nbytes, np.uint8)
+    table: int = operations.TABLE
+    call_names: tuple[str, ...] = operations.CALL_NAMES
 
     # -- programs
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import fcntl
 import functools
 import importlib.metadata
 import os
@@ -29,11 +30,6 @@ from forebay.core.driver import PROBE, DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import how_to_install
 from forebay.queues.kernels.cache import BinaryCache, key_of, without_waiting
 from forebay.spirv.intel_cpu.runtime import INTEL_CPU, chosen_by_user, intel_cpu_runtime, shown_to_loader
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["POCL", "describe", "identity_of", "look", "turn", "why_unusable"]
 
@@ -251,7 +247,7 @@ def turn(platform: str, source: str | bytes) -> Iterator[None]:
 
     Blocks until it is its turn. Where files cannot be locked, nobody waits.
     """
-    slot = open_slot(source) if platform == POCL and fcntl is not None else None
+    slot = open_slot(source) if platform == POCL else None
     if slot is None:
         yield
         return

@@ -1,22 +1,59 @@
-"""The OpenCL side of the table of operations (`forebay.core.driver`)."""
+"""The OpenCL side of the table of operations (`forebay.core.driver`), and memory.
+
+The functions are found at run time in the loader that pyopencl uses, and the objects are pyopencl's. Its own enqueue
+functions always ask for an event, so they cannot be the launch path.
+"""
 
 import ctypes
 
 import pyopencl
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from libcpp.mutex cimport mutex
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Arrival, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
+from forebay.core.process cimport is_forked
+from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 from forebay.sync.ordering cimport wait_watched
 
 from forebay.core.driver import fill_table
-from forebay.core.errors import DriverError
+from forebay.core.errors import DriverError, OutOfMemoryError
 
+ctypedef int32_t cl_int
+ctypedef uint32_t cl_uint
+ctypedef Status (*Function)(...) noexcept nogil
+ctypedef void* (*Maker)(...) noexcept nogil
+
+
+# `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
+    cdef enum Call:
+        CALL_CreateKernel, CALL_CreateUserEvent
+        N_CALLS
+
+    cdef struct Calls:
+        Function EnqueueNDRangeKernel, EnqueueMarkerWithWaitList, EnqueueBarrierWithWaitList
+        Function EnqueueReadBuffer, EnqueueWriteBuffer, EnqueueCopyBuffer, EnqueueFillBuffer
+        Function EnqueueSVMMemcpy, EnqueueSVMMemFill, GetCommandQueueInfo
+        Function SetKernelArg, SetKernelArgSVMPointer, SetKernelExecInfo, Flush, WaitForEvents
+        Function GetEventInfo, GetEventProfilingInfo, SetEventCallback, SetUserEventStatus
+        Function RetainEvent, ReleaseEvent, RetainCommandQueue, ReleaseCommandQueue, RetainKernel, ReleaseKernel
+        Function RetainMemObject, ReleaseMemObject, SetMemObjectDestructorCallback, RetainContext, ReleaseContext
+        Maker CreateKernel, CreateUserEvent, SVMAlloc, CreateBuffer, CreateSubBuffer
+        void (*SVMFree)(...) noexcept nogil
+
+    const char* const* call_names
+
+
+cdef Calls cl
+
+CALLS: int = <uintptr_t> &cl
 CALL_NAMES: tuple[str, ...] = tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)])
 
 _SVM = {
@@ -36,7 +73,7 @@ def load() -> None:
     ImportError
         If that loader is too old to have one of the functions. The SVM functions may be missing.
     """
-    fill_table(<uintptr_t> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
+    fill_table(CALLS, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
                "forebay needs OpenCL 1.2 or newer")
 
 
@@ -61,9 +98,7 @@ cdef void flatten(Geometry* geometry) noexcept nogil:
     geometry.offset[2] = z - 1
 
 
-def reshape_address() -> int:
-    """The address of the `Reshape` that does it."""
-    return <uintptr_t> &flatten
+RESHAPE: int = <uintptr_t> &flatten
 
 
 # -- fills by a kernel, where memory is addresses alone
@@ -297,18 +332,9 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
     return cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), NULL)
 
 
-cdef cppclass Arrival:
-    Wake wake
-    void* data
-
-
-cdef void on_arrival(void* event, cl_int status, void* data) noexcept nogil:
-    """Runs on a driver thread. It only calls `wake` and returns: a driver's callback must not wait, not for the GIL."""
-    cdef Arrival* arrival = <Arrival*> data
-    cdef Wake wake = arrival.wake
-    cdef void* its_data = arrival.data
-    del arrival
-    wake(its_data)
+cdef void on_arrival(void* event, cl_int status, void* arrival) noexcept nogil:
+    """Runs on a driver thread. It only wakes and returns: a driver's callback must not wait, not for the GIL."""
+    Arrival.arrive(arrival)
 
 
 cdef void drop_user_event(void** event) noexcept nogil:
@@ -326,9 +352,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     cdef void* reached = NULL
     cdef Arrival* arrival = NULL
     if wake != NULL:
-        arrival = new Arrival()
-        arrival.wake = wake
-        arrival.data = data
+        arrival = new Arrival(wake, data)
     gate[0] = cl.CreateUserEvent(context, &error)
     if error != 0:
         del arrival
@@ -340,7 +364,6 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     if status == 0:
         status = cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL)
         if status == 0 and wake != NULL:
-            # From here on the driver may call `wake`, even before this function returns.
             status = cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival)
     if reached != NULL:
         cl.ReleaseEvent(reached)
@@ -349,6 +372,8 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         drop_user_event(gate)  # the barrier that was submitted would hold the queue for ever
         return status
     cl.Flush(queue)
+    if arrival != NULL:
+        arrival.settle(True)
     return 0
 
 
@@ -415,32 +440,17 @@ cdef void release_queue(void* queue) noexcept nogil:
     cl.ReleaseCommandQueue(queue)
 
 
-cdef Driver table  # entries that are not set are NULL
-table.gates_forbid_releases = True
-table.copies_have_events = True
-table.scopes_matter = False
-table.launch = launch
-table.set_pointer = set_pointer
-table.set_value = set_value
-table.follow = follow
-table.copy = copy
-table.fill = fill
-table.marker = marker
-table.barrier = barrier
-table.hold = hold
-table.open_gate = open_gate
-table.wait_events = wait_events
-table.event_status = event_status
-table.elapsed = elapsed
-table.bridge = bridge
-table.release_event = release_event
-table.release_kernel = release_kernel
-table.release_queue = release_queue
+cdef Driver table = Driver(
+    gates_forbid_releases=True, copies_have_events=True, scopes_matter=False, waits_read_queues=False,
+    changes_spare_running=False, recordings_branch=False, room_of_host_function=0, room_of_recorded_copy=0,
+    asks_of_finish=0, launch=launch, set_pointer=set_pointer, set_value=set_value, follow=follow, copy=copy, fill=fill,
+    prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
+    new_recording=NULL, add_command=NULL, end_recording=NULL, change=NULL, replay=NULL, poll=NULL,
+    wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=NULL, event_status=event_status,
+    elapsed=elapsed, bridge=bridge, release_event=release_event, release_kernel=release_kernel, release_recording=NULL,
+    release_queue=release_queue)
 
-
-def table_address() -> int:
-    """The address of the table of operations. The Device hands it to its queues."""
-    return <uintptr_t> &table
+TABLE: int = <uintptr_t> &table
 
 
 def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
@@ -490,3 +500,136 @@ def retain_kernel(kernel: pyopencl.Kernel) -> int:
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
     check(cl.RetainKernel(handle))
     return <uintptr_t> handle
+
+
+# -- memory: shared virtual memory where the device has that, so that a buffer has an address
+
+
+cdef enum:
+    CL_MEM_READ_WRITE = 1 << 0
+    CL_MEM_USE_HOST_PTR = 1 << 3
+    CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10
+    CL_BUFFER_CREATE_TYPE_REGION = 0x1220
+
+
+cdef struct Lent:
+    void* context  # retained
+    void* address
+
+
+cdef void free_lent(void* memory, void* data) noexcept nogil:
+    """The driver calls it when the last reference to the memory object is gone, on whatever thread that is."""
+    cdef Lent lent = (<Lent*> data)[0]
+    free(data)
+    cl.SVMFree(lent.context, lent.address)
+    cl.ReleaseContext(lent.context)
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class ClMemory(NativeMemory):
+    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory.
+
+    With addresses, the memory is a coarse-grained SVM allocation. Memory that the host shares is fine-grained. What is
+    `in_place` for the host has the buffer protocol. On CPU devices a memory object lies over the same memory, because
+    setting a memory object as an argument is three times cheaper there (OpenCL 3.0: clCreateBuffer with
+    CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory).
+    """
+
+    cdef bint lent  # others may have the memory object
+    cdef object context  # a pyopencl.Context: must outlive what is allocated in it
+    cdef object __weakref__
+
+    def __init__(
+        self, context: pyopencl.Context, size_t nbytes, bint addresses, bint memory_object, str usm_type,
+        bint in_place
+    ) -> None:
+        cdef void* native = <void*> <uintptr_t> context.int_ptr
+        cdef cl_int error = 0
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        self.in_place = in_place
+        if addresses:
+            # alignment 0 means that of the device's largest type, which is enough for every element type
+            self.address = <uintptr_t> cl.SVMAlloc(
+                native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
+            if self.address == 0:
+                raise OutOfMemoryError(f"clSVMAlloc returned no memory for {nbytes} bytes")
+        if memory_object:
+            self.handle = <uintptr_t> cl.CreateBuffer(
+                native, CL_MEM_READ_WRITE | (CL_MEM_USE_HOST_PTR if addresses else 0), nbytes,
+                <void*> <uintptr_t> self.address, &error)
+            if error != 0:
+                raise OutOfMemoryError(f"clCreateBuffer failed for {nbytes} bytes: error {error}")
+
+    def lend(self) -> None:
+        """Let others retain the memory object. The memory below it goes with the last reference (OpenCL 3.0,
+        clSetMemObjectDestructorCallback). Intel's runtime (2026.2) does not count sub-buffers as such.
+        """
+        cdef Lent* lent
+        cdef void* context = <void*> <uintptr_t> self.context.int_ptr
+        if self.lent or not self.address:
+            return
+        lent = <Lent*> malloc(sizeof(Lent))
+        if lent == NULL:
+            raise MemoryError()
+        lent[0] = Lent(context, <void*> <uintptr_t> self.address)
+        if cl.RetainContext(context) != 0:
+            free(lent)
+            raise OutOfMemoryError("clRetainContext failed")
+        if cl.SetMemObjectDestructorCallback(<void*> self.handle, <void*> free_lent, lent) != 0:
+            cl.ReleaseContext(context)
+            free(lent)
+            raise OutOfMemoryError("clSetMemObjectDestructorCallback failed")
+        self.lent = True
+
+    def __dealloc__(self):
+        cdef void* context
+        if is_forked():
+            return
+        context = <void*> <uintptr_t> self.context.int_ptr
+        with nogil:  # to unmap a gigabyte takes 80 ms
+            if self.handle:
+                cl.ReleaseMemObject(<void*> self.handle)
+            if self.address and not self.lent:
+                cl.SVMFree(context, <void*> <uintptr_t> self.address)
+
+
+@cython.no_gc_clear
+cdef class MemoryPart:
+    """A memory object for a part of an allocation that has an address. It keeps that."""
+
+    cdef readonly uintptr_t handle
+    cdef ClMemory whole
+
+    def __init__(self, ClMemory whole, size_t offset, size_t nbytes) -> None:
+        cdef cl_int error = 0
+        cdef size_t[2] region
+        region[0] = offset
+        region[1] = nbytes
+        self.whole = whole
+        self.handle = <uintptr_t> cl.CreateSubBuffer(
+            <void*> whole.handle, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, region, &error)
+        if error != 0:
+            raise OutOfMemoryError(f"clCreateSubBuffer failed for {nbytes} bytes: error {error}")
+
+    def __dealloc__(self):
+        if self.handle and not is_forked():
+            cl.ReleaseMemObject(<void*> self.handle)
+
+
+@cython.no_gc_clear
+cdef class AdoptedMemory(ForeignMemory):
+    """Memory of an object of another package, and the memory object of OpenCL if that is what it is."""
+
+    def __init__(
+        self, owner: object, uintptr_t handle, uint64_t address, size_t nbytes, str usm_type="device"
+    ) -> None:
+        ForeignMemory.__init__(self, owner, address, nbytes, usm_type)
+        if handle and cl.RetainMemObject(<void*> handle) != 0:
+            raise OutOfMemoryError("clRetainMemObject failed")
+        self.handle = handle
+
+    def __dealloc__(self):
+        if self.handle and not is_forked():
+            cl.ReleaseMemObject(<void*> self.handle)

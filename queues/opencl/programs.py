@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
+from forebay.core.driver import DeviceInfo, DriverKernel, Natives
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.memory.allocation import ForeignMemory
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.discovery import POCL, identity_of, turn
 from forebay.spirv import declarations
@@ -36,7 +37,7 @@ Declared = dict[str, list[declarations.Declared]]
 """The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
 
 
-class OpenCLKernel:
+class OpenCLKernel(DriverKernel):
     """A kernel of the driver: its parameters and its limits. It makes copies for plans.
 
     Parameters
@@ -58,7 +59,6 @@ class OpenCLKernel:
         declared: Sequence[declarations.Declared] | None,
         reshape: int,
     ) -> None:
-        self.name = name
         self.program = program
         self._device = device
         self._size_of = size_of
@@ -69,26 +69,25 @@ class OpenCLKernel:
             raise errors.NotSupportedError(
                 f"kernel {name!r}: it has {kernel.num_args} parameters, and {len(declared)} are declared"
             )
-        self.parameters: list[Parameter] = [
+        parameters = [
             read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
             for index, facts in enumerate(declared)
         ]
-        info = kernel.get_work_group_info
-        self.max_block: int = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
-        self.max_block_axis: list[int] = [*device.max_work_item_sizes, 1, 1][:3]
-        self.required_block: tuple[Any, ...] = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
-        self.reshape = reshape
-        self.local_bytes: int = device.local_mem_size
-        static: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
-        self.static_local_bytes = static if static > 1 else 0  # NVIDIA's driver (580) says 1 where there is none
-
-    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
-        """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
-
-        One less on CPUs: Intel's runtime counts the thread of the program that may wait.
-        """
-        is_cpu = bool(self._device.type & cl.device_type.CPU)
-        return max(int(self._device.max_compute_units) - is_cpu, 1)
+        info: Any = kernel.get_work_group_info  # each has another type
+        ask = cl.kernel_work_group_info
+        static = info(ask.LOCAL_MEM_SIZE, device)
+        super().__init__(
+            name,
+            parameters,
+            max_block=info(ask.WORK_GROUP_SIZE, device),
+            max_block_axis=[*device.max_work_item_sizes, 1, 1][:3],
+            local_bytes=device.local_mem_size,
+            required_block=tuple(info(ask.COMPILE_WORK_GROUP_SIZE, device)),
+            reshape=reshape,
+            static_local_bytes=static if static > 1 else 0,  # NVIDIA's driver (580) says 1 where there is none
+            # one less on CPUs: Intel's runtime counts the thread of the program that may wait
+            units=max(device.max_compute_units - bool(device.type & cl.device_type.CPU), 1),
+        )
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
         limit = self._device.max_parameter_size
@@ -329,7 +328,7 @@ class Builder:
                     name,
                     self._size_of,
                     declared.get(name),
-                    operations.reshape_address() if name in self._flat else 0,
+                    operations.RESHAPE if name in self._flat else 0,
                 )
                 for name in names
             },
@@ -434,42 +433,23 @@ def names_in(program: cl.Program) -> list[str]:
         return []
 
 
-# -- what the process for building does for an OpenCL device; `queues/kernels/build.py` starts it
-
-_contexts: dict[str, tuple[Any, DeviceInfo]] = {}
+# -- what the process for building does for an OpenCL device: see `build_apart`
 
 
-def build(info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
-    """The driver's binary and the parameters of its kernels, as `Entry` loads them.
-
-    Raises
-    ------
-    BuildError
-        If the program does not build; with the driver's log.
-    DeviceNotFoundError
-        If this process does not find the device.
-
-    Blocks while it compiles.
-    """
-    if info.name not in _contexts:
-        _contexts[info.name] = _opened(info)
-    return Builder(*_contexts[info.name], source, options).compiled_entry().dumps()
-
-
-def _opened(info: DeviceInfo) -> tuple[Any, DeviceInfo]:
-    """A context of the device that the asking process means; it is not tried out again."""
+def open_again(info: DeviceInfo) -> tuple[cl.Context, DeviceInfo] | None:
+    """A context of the device that the asking process means, which is not tried out again; None if it is not there."""
     with shown_to_loader(intel_cpu_runtime()):
         platforms = cl.get_platforms()
-    found = [
-        device for platform in platforms if platform.name.strip() == info.platform for device in platform.get_devices()
-    ]
-    same = [
-        device for device in found
-        if (device.name.strip(), device.driver_version.strip()) == (info.description, info.driver_version)
-    ]  # fmt: skip
-    if not same:
-        raise errors.DeviceNotFoundError(f"the process for building does not find {info.name}")
-    return cl.Context([same[0]]), dataclasses.replace(info, native=same[0])
+    for platform in platforms:
+        for device in platform.get_devices() if platform.name.strip() == info.platform else ():
+            if (device.name.strip(), device.driver_version.strip()) == (info.description, info.driver_version):
+                return cl.Context([device]), dataclasses.replace(info, native=device)
+    return None
+
+
+def build(opened: tuple[cl.Context, DeviceInfo], source: bytes, options: tuple[str, ...]) -> bytes:
+    """The driver's binary and the parameters of its kernels, as `Entry` loads them. Raises `BuildError`."""
+    return Builder(*opened, source, options).compiled_entry().dumps()
 
 
 # -- variables: the compiler options that allow them, and their addresses
@@ -489,18 +469,6 @@ SIGNATURE = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-class ClVariable:
-    """The memory of a variable. It keeps the program alive."""
-
-    handle = 0  # no memory object; only the address is used
-    usm_type = "device"
-
-    def __init__(self, program: cl.Program, address: int, nbytes: int) -> None:
-        self._program = program
-        self.address: int = address
-        self.nbytes: int = nbytes
-
-
 def options_for_variables(device: cl.Device) -> tuple[str, ...] | None:
     """The options that allow variables in global memory at file scope; None if the device has no variables."""
     try:
@@ -512,7 +480,7 @@ def options_for_variables(device: cl.Device) -> tuple[str, ...] | None:
     return None
 
 
-def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ClVariable | None:
+def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ForeignMemory | None:
     """A variable of a program; None if no variable has this name.
 
     Raises
@@ -531,7 +499,7 @@ def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ClVariabl
         return None
     if error or not address.value:
         raise errors.DriverError(f"{CALL} failed: error {error} (variable {name!r})", call=CALL, code=error)
-    return ClVariable(program, address.value, nbytes.value)
+    return ForeignMemory(program, address.value, nbytes.value)
 
 
 def _call_of(platform: cl.Platform) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,19 +16,22 @@ from forebay.core.driver import (
     DeviceInfo,
     DriverDevice,
     DriverFolder,
+    DriverKernel,
     Language,
     Limits,
     Natives,
     Parameter,
 )
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.sycl import calls, operations
-from forebay.queues.sycl.memory import INTERFACE, OwnMemory, adopt_memory
+from forebay.queues.sycl import operations
 from forebay.queues.sycl.operations import (
+    INTERFACE,
     Bundle,
     BundledKernel,
     ContextHandle,
+    OwnMemory,
     adopt_event,
+    adopt_memory,
     can_pass,
     create_queue,
 )
@@ -47,40 +50,30 @@ NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on s
 GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
-class SyclProgramKernel:
+class SyclProgramKernel(DriverKernel):
     """A kernel of SYCL: its parameters and its limits. It makes copies for plans."""
 
     def __init__(
         self,
         device: SyclDevice,
-        kernel: BundledKernel,
+        bundle: Bundle,
         name: str,
-        parameters: Iterable[Parameter],
+        parameters: Sequence[Parameter],
         required_block: tuple[int, int, int],
     ) -> None:
-        self.name = name
-        self.parameters: list[Parameter] = list(parameters)
-        self._kernel = kernel
-        self._codes = [parameter.code for parameter in self.parameters]
-        for index, parameter in enumerate(self.parameters):
+        self._kernel = BundledKernel(bundle, name)
+        self._codes = [parameter.code for parameter in parameters]
+        for index, parameter in enumerate(parameters):
             if not can_pass(parameter.code):
                 raise errors.NotSupportedError(
                     f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
                     "pointers and numbers only, and neither structures nor local memory; a newer one does"
                 )
         native = device.native
-        self.max_block: int = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
-        # reversed: the last dimension of a SYCL range is the first here
-        self.max_block_axis: list[Any] = list(reversed(native.max_work_item_sizes3d))
-        self.required_block = required_block
-        self.reshape = 0  # dpctl passes no offset
-        self.local_bytes: Any = native.local_mem_size
-        self.static_local_bytes = 0  # dpctl does not tell
-        self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
-
-    def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
-        """As `DriverKernel.groups_at_once`: dpctl does not tell, so one for each compute unit."""
-        return int(self._compute_units)
+        most = min(self._kernel.max_block or native.max_work_group_size, native.max_work_group_size)
+        axes = list(reversed(native.max_work_item_sizes3d))  # the last dimension of a SYCL range is the first here
+        units = max(native.max_compute_units - native.is_cpu, 1)  # see `OpenCLKernel`
+        super().__init__(name, parameters, most, axes, native.local_mem_size, required_block, units=units)
 
     def create(self, follows: bool) -> int:
         """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
@@ -104,13 +97,14 @@ class SyclDevice(DriverDevice):
         Devices made later have higher numbers.
     """
 
+    table: int = operations.TABLE
     has_addresses = True
     timing_is_free = False  # a property of the queue; what it costs was not measured
 
     def __init__(self, info: DeviceInfo, drivers: Mapping[str, DriverFolder], queue: Any = None) -> None:
         import dpctl
 
-        calls.load()
+        operations.load()
         self._dpctl = dpctl
         self.info = info
         self.native: Any = info.native
@@ -126,7 +120,6 @@ class SyclDevice(DriverDevice):
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
-        self.table: int = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.unrolls_recursion = is_cpu
         # SYCL compiles OpenCL C for no other backend than OpenCL
@@ -207,7 +200,7 @@ class SyclDevice(DriverDevice):
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Pageable memory if the device copies from it asynchronously, else host USM memory."""
         if self.takes_pageable:
-            return np.empty(nbytes, np.uint8)
+            return super().stage(nbytes)
         memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
         return np.frombuffer(memory, np.uint8, nbytes)
 
@@ -239,7 +232,14 @@ class SyclDevice(DriverDevice):
         BuildError
             If the program does not build; with the compiler's log, if there is one.
         """
-        declared = _declared_in(source) if isinstance(source, bytes) else None
+        declared = {}
+        if isinstance(source, bytes):
+            try:
+                declared = declarations.kernels_of(source)
+            except ValueError as error:
+                raise errors.InvalidArgumentError(
+                    f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+                ) from None
         beneath = self._compiler()
         facts: dict[str, Any]
         built: Natives | None = None
@@ -251,12 +251,12 @@ class SyclDevice(DriverDevice):
         else:
             facts = {
                 name: ([read_parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
-                for name, parameters in (declared or {}).items()
+                for name, parameters in declared.items()
             }
         if not facts:
             return Natives({}, self._no_variable)
         bundle = Bundle(self.handle, source, " ".join(options))
-        kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+        kernels = {name: SyclProgramKernel(self, bundle, name, *each) for name, each in facts.items()}
         natives = Natives(kernels, self._no_variable)
         if isinstance(source, bytes):
             natives.accesses = partial(accesses_of, source)
@@ -307,21 +307,12 @@ class SyclDevice(DriverDevice):
             If the host had no memory to hold a queue or a command.
         """
         what = status >> 32
-        if what in calls.REFUSALS:
-            raise calls.REFUSALS[what]()
-        if what < len(calls.CALL_NAMES):
-            return calls.CALL_NAMES[what], -1, NO_REASON
+        if what in operations.REFUSALS:
+            raise operations.REFUSALS[what]()
+        if what < len(operations.CALL_NAMES):
+            return operations.CALL_NAMES[what], -1, NO_REASON
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:
         """The same name for all codes: dpctl's C interface has no error codes."""
         return GATE_FAILED
-
-
-def _declared_in(module: bytes) -> dict[str, list[declarations.Declared]]:
-    try:
-        return declarations.kernels_of(module)
-    except ValueError as error:
-        raise errors.InvalidArgumentError(
-            f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
-        ) from None

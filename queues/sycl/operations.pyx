@@ -1,39 +1,234 @@
 """The SYCL side of the table of operations (`forebay.core.driver`), and what is behind its handles.
 
-The table comes first; then kernels, submissions, queues that are held at gates, and contexts and programs as Python
-objects.
+The functions are those of dpctl's C interface to SYCL, found at run time in the library that dpctl loads. None of them
+reports why it failed. A function that makes something returns NULL; the others return as if nothing had happened. With
+DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr.
+
+The operations come first; then kernels, submissions, queues that are held at gates, and contexts, programs and memory
+as Python objects.
 """
 
+import ctypes
+import math
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 cimport cython
 from cython.operator cimport dereference
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
+from libcpp cimport bool as cbool
 from libcpp.atomic cimport (
     atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
 )
-from libcpp.memory cimport make_shared
+from libcpp.deque cimport deque
+from libcpp.memory cimport make_shared, shared_ptr
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
 )
 from forebay.core.process cimport is_forked
-from forebay.queues.sycl.calls cimport (
-    COMPLETE, FAILED, FLOAT32, FLOAT64, GATE_FAILED, HOLDS_ADOPTED, INT16, INT32, INT64, INT8, OUT_OF_MEMORY,
-    RAW_ARGUMENT, UINT16, UINT32, UINT64, UINT8, USM_POINTER, WAITS_FOR_HELD, WORK_GROUP_MEMORY,
-    CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd, CALL_Event_Wait, CALL_Queue_Fill128,
-    CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Memcpy, CALL_Queue_MemcpyWithEvents,
-    CALL_Queue_Memset, CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitNDRange,
-    CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, Call, failure, sycl
-)
+from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.errors import BuildError, Error, NotSupportedError
+from forebay.core.driver import Adopted, fill_table
+from forebay.core.errors import (
+    ArgumentTypeError, BuildError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
+)
+from forebay.queues.memory.shapes import are_contiguous
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+cdef enum:
+    FAILED = -1  # the only error code there is
+
+ctypedef void* (*Maker)(...) noexcept nogil
+ctypedef void (*Doer)(...) noexcept nogil
+
+
+# `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
+    cdef enum Call:
+        CALL_Queue_SubmitNDRange, CALL_Queue_Memcpy, CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset
+        CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128
+        CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents
+        CALL_Event_Wait, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd
+        CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create
+        N_CALLS
+
+    cdef enum Reason:
+        OUT_OF_MEMORY, HOLDS_ADOPTED, WAITS_FOR_HELD, GATE_FAILED
+
+    cdef struct Calls:
+        Maker Queue_SubmitNDRange, Queue_Memcpy, Queue_MemcpyWithEvents, Queue_Memset
+        Maker Queue_Fill16, Queue_Fill32, Queue_Fill64, Queue_Fill128
+        Maker Queue_SubmitBarrier, Queue_SubmitBarrierForEvents
+        Maker Queue_Copy
+        Doer Queue_Delete, Event_Wait
+        int (*Event_GetCommandExecutionStatus)(...) noexcept nogil
+        uint64_t (*Event_GetProfilingInfoEnd)(...) noexcept nogil
+        Maker Event_Copy
+        Doer Event_Delete
+        Maker RawKernelArg_Create, WorkGroupMemory_Create
+        Doer RawKernelArg_Delete, WorkGroupMemory_Delete
+        cbool (*RawKernelArg_Available)() noexcept nogil
+        cbool (*WorkGroupMemory_Available)() noexcept nogil
+        Maker malloc_device, malloc_shared, malloc_host
+        Doer free_with_context
+        int (*USM_GetPointerType)(...) noexcept nogil
+        Maker Context_Copy
+        Doer Context_Delete
+        Maker KernelBundle_CreateFromOCLSource, KernelBundle_CreateFromSpirv, KernelBundle_GetKernel
+        Doer KernelBundle_Delete
+        Maker Kernel_Copy
+        Doer Kernel_Delete
+        size_t (*Kernel_GetWorkGroupSize)(...) noexcept nogil
+
+    const char* const* call_names
+
+
+cdef enum ArgumentType:  # DPCTLKernelArgType
+    INT8 = 0
+    UINT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    INT32 = 4
+    UINT32 = 5
+    INT64 = 6
+    UINT64 = 7
+    FLOAT32 = 8
+    FLOAT64 = 9
+    USM_POINTER = 10
+    WORK_GROUP_MEMORY = 12
+    RAW_ARGUMENT = 13
+
+
+cdef enum:
+    COMPLETE = 3  # DPCTLSyclEventStatusType
+
+
+cdef Calls sycl
+
+
+cdef inline Status failure(int what) noexcept nogil:
+    """The status of a failure: the dpctl call that failed, or one of forebay's own reasons."""
+    return (<int64_t> what << 32) | <unsigned int> FAILED
+
+
+CALLS: int = <uintptr_t> &sycl
+CALL_NAMES: tuple[str, ...] = tuple([(b"DPCTL" + call_names[i]).decode() for i in range(N_CALLS)])
+
+# What is raised for forebay's own reasons, but for a gate that failed
+REFUSALS: dict[int, partial[Error]] = {
+    OUT_OF_MEMORY: partial(
+        OutOfMemoryError, "the host has no memory to hold a queue at a gate, or a command behind it"),
+    HOLDS_ADOPTED: partial(
+        NotSupportedError, "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could "
+        "submit behind the gate"),
+    WAITS_FOR_HELD: partial(
+        NotSupportedError, "a queue of dpctl cannot wait for what is behind a gate or a host function that has not "
+        "returned: SYCL knows of it only afterwards; finish the other queue first"),
+}
+
+LIBRARY = "libDPCTLSyclInterface.so"
+
+
+def load() -> None:
+    """Fill the table from the library that dpctl is linked to. One call is enough.
+
+    Raises
+    ------
+    ImportError
+        If dpctl is missing, cannot be loaded, or is too old to have one of the functions.
+    """
+    import dpctl
+
+    path = Path(dpctl.__file__).with_name(LIBRARY)
+    if not path.exists():
+        raise ImportError(f"{path.parent} has no {LIBRARY}")
+    fill_table(CALLS, CALL_NAMES, ctypes.CDLL(str(path)), (), f"dpctl {dpctl.__version__}",
+               "forebay needs dpctl 0.21 or newer")
+
+
+cdef struct Argument:
+    char* value  # owned; NULL for pointers and local memory
+    size_t size
+    void* object  # owned: dpctl's object for a structure or for local memory of this size; NULL for others
+
+
+cdef cppclass SyclKernel:
+    void* kernel  # owned
+    vector[Argument] arguments
+    vector[void*] values  # in the form that a submission takes
+    vector[int] types
+
+
+# SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay holds queues itself:
+# commands behind a gate stay in a list, and opening the gate gives them to SYCL in order. A queue that waits for a
+# command in such a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for
+# this.
+
+cdef enum EventState:
+    PENDING  # SYCL does not have it yet, or it is a closed gate
+    SUBMITTED  # SYCL's event tells whether it is done; without one it is done
+    ENDED_BADLY  # SYCL never got what it was for
+
+
+# Shared with the markers that come after a failure, which may outlive the queue.
+ctypedef shared_ptr[atomic[bint]] Untold
+
+
+cdef cppclass SyclEvent:
+    atomic[int] references
+    atomic[int] state
+    void* event  # SYCL's event, owned; NULL while pending, and always for gates and what was refused
+    Untold failure  # of a marker: the queue's, if a command had failed before and nobody had been told
+    vector[SyclQueue*] waiters  # queues that this event holds; guarded by the lock of all held queues
+
+
+cdef enum CommandKind:
+    LAUNCH
+    COPY
+    FILL
+    BARRIER
+    ARRIVAL
+    GATE
+
+
+cdef cppclass SyclCommand:
+    CommandKind kind
+    SyclKernel* kernel  # owned once the command is deferred
+    Geometry geometry
+    void* to
+    const void* source
+    size_t nbytes
+    unsigned char pattern[128]
+    size_t pattern_size
+    Wake wake
+    void* data
+    vector[SyclEvent*] waits  # each owned
+    SyclEvent* event  # owned; the event that the caller asked for. For a GATE, the gate itself
+
+
+cdef cppclass SyclQueue:
+    void* queue  # owned
+    bint adopted
+    atomic[bint] held  # set only under the lock of forebay's queue
+    deque[SyclCommand*] deferred  # the lock of all held queues guards this and all below
+    bint failing  # the queue is behind a gate that failed
+    Untold failed  # set when a command was not submitted after all, until the host was told
+
+
+cdef cppclass SyclContext:
+    void* context  # owned
+    void* device  # borrowed from a dpctl.SyclDevice
+    void* queue  # owned; used to allocate memory, gets no commands
+    void* joining  # owned; runs out of order
 
 
 # -- the operations
@@ -57,10 +252,6 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     (<SyclKernel*> kernel).values[index] = <void*> <uintptr_t> memory.address
     return 0
-
-
-cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return set_bytes(<SyclKernel*> kernel, index, size, value)
 
 
 cdef Status copy(
@@ -93,9 +284,7 @@ cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nog
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    cdef SyclCommand command
-    command.kind = BARRIER
-    return give(<SyclQueue*> queue, &command, waits, NULL)
+    return marker(queue, waits, 0, NULL)
 
 
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
@@ -115,8 +304,8 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     if not held.held.load(memory_order_acquire) and read_waits(&waits):
         status = arrive(held, waits, wake, data)
         if status != 0:
-            drop_event(made)
-            drop_event(made)
+            release_event(made)
+            release_event(made)
             gate[0] = NULL
             return status
     elif wake != NULL or waits.count != 0:
@@ -153,12 +342,18 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     """
     cdef vector[void*] given
     cdef Waits waits
+    cdef SyclEvent* event
     cdef void* joined = NULL
     cdef Status status = 0
     cdef size_t i
     for i in range(events.count):
-        await_submitted(<SyclEvent*> events.events[i])
-        given.push_back(events.events[i])
+        event = <SyclEvent*> events.events[i]
+        given.push_back(event)
+        if event.state.load(memory_order_acquire) == PENDING:
+            lock.lock()
+            while event.state.load(memory_order_acquire) == PENDING:
+                handed_on.wait(lock[0])
+            lock.unlock()
     waits.count = events.count
     waits.events = given.data()
     read_waits(&waits)
@@ -216,14 +411,6 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     return 0
 
 
-cdef void release_event(void* event) noexcept nogil:
-    drop_event(<SyclEvent*> event)
-
-
-cdef void release_kernel(void* kernel) noexcept nogil:
-    delete_kernel(<SyclKernel*> kernel)
-
-
 cdef void release_queue(void* queue) noexcept nogil:
     cdef SyclQueue* released = <SyclQueue*> queue
     lock.lock()  # another thread may still be emptying the list
@@ -235,30 +422,17 @@ cdef void release_queue(void* queue) noexcept nogil:
     del released
 
 
-cdef Driver table  # entries that are not set are NULL
-table.launch = launch
-table.set_pointer = set_pointer
-table.set_value = set_value
-table.copy = copy
-table.fill = fill
-table.marker = marker
-table.barrier = barrier
-table.hold = hold
-table.open_gate = open_gate
-table.wait_events = wait_events
-table.tell_failure = tell_failure
-table.renew_queue = renew_queue
-table.event_status = event_status
-table.elapsed = elapsed
-table.bridge = bridge
-table.release_event = release_event
-table.release_kernel = release_kernel
-table.release_queue = release_queue
+cdef Driver table = Driver(
+    gates_forbid_releases=False, copies_have_events=False, scopes_matter=False, waits_read_queues=False,
+    changes_spare_running=False, recordings_branch=False, room_of_host_function=0, room_of_recorded_copy=0,
+    asks_of_finish=0, launch=launch, set_pointer=set_pointer, set_value=set_value, follow=NULL, copy=copy, fill=fill,
+    prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
+    new_recording=NULL, add_command=NULL, end_recording=NULL, change=NULL, replay=NULL, poll=NULL,
+    wait_events=wait_events, tell_failure=tell_failure, renew_queue=renew_queue, write_printed=NULL,
+    event_status=event_status, elapsed=elapsed, bridge=bridge, release_event=release_event,
+    release_kernel=release_kernel, release_recording=NULL, release_queue=release_queue)
 
-
-def table_address() -> int:
-    """The address of the table of operations. The Device hands it to its queues."""
-    return <uintptr_t> &table
+TABLE: int = <uintptr_t> &table
 
 
 # -- kernels with their arguments
@@ -284,14 +458,14 @@ cdef SyclKernel* copy_kernel(SyclKernel* kernel) noexcept nogil:
     cdef Argument* argument
     cdef size_t i
     if copied.kernel == NULL:
-        delete_kernel(copied)
+        release_kernel(copied)
         return NULL
     for i in range(kernel.types.size()):
         argument = &kernel.arguments[i]
         if argument.size == 0:
             copied.values[i] = kernel.values[i]
-        elif set_bytes(copied, <uint32_t> i, argument.size, argument.value) != 0:
-            delete_kernel(copied)
+        elif set_value(copied, <uint32_t> i, argument.size, argument.value) != 0:
+            release_kernel(copied)
             return NULL
     return copied
 
@@ -305,7 +479,8 @@ cdef void drop_object(SyclKernel* kernel, size_t index) noexcept nogil:
     kernel.arguments[index].object = NULL
 
 
-cdef void delete_kernel(SyclKernel* kernel) noexcept nogil:
+cdef void release_kernel(void* handle) noexcept nogil:
+    cdef SyclKernel* kernel = <SyclKernel*> handle
     cdef size_t i
     for i in range(kernel.types.size()):
         drop_object(kernel, i)
@@ -329,8 +504,9 @@ cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept 
     return 0
 
 
-cdef Status set_bytes(SyclKernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+cdef Status set_value(void* handle, uint32_t index, size_t size, const void* value) noexcept nogil:
     """Set a by-value argument, or the size of local memory for a parameter of that type."""
+    cdef SyclKernel* kernel = <SyclKernel*> handle
     cdef Argument* argument = &kernel.arguments[index]
     cdef void* made
     if kernel.types[index] == WORK_GROUP_MEMORY:
@@ -515,7 +691,8 @@ cdef void retain_event(SyclEvent* event) noexcept nogil:
     event.references.fetch_add(1, memory_order_relaxed)
 
 
-cdef void drop_event(SyclEvent* event) noexcept nogil:
+cdef void release_event(void* handle) noexcept nogil:
+    cdef SyclEvent* event = <SyclEvent*> handle
     if event.references.fetch_sub(1, memory_order_acq_rel) == 1:
         if event.event != NULL:
             sycl.Event_Delete(event.event)
@@ -579,11 +756,11 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
 cdef void delete_command(SyclCommand* command) noexcept nogil:
     cdef size_t i
     if command.kind == LAUNCH and command.kernel != NULL:
-        delete_kernel(command.kernel)
+        release_kernel(command.kernel)
     for i in range(command.waits.size()):
-        drop_event(command.waits[i])
+        release_event(command.waits[i])
     if command.event != NULL:
-        drop_event(command.event)
+        release_event(command.event)
     del command
 
 
@@ -807,25 +984,10 @@ cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcep
     return 0
 
 
-# -- the host's side
-
-
-cdef int await_submitted(SyclEvent* event) noexcept nogil:
-    """Block until the event is no longer pending, and return its state."""
-    cdef int state = event.state.load(memory_order_acquire)
-    if state != PENDING:
-        return state
-    lock.lock()
-    while event.state.load(memory_order_acquire) == PENDING:
-        handed_on.wait(lock[0])
-    lock.unlock()
-    return event.state.load(memory_order_acquire)
-
-
 # -- contexts and programs as Python objects, and the handles of queues and kernels
 
 
-USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
+USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType; empty for memory of another context
 ARGUMENT_TYPES: dict[str, int] = {
     "b": INT8, "B": UINT8, "h": INT16, "H": UINT16, "i": INT32, "I": UINT32, "q": INT64, "Q": UINT64, "f": FLOAT32,
     "d": FLOAT64, "V": RAW_ARGUMENT, "L": WORK_GROUP_MEMORY, "": USM_POINTER,
@@ -841,6 +1003,8 @@ cdef class ContextHandle:
     address : int
         The context handle for the table of operations.
     """
+
+    cdef SyclContext native
 
     def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining) -> None:
         self.native.context = sycl.Context_Copy(<void*> context)
@@ -863,10 +1027,6 @@ cdef class ContextHandle:
     @property
     def address(self) -> int:
         return <uintptr_t> &self.native
-
-    def usm_type_at(self, uintptr_t address) -> str:
-        """The USM type of this context's memory at an address: device, shared or host; otherwise an empty str."""
-        return USM_TYPES[sycl.USM_GetPointerType(<void*> address, self.native.context)]
 
 
 @cython.no_gc_clear
@@ -898,10 +1058,6 @@ cdef class Bundle:
     def __dealloc__(self):
         if self.native != NULL and not is_forked():
             sycl.KernelBundle_Delete(self.native)
-
-    def kernel(self, name: str) -> BundledKernel:
-        """The kernel of this name."""
-        return BundledKernel(self, name)
 
 
 @cython.no_gc_clear
@@ -961,3 +1117,76 @@ def create_queue(uintptr_t address, adopted: bool) -> int:
     if copied == NULL:
         raise Error("SYCL did not copy a queue")
     return <uintptr_t> new_queue(copied, adopted)
+
+
+# -- memory of its own, and memory of dpctl and dpnp that a device takes over
+
+
+INTERFACE = "__sycl_usm_array_interface__"
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class OwnMemory(NativeMemory):
+    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory."""
+
+    cdef ContextHandle context
+
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type) -> None:
+        cdef void* queue = context.native.queue
+        cdef bint of_device = usm_type == "device", of_both = usm_type == "shared"
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        with nogil:
+            if of_device:
+                self.address = <uintptr_t> sycl.malloc_device(nbytes, queue)
+            elif of_both:
+                self.address = <uintptr_t> sycl.malloc_shared(nbytes, queue)
+            else:
+                self.address = <uintptr_t> sycl.malloc_host(nbytes, queue)
+        if self.address == 0:
+            raise OutOfMemoryError(f"DPCTLmalloc_{usm_type} returned no memory for {nbytes} bytes")
+
+    def __dealloc__(self):
+        if self.address and not is_forked():
+            with nogil:
+                sycl.free_with_context(<void*> self.address, self.context.native.context)
+
+
+def adopt_memory(thing: object, ContextHandle context, name: str) -> Adopted | None:
+    """As `DriverDevice.adopt_memory`, for the device of this name."""
+    cdef uintptr_t place
+    interface = getattr(thing, INTERFACE, None)
+    if not isinstance(interface, dict):
+        return None
+    try:
+        address, read_only = interface["data"]
+        shape = tuple([int(extent) for extent in interface["shape"]])
+        dtype = np.dtype(interface["typestr"])
+        strides = interface.get("strides")
+        address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})"
+        ) from None
+    # dpctl's own memory objects claim to be read-only although they can be written (0.21, 0.22).
+    if read_only and not isinstance(thing, _memory_classes()):
+        raise InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
+    if strides is not None and not are_contiguous(shape, tuple(strides), 1):
+        raise InvalidArgumentError(
+            f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
+        )
+    nbytes = math.prod(shape) * dtype.itemsize
+    place = <uintptr_t> address
+    usm_type = USM_TYPES[sycl.USM_GetPointerType(<void*> place, context.native.context)] if nbytes else "device"
+    if not usm_type:
+        raise InvalidArgumentError(
+            f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than {name}'s"
+        )
+    return Adopted(ForeignMemory(thing, address, nbytes, usm_type), shape, dtype)
+
+
+def _memory_classes() -> tuple[type, ...]:
+    from dpctl import memory
+
+    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import forebay as fb
-from forebay.queues.cuda import discovery
+from forebay.queues.cuda import driver
 
 
 def current_context():
     """The context that is current in this thread."""
     context = ctypes.c_void_p()
-    assert ctypes.CDLL(discovery.LIBRARY).cuCtxGetCurrent(ctypes.byref(context)) == 0
+    assert ctypes.CDLL(driver.LIBRARY).cuCtxGetCurrent(ctypes.byref(context)) == 0
     return context.value
 
 

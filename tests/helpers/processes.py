@@ -74,6 +74,6 @@ def build_processes():
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and build.SERVER in (folder / "cmdline").read_text():
+            if parent == os.getpid() and f"{build.__name__} import serve" in (folder / "cmdline").read_text():
                 found.append(int(folder.name))
     return found

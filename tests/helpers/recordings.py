@@ -13,7 +13,7 @@ def recordings_installed(sparing, branches=False):
     from tests.observers import recordings
 
     misused = recordings.counts()[0]
-    recordings.install(operations.table_address(), sparing, branches)
+    recordings.install(operations.TABLE, sparing, branches)
     try:
         yield recordings
     finally:

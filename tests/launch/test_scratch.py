@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.queues.kernels.scratch_size import read_size
+from forebay.queues.kernels.parameters import read_size
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 from tests.helpers.threads import together

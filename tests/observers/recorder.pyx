@@ -15,15 +15,8 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver
-from forebay.queues.cuda.operations cimport CuEvent, CuQueue, cuda
-from forebay.queues.levelzero.calls cimport ze
 from forebay.queues.levelzero.operations cimport EVENT_KINDS, ZeDevice, ZeQueue
-from forebay.queues.opencl.operations cimport cl
 from forebay.queues.queue cimport Queue
-from forebay.queues.sycl.calls cimport FAILED, sycl
-from forebay.queues.sycl.operations cimport SyclQueue
-
-from forebay.queues.sycl import calls as sycl_calls
 
 cdef extern from "tests/observers/recorder.hpp" namespace "forebay_observer" nogil:
     cdef cppclass Seen "forebay_observer::Call":
@@ -90,7 +83,7 @@ cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer::le
     unsigned int number_of(void* list)
 
 DRIVERS = ("opencl", "levelzero", "sycl", "cuda")
-LISTS = {"levelzero": "calls", "sycl": "calls"}  # the module that has the list, where it is not `operations`
+FAILED = -1  # the only error code that dpctl's calls have
 
 # By which call a driver does what: the role and the kind of the calls, and of each of the DRIVERS their names.
 CALLS = (
@@ -145,7 +138,7 @@ cdef class Recorder:
     cdef Driver unwrapped
     cdef cbool recording
     cdef dict kinds
-    cdef object calls  # the driver's module
+    cdef object calls  # the driver's `operations`
     cdef str driver
     cdef readonly tuple NAMES
     cdef dict __dict__  # the roles
@@ -159,7 +152,8 @@ cdef class Recorder:
 
     def __init__(self, str driver):
         self.driver = driver
-        self.calls = importlib.import_module(f"forebay.queues.{driver}.{LISTS.get(driver, 'operations')}")
+        self.calls = importlib.import_module(f"forebay.queues.{driver}.operations")
+        self.table = <void*> <uintptr_t> self.calls.CALLS
         self.NAMES = (*self.calls.CALL_NAMES, *self.OWN)
         self.kinds = {}
         for role, kind, *drivers in CALLS:
@@ -196,8 +190,7 @@ cdef class Recorder:
 
     cdef Driver* operations(self):
         """The driver's table of operations."""
-        cdef uintptr_t address = importlib.import_module(f"forebay.queues.{self.driver}.operations").table_address()
-        return <Driver*> address
+        return <Driver*> <uintptr_t> self.calls.TABLE
 
     def begin(self):
         self.record.begin()
@@ -314,23 +307,20 @@ cdef class OpenCL(Recorder):
     OUT_OF_MEMORY = -6
 
     def __cinit__(self):
-        self.record, self.table = &opencl_record(), &cl
+        self.record = &opencl_record()
 
 
 @functools.cache  # in a child that was forked the driver does not start
 def started():
     """CUDA's driver, and how many devices it has."""
-    from forebay.queues.cuda import discovery
+    from forebay.queues.cuda import driver
 
-    return discovery.start()
-
-
-cdef uintptr_t stream_of(void* queue) noexcept nogil:
-    return <uintptr_t> (<CuQueue*> queue).stream
+    return driver.start()
 
 
-cdef uintptr_t handle_of_event(void* event) noexcept nogil:
-    return <uintptr_t> (<CuEvent*> event).handle
+cdef uintptr_t first_word(void* thing) noexcept nogil:
+    """The driver's handle of a queue of CUDA and SYCL, and of an event of CUDA."""
+    return (<uintptr_t*> thing)[0]
 
 
 cdef class Cuda(Recorder):
@@ -352,8 +342,8 @@ cdef class Cuda(Recorder):
     OUT_OF_MEMORY = 2
 
     def __cinit__(self):
-        self.record, self.table, self.wrap_operations = &cuda_record(), &cuda, wrap_cuda
-        self.record.queue_handle, self.record.event_handle = stream_of, handle_of_event
+        self.record, self.wrap_operations = &cuda_record(), wrap_cuda
+        self.record.queue_handle = self.record.event_handle = first_word
 
     def load(self):
         self.calls.load(started()[0])
@@ -368,10 +358,6 @@ cdef class Cuda(Recorder):
             ContextHandle(ordinal, OWN_KERNELS.encode() + b"\0")
 
 
-cdef uintptr_t native_queue(void* queue) noexcept nogil:
-    return <uintptr_t> (<SyclQueue*> queue).queue
-
-
 cdef class Sycl(Recorder):
     """Forebay keeps back commands behind a gate. They are recorded at once, so the record shows SYCL's order, and its
     readers need not know. A marker, a barrier, a copy and a fill have one name each, whichever call of dpctl it is.
@@ -382,12 +368,15 @@ cdef class Sycl(Recorder):
 
     OWN = ("gate", "hold", "open")
     COMMANDS = ("DPCTLQueue_SubmitNDRange", "DPCTLQueue_Mem", "DPCTLQueue_Fill")
-    NEVER_FAIL = ("gate", *[name for name in sycl_calls.CALL_NAMES if name.endswith("_Delete") or "free" in name])
     OUT_OF_MEMORY = FAILED
 
     def __cinit__(self):
-        self.record, self.table, self.wrap_operations = &sycl_record(), &sycl, wrap_sycl
-        self.record.queue_handle = native_queue
+        self.record, self.wrap_operations = &sycl_record(), wrap_sycl
+        self.record.queue_handle = first_word
+
+    @property
+    def NEVER_FAIL(self):
+        return "gate", *[name for name in self.calls.CALL_NAMES if name.endswith("_Delete") or "free" in name]
 
     @property
     def FAILURE(self):
@@ -431,7 +420,7 @@ cdef class LevelZero(Recorder):
     cdef cbool watched_to_record
 
     def __cinit__(self):
-        self.record, self.table = &state(), &ze
+        self.record = &state()
         self.record.queue_handle = list_number
 
     def watch(self, emulate=False, refused=False):
@@ -450,7 +439,7 @@ cdef class LevelZero(Recorder):
             library = ctypes.CDLL(self.calls.LIBRARY)
             properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
             begin_watch(<GetAllocProperties> properties_of, <cbool> refused)
-            self.record.install(&ze)
+            self.record.install(self.table)
         self.watches += 1
         set(state().emulating, <cbool> emulate)
 
@@ -462,7 +451,7 @@ cdef class LevelZero(Recorder):
         set(state().emulating, <cbool> False)
         set(state().room, UNLIMITED)
         if self.watches == 0:
-            self.record.uninstall(&ze)
+            self.record.uninstall(self.table)
 
     def begin(self):
         self.record.begin()

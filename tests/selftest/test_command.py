@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from unittest import mock
@@ -11,6 +12,7 @@ from unittest import mock
 import pytest
 
 from forebay import __main__ as main
+from forebay.queues.kernels import build
 from forebay.queues.selection import VARIABLE
 from forebay.selftest import command as commands
 from forebay.selftest import supervisor
@@ -33,10 +35,10 @@ def path(tmp_path):
 @pytest.fixture
 def inside(monkeypatch):
     """``inside(code)``: the process that runs the tests begins with this."""
-    original = supervisor.python_command
+    original = build.python_command
 
     def inside(code):
-        monkeypatch.setattr(supervisor, "python_command", lambda rest: original(f"exec({code!r}); {rest}"))
+        monkeypatch.setattr(build, "python_command", lambda rest: original(f"exec({code!r}); {rest}"))
 
     return inside
 
@@ -198,7 +200,7 @@ def test_it_gives_up_after_three(inside):
 
 
 def test_no_process_can_be_started(path):
-    with mock.patch.object(supervisor.sys, "executable", ""):
+    with mock.patch.object(sys, "executable", ""):
         assert commands.selftest(request(), str(path)) == 1
     assert "no process could be started" in json.loads(path.read_text())["stopped"]
 

@@ -22,7 +22,7 @@ from forebay.hiprtc.host_code.mending import Mending
 from forebay.hiprtc.included import read_included, with_whole_names
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.cache import BinaryCache, key_of
-from forebay.queues.kernels.parameters import CppCompiler, CppProgram
+from forebay.queues.kernels.parameters import CppCompiler, CppProgram, CppSource
 from forebay.queues.kernels.program import digest_of, text_of
 
 __all__ = ["compile_cpp"]
@@ -208,7 +208,7 @@ class _Compilation:
         # Of a constant NVRTC knows the address only; of a kernel, too.
         asked = {f"&{each.strip().removeprefix('&')}": each for each in expressions}
         try:
-            program = self.compiler.compile(whole, self.name, headers, [*command, *more], list(asked))
+            program = self.compiler.compile(CppSource(whole, self.name, headers, [*command, *more], list(asked)))
         except BuildError as error:
             raise (NotNamedError if NAME_MAP in error.log else BuildError)(str(error), log=error.log) from None
         return program._replace(lowered={each: program.lowered[name] for name, each in asked.items()})

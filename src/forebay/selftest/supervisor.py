@@ -7,21 +7,19 @@ import dataclasses
 import os
 import queue
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from typing import IO
+from typing import TYPE_CHECKING
 
-from forebay.queues.kernels.build import python_command, receive, send
+from forebay.queues.kernels.build import GRACE, ChildProcess
 from forebay.selftest import work
 from forebay.selftest.messages import Begun, Controlled, Ended, Message, Ran, Request
 
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
 MOST_ENDS = 3  # processes that may end by themselves
-GRACE = 10.0  # seconds after which a process that should have ended itself is ended
 LAST_WORDS = 4000  # characters that are kept of what a process said
 TIMED_OUT = "Timeout ("  # with which faulthandler begins
 
@@ -68,28 +66,22 @@ def _after(request: Request, message: Message) -> Request:
     return request
 
 
-class _Process:
+class _Process(ChildProcess):
     def __init__(self, request: Request) -> None:
+        super().__init__(__name__)
         self.patience = 2 * request.patience + GRACE
-        # A file, not a pipe that nobody reads until the end.
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.hangs = False
-        self.child = subprocess.Popen(
-            python_command("from forebay.selftest.supervisor import serve; serve()"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
-            start_new_session=True,  # Ctrl-C is for this process
-        )  # fmt: skip
         self.told: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         with contextlib.suppress(OSError):  # it has ended already, which is seen below
-            send(self.child.stdin, request)
+            self.connection.send(request)
         threading.Thread(
             target=self._read, daemon=True
-        ).start()  # who waits for a pipe cannot be interrupted everywhere
+        ).start()  # who waits for a connection cannot be interrupted everywhere
 
     def _read(self) -> None:
         with contextlib.suppress(EOFError, OSError, ValueError):
             while True:
-                self.told.put(receive(self.child.stdout))
+                self.told.put(self.connection.recv())
         self.told.put(None)
 
     def messages(self) -> Iterator[Message]:
@@ -108,34 +100,17 @@ class _Process:
         """How it ended, and the last that it said, without paths of this machine."""
         if self.hangs:
             return f"hung: the process did not even end itself in {self.patience:.0f} s"
-        status = self.child.wait()
-        self.said.seek(0)
-        said = self.said.read().decode(errors="replace").strip()
+        how, said = self.how_it_ended()
         said = re.sub(r'File "[^"]*?/(forebay/[^"]*|[^"/]*)"', r'File "\1"', said)
         if TIMED_OUT in said:
             how, said = "hung", said[said.index(TIMED_OUT) :]
         else:
-            how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
             how = f"ended the process: {how}"
         return f"{how}\n{said[-LAST_WORDS:]}".strip()
 
-    def end(self) -> None:
-        """End it. One that does not even end when it is killed, because the system waits for its device, is left."""
-        self.child.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.child.wait(GRACE)
-        for file in (self.child.stdin, self.said):
-            if file is not None:
-                with contextlib.suppress(OSError):
-                    file.close()
 
-
-def serve() -> None:
-    """Do what the other process asks for on the standard input; what this process is."""
-    told: IO[bytes] = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a driver prints is no message
-    request = receive(sys.stdin.buffer)
-    for message in work.work(request):
-        send(told, message)
-    told.flush()
+def serve(connection: Connection) -> None:
+    """Do what the other process asks for; what this process is."""
+    for message in work.work(connection.recv()):
+        connection.send(message)
     os._exit(0)  # everything was told: how a driver takes the end of the interpreter is not what is tested

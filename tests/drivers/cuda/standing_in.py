@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 from forebay.core.errors import BuildError
-from forebay.queues.cuda import discovery, programs
+from forebay.queues.cuda import driver, programs
 from forebay.queues.cuda.programs import OpenCLPtx
 from forebay.spirv.declarations import Declared
 
@@ -22,7 +22,7 @@ def begin():
     Nothing may have looked for devices of CUDA yet.
     """
     patches = [
-        mock.patch.object(discovery, "LIBRARY", standin.PATH),
+        mock.patch.object(driver, "LIBRARY", standin.PATH),
         # Not through the cache: a real device's programs are in it.
         mock.patch.object(programs, "_compiled", compiled),
     ]
@@ -33,7 +33,7 @@ def begin():
 
 def inside():
     """Whether CUDA is the stand-in in this process."""
-    return discovery.LIBRARY == standin.PATH
+    return driver.LIBRARY == standin.PATH
 
 
 def compiled(info, source, options):

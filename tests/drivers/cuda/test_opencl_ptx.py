@@ -9,7 +9,7 @@ import pytest
 from forebay.core.driver import Language
 from forebay.core.errors import NotInstalledError, NotSupportedError
 from forebay.queues.cuda import programs
-from forebay.queues.cuda.discovery import CONNECTIONS
+from forebay.queues.cuda.driver import CONNECTIONS
 from forebay.queues.cuda.programs import OpenCLPtx, compile_opencl
 from forebay.queues.cuda.ptx import for_cuda
 from forebay.spirv.declarations import Declared

@@ -6,6 +6,7 @@ from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
 from forebay.queues.cuda.nvrtc import MAGIC, without_facts
 from forebay.queues.cuda.programs import build_image
+from forebay.queues.kernels.parameters import CppSource
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
@@ -44,7 +45,7 @@ def parameters(kernel):
 
 @pytest.fixture
 def code(nvrtc):
-    return nvrtc.compile(SOURCE, "a.cu", {}, []).code
+    return nvrtc.compile(CppSource(SOURCE, "a.cu", {}, [])).code
 
 
 def test_a_cubin_with_its_types(code, info):

@@ -4,6 +4,7 @@ import pytest
 
 from forebay.queues.cuda.nvrtc import without_facts
 from forebay.queues.cuda.ptx import accesses_of
+from forebay.queues.kernels.parameters import CppSource
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
 
@@ -77,6 +78,6 @@ def test_of_text_written_by_hand():
 
 
 def test_of_what_nvrtc_makes(nvrtc):
-    program = nvrtc.compile(SOURCE, "access.cu", {}, [], [])
+    program = nvrtc.compile(CppSource(SOURCE, "access.cu", {}, [], []))
     shown = without_facts(program.code)[3]
     assert shown == SHOWN

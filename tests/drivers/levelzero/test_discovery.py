@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from forebay.core.errors import Error
-from forebay.queues.levelzero import calls, discovery
+from forebay.queues.levelzero import discovery, operations
 from forebay.queues.selection import DRIVERS, devices, select
 from forebay.spirv import declarations
 from tests.helpers.processes import output_of
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.needs("no chosen device")
 
 
 def test_results_have_the_specifications_names():
-    assert calls.result_name(0x70000001) == "ZE_RESULT_ERROR_DEVICE_LOST"
-    assert calls.result_name(0x78000004 - 2**32) == "ZE_RESULT_ERROR_INVALID_ARGUMENT"
-    assert calls.result_name(0x12345) == "error 0x12345"
+    assert operations.result_name(0x70000001) == "ZE_RESULT_ERROR_DEVICE_LOST"
+    assert operations.result_name(0x78000004 - 2**32) == "ZE_RESULT_ERROR_INVALID_ARGUMENT"
+    assert operations.result_name(0x12345) == "error 0x12345"
 
 
 def test_the_probe_is_a_whole_module_with_one_kernel():
@@ -35,7 +35,7 @@ def test_the_probe_is_a_whole_module_with_one_kernel():
 def test_without_a_loader_the_advice_is_to_install_it_and_others_are_as_ever():
     folder = type(DRIVERS["level_zero"])()
     others = [device for device in devices() if device.backend != "level_zero"]
-    missing = mock.patch.object(calls, "LIBRARY", "libze_loader_that_is_not_there.so.1")
+    missing = mock.patch.object(operations, "LIBRARY", "libze_loader_that_is_not_there.so.1")
     with missing, mock.patch.dict(DRIVERS, level_zero=folder):
         assert folder.discover() == []
         assert devices() == others
@@ -47,9 +47,9 @@ def test_without_a_loader_the_advice_is_to_install_it_and_others_are_as_ever():
 
 def test_a_library_that_is_no_loader_is_named_with_what_it_lacks():
     code = """
-from forebay.queues.levelzero import calls
+from forebay.queues.levelzero import operations
 from forebay.queues.selection import DRIVERS
-calls.LIBRARY = "libc.so.6"
+operations.LIBRARY = "libc.so.6"
 print(DRIVERS["level_zero"].absence())
 """
     absence = output_of("-c", code)
@@ -73,7 +73,7 @@ def test_a_render_node_that_may_not_be_opened_is_named(tmp_path):
 REPORT = """
 import ctypes, dataclasses, json, sys, threading
 from pathlib import Path
-from forebay.queues.levelzero import calls, discovery
+from forebay.queues.levelzero import discovery, operations
 from forebay.queues.selection import DRIVERS, devices, select
 from tests.observers.recorder import RECORDERS
 
@@ -133,14 +133,14 @@ def is_loaded():
     return "libze_loader" in Path("/proc/self/maps").read_text()
 
 assert not is_loaded(), "importing loads nothing"
-loads, load, seen, kept = [], calls.load, [], []
-calls.load = lambda: loads.append(1) or load()
+loads, load, seen, kept = [], operations.load, [], []
+operations.load = lambda: loads.append(1) or load()
 threads = [threading.Thread(target=lambda: seen.append(DRIVERS["level_zero"].discover())) for _ in range(8)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 assert is_loaded() and len(loads) == 1, "looked once"
 assert len(seen) == 8 and all(each == seen[0] for each in seen)
-TABLE, INIT = {name: observer.pointer(name) for name in calls.CALL_NAMES}, real("zeInitDrivers")
+TABLE, INIT = {name: observer.pointer(name) for name in operations.CALL_NAMES}, real("zeInitDrivers")
 """
 
 
@@ -325,9 +325,9 @@ def test_a_loader_without_a_driver_says_which_one_it_was_told_to_use(name):
 def test_a_driver_without_a_gpu():
     code = """
 import ctypes, os
-from forebay.queues.levelzero import calls
+from forebay.queues.levelzero import operations
 from forebay.queues.selection import DRIVERS
-ctypes.CDLL(calls.LIBRARY).zeInit(0)
+ctypes.CDLL(operations.LIBRARY).zeInit(0)
 os.environ.pop("ZE_ENABLE_ALT_DRIVERS")  # changes only the message: the loader has read it by now
 print(DRIVERS["level_zero"].absence())
 """

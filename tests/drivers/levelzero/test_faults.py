@@ -13,7 +13,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.device import open_devices
-from forebay.queues.levelzero.calls import CALL_NAMES, result_name
+from forebay.queues.levelzero.operations import CALL_NAMES, result_name
 from tests.helpers.observer import Calls
 from tests.ordering import failures
 from tests.ordering.program import SOURCE
