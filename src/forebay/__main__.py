@@ -246,7 +246,7 @@ def selftest(
     is no such device.
     """
     from forebay.selftest.command import selftest as run_selftest
-    from forebay.selftest.messages import Request
+    from forebay.selftest.work import Request
 
     sys.exit(run_selftest(Request(device, rounds, seconds, patience, calls_only), output, in_process))
 

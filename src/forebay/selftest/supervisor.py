@@ -18,7 +18,7 @@ from typing import IO
 
 from forebay.queues.kernels.build import python_command, receive, send
 from forebay.selftest import work
-from forebay.selftest.messages import Begun, Controlled, Ended, Message, Ran, Request
+from forebay.selftest.work import Begun, Controlled, Ended, Message, Ran, Request
 
 MOST_ENDS = 3  # processes that may end by themselves
 GRACE = 10.0  # seconds after which a process that should have ended itself is ended
