@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.tracing.call_records import CallRecorder
-from forebay.tracing.findings import HELD
+from forebay.tracing.findings import HELD, Findings
 from tests.drivers.cuda import standin
 from tests.helpers import processes
 from tests.inside import over_host_memory, prefetch
@@ -216,7 +215,7 @@ def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
 
 
 def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(device, kernels):
-    recorder, buffer = CallRecorder(), device.empty(64, "u4")
+    recorder, buffer = Findings(), device.empty(64, "u4")
 
     def hold(count):
         """Hold one queue of so many, and let the others wait for it."""
