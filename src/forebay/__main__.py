@@ -25,8 +25,6 @@ from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.races import reports as races
 
-__all__ = ["main"]
-
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
