@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from forebay.selftest.scene import Scene, words_of
 
-__all__ = ["LITMUS", "RACES", "Litmus"]
-
 NEEDS_EXECUTION = {"call", "host", "until", "within"}
 """What would wait for ever on a device that executes nothing."""
 
