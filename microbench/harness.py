@@ -10,8 +10,7 @@ from typing import Any
 
 import forebay as fb
 
-from .layers import AbsentError, Ground, Layer, Subject
-from .layers.all import LAYERS, open_layer
+from .layers import LAYERS, AbsentError, Ground, Layer, Subject, open_layer
 
 WARM_UP = 2
 Subjects = dict[str, Subject]
