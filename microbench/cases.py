@@ -174,7 +174,9 @@ CASES: dict[str, Case] = {
             "reproducer",
             "100 launches on the null stream, one for each of 100 arrays, a copy to the host and a device synchronize",
             lambda bench: [
-                Point(f"{what}, {n} idle", "reproducer", (n, what == "turn"), 1, 2, 0, f"{what}, 0 idle" if n else "")
+                Point(
+                    f"{what}, {n} idle", "reproducer", (n, what == "turn"), calls=2, base=f"{what}, 0 idle" if n else ""
+                )
                 for what in ("launches", "turn")
                 for n in (0, 20)
             ],

@@ -9,7 +9,6 @@ can be loaded on any device that takes its kind.
 """
 
 from forebay.hiprtc.api import *  # noqa: F403
-from forebay.hiprtc.linking import *  # noqa: F403
 
 __all__ = [  # noqa: F405
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
