@@ -29,7 +29,6 @@ __all__ = [
     "Error",
     "GraphUpdateError",
     "InvalidArgumentError",
-    "NotInstalledError",
     "NotSupportedError",
     "OutOfBoundsError",
     "OutOfMemoryError",
@@ -38,7 +37,6 @@ __all__ = [
     "ScratchOverflowError",
     "StepError",
     "TimeoutError",
-    "how_to_install",
 ]
 
 

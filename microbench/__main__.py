@@ -21,7 +21,7 @@ from . import report as reports
 from .cases import CASES
 from .compare import show as show_changes
 from .harness import Bench
-from .layers.all import LAYERS
+from .layers import LAYERS
 
 FULL, QUICK = {"rounds": 100, "calls": 200}, {"rounds": 12, "calls": 60}
 """Samples of each subject and operations of a sample; these are few enough for any driver's queue."""
@@ -57,8 +57,6 @@ def _console() -> Console:
 @click.option("--rounds", type=click.IntRange(2), default=None, help="Samples of each subject.")
 @click.option("--calls", type=click.IntRange(2), default=None, help="Operations of one sample.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path, allow_dash=True), help="Write JSON; - prints it.")
-@click.option("--csv", "csv_path", type=click.Path(path_type=Path, allow_dash=True), help="Write CSV; - prints it.")
-@click.option("--plot", "plot_folder", type=click.Path(path_type=Path, file_okay=False), help="Draw PNG and SVG there.")
 def run(
     cases: Sequence[str],
     device: str | None,
@@ -67,8 +65,6 @@ def run(
     rounds: int | None,
     calls: int | None,
     json_path: Path | None,
-    csv_path: Path | None,
-    plot_folder: Path | None,
 ) -> None:
     """Run the cases, or all of them, and print tables.
 
@@ -95,27 +91,16 @@ def run(
                 report = reports.Report.of(bench, chosen[:number], rows, time.perf_counter() - begun)
                 if json_path is not None and json_path != Path("-"):  # a run that is cut short leaves what it has
                     json_path.write_text(report.to_json(), encoding="utf-8")
-        line = reports.device_line(opened)
-    _write(report, line, json_path, csv_path)
-    if plot_folder is not None:
-        _plot([report], plot_folder)
-
-
-run.help = (run.help or "").format(cases="\n".join(f"  {name:<11} {case.title}" for name, case in CASES.items()))
-
-
-def _write(report: reports.Report, line: str, json_path: Path | None, csv_path: Path | None) -> None:
-    if Path("-") not in (json_path, csv_path):
+        line = f"device: {opened.name}  {opened.info.platform} · {opened.info.description}"
+    if json_path == Path("-"):
+        print(report.to_json(), end="")
+    else:
         console = _console()
         console.print(line)
         reports.show(report, console)
-    if json_path == Path("-"):
-        print(report.to_json(), end="")
-    if csv_path == Path("-"):
-        report.write_csv(sys.stdout)
-    elif csv_path is not None:
-        with csv_path.open("w", encoding="utf-8", newline="") as file:
-            report.write_csv(file)
+
+
+run.help = (run.help or "").format(cases="\n".join(f"  {name:<11} {case.title}" for name, case in CASES.items()))
 
 
 def _read(path: Path) -> reports.Report:
@@ -177,16 +162,12 @@ def count(write: bool, instructions: bool, as_json: bool) -> None:
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=Path("."), help="Where to.")
 def plot(path: Sequence[Path], folder: Path) -> None:
     """Draw the pictures of results, as PNG and SVG."""
-    _plot([_read(each) for each in path], folder, [f"{each.stem}-" for each in path])
-
-
-def _plot(found: Sequence[reports.Report], folder: Path, prefixes: Sequence[str] = ("",)) -> None:
     try:
         from . import plot as plotting
     except ImportError as error:
         raise click.ClickException(f"pictures need matplotlib: {how_to_install('bench')} ({error})") from error
-    for each, prefix in zip(found, prefixes, strict=True):
-        for drawn in plotting.draw(each, folder, prefix):
+    for each in path:
+        for drawn in plotting.draw(_read(each), folder, f"{each.stem}-"):
             print(drawn)
 
 

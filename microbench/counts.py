@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import forebay as fb
 from forebay.queues.selection import select
 
-from .layers import Ground, Layer, Subject
-from .layers.all import open_layer
+from .layers import Ground, Layer, Subject, open_layer
 
 TABLE = Path(__file__).with_name("counts.json")
 TURNS = 12

@@ -10,8 +10,7 @@ from typing import Any
 
 import forebay as fb
 
-from .layers import AbsentError, Ground, Layer, Subject
-from .layers.all import LAYERS, open_layer
+from .layers import LAYERS, AbsentError, Ground, Layer, Subject, open_layer
 
 WARM_UP = 2
 Subjects = dict[str, Subject]
@@ -36,7 +35,7 @@ class Point:
         Samples of each subject, and none to warm up, for what takes seconds; 0 for what the options say.
     base : str
         The point that it is compared with; empty for none.
-    idle : int, optional
+    idle : int
         How many idle streams there are beside it.
     setup : callable, optional
         A context manager that gives the subjects of a `Bench`, by layer, in place of an operation.
@@ -49,7 +48,7 @@ class Point:
     calls: int = 0
     rounds: int = 0
     base: str = ""
-    idle: int | None = None
+    idle: int = 0
     setup: Callable[[Bench], AbstractContextManager[Subjects]] | None = None
 
 
@@ -160,27 +159,21 @@ class Bench:
         return found
 
     @contextmanager
-    def _beside(self, idle: int) -> Iterator[None]:
-        with ExitStack() as stack:
-            try:
-                queues = [self.device.queue() for _ in range(idle)]
-                for layer in self.layers:
-                    stack.enter_context(layer.idle(idle))
-            except Exception as error:
-                raise AbsentError(f"{idle} streams cannot be had: {error}") from error
-            yield
-            del queues
-        self.device.finish()  # those that were dropped are gone now
-
-    @contextmanager
     def _set_up(self, point: Point) -> Iterator[Subjects]:
         with ExitStack() as stack:
             if point.setup is not None:
                 yield stack.enter_context(point.setup(self))
                 return
-            if point.idle is not None:
-                stack.enter_context(self._beside(point.idle))
+            try:
+                queues = [self.device.queue() for _ in range(point.idle)]
+                for layer in self.layers:
+                    stack.enter_context(layer.idle(point.idle))
+            except Exception as error:
+                raise AbsentError(f"{point.idle} streams cannot be had: {error}") from error
             yield self.subjects(point.operation, *point.arguments)
+            del queues
+        if point.idle:
+            self.device.finish()  # those that were dropped are gone now
 
     def run(self, case: Case, advance: Callable[[], None]) -> list[Row]:
         """The rows of a case. `advance` is called after each of `turns(case)` turns."""

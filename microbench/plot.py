@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from .harness import Row
-from .layers.all import LAYERS
+from .layers import LAYERS
 from .report import Report
 
 matplotlib.use("Agg")
@@ -113,7 +113,7 @@ def distribution(report: Report) -> Figure | None:
     return figure
 
 
-def draw(report: Report, folder: Path, prefix: str = "") -> Iterator[Path]:
+def draw(report: Report, folder: Path, prefix: str) -> Iterator[Path]:
     """Draw every picture that the result has the rows of, as PNG and SVG; give the files' paths.
 
     Parameters

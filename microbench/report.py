@@ -1,8 +1,7 @@
-"""What was measured, with the machine, the driver and the versions: as JSON, as CSV, and as tables."""
+"""What was measured, with the machine, the driver and the versions: as JSON, and as tables."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import platform
@@ -11,24 +10,22 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-import forebay as fb
 from forebay.selftest import machine
 
 from .harness import Bench, Case, Row
-from .layers.all import AGAIN, FLOOR
+from .layers import AGAIN, FLOOR
 
 FORMAT = 1
 PACKAGES = (
-    "forebay", "pyopencl", "intel-opencl-rt", "dpctl", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "torch",
+    "forebay", "pyopencl", "intel-opencl-rt", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "torch",
 )  # fmt: skip
-HEADINGS = ("case", "point", "layer", "min", "median", "p10", "p90", "min/C", "median/C", "low", "high", "note")
 CONFIDENCE, RESAMPLES = 0.95, 999
 
 
@@ -170,14 +167,6 @@ class Report:
                 numbers |= {"low": found.low, "high": found.high}
             yield row, numbers
 
-    def write_csv(self, file: TextIO) -> None:
-        """Write the rows' numbers as CSV."""
-        writer = csv.DictWriter(file, HEADINGS)
-        writer.writeheader()
-        for row, numbers in self.lines():
-            shown = {name: f"{value:.4g}" for name, value in numbers.items()}
-            writer.writerow({"case": row.case, "point": row.point, "layer": row.layer, "note": row.note, **shown})
-
     def growths(self) -> Iterator[tuple[Row, Interval, Interval | None]]:
         """Where a case has a base point: each row, and how its ratio to the floor compares with that there, for the row
         and for the A/A pair (None where there is none).
@@ -237,8 +226,3 @@ def show(report: Report, console: Console) -> None:
         console.print(shown)
     for layer, reason in report.absent.items():
         console.print(f"not there: {layer}: {escape(reason)}")
-
-
-def device_line(device: fb.Device) -> str:
-    """The device in one line."""
-    return f"device: {device.name}  {device.info.platform} · {device.info.description}"

@@ -134,7 +134,7 @@ def source_in_cpp(made, device, decided, typed):
 
     count = len(made.in_params)
     parts = tuple(typed[:count]), tuple(typed[count:])
-    return made._source(device, Given(made.name, made.name, made._dialect, "", decided, *parts))
+    return made._source(device, Given(made.name, made._dialect, "", decided, *parts))
 
 
 def declared_by(library, source, names):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import count, pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -64,7 +65,7 @@ class Ground:
     holds : bool
         Whether queues are held while they are filled. Over CUDA they are not, because nothing holds the streams of the
         other layers.
-    native : layers.c.CLoop
+    native : raw.CLoop
         The C loop of the driver in use; None where there is no C compiler or no list of calls, `no_native` then says
         why.
     """
@@ -72,7 +73,7 @@ class Ground:
     driver: Any
 
     def __init__(self, device: fb.Device):
-        from .c import loop_of
+        from ..raw import loop_of
 
         self.device = device
         self.driver = device.driver
@@ -122,7 +123,7 @@ class Texts(NamedTuple):
     """How a layer says things, as statements of Python or calls of a driver; empty if it needs none.
 
     In Python a name that ends in ``{0}`` is the stream's, in ``{1}`` the event's. A launch has ``k`` for what
-    `Scripted.function` returns and ``given`` for its arguments. C has ``queue``, ``event``, and what `layers.c` says. A
+    `Layer.function` returns and ``given`` for its arguments. C has ``queue``, ``event``, and what `raw` says. A
     copy has ``to``, ``source`` and ``n``, an allocation ``n``.
 
     Attributes
@@ -155,8 +156,48 @@ class Texts(NamedTuple):
     host: str = ""
 
 
+class Statement(NamedTuple):
+    """A step in Python: a statement, what its names stand for, and why it is not like for like, if it is not."""
+
+    text: str
+    names: dict[str, Any]
+    note: str = ""
+
+
+def timed(statement: str, operations: int = 1, **names: object) -> Run:
+    """A sample of a statement of the given number of operations, with the loop itself, some 10 ns a turn."""
+    timer = timeit.Timer(statement, globals=names)
+    if operations == 1:
+        return timer.timeit
+
+    def run(n: int) -> float:
+        turns = max(n // operations, 1)
+        return timer.timeit(turns) * n / (turns * operations)
+
+    return run
+
+
+def run_threads(launches: Sequence[Run], n: int) -> float:
+    """Seconds from the first thread's begin to the last one's end, each with its own launches."""
+    start = threading.Barrier(len(launches))
+    times: list[tuple[float, float]] = []
+
+    def work(launch: Run) -> None:
+        start.wait()
+        begun = time.perf_counter()
+        launch(n)
+        times.append((begun, time.perf_counter()))
+
+    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return max(done for _, done in times) - min(begun for begun, _ in times)
+
+
 class Layer:
-    """The operations that can be measured, composed of what a layer says.
+    """The operations that can be measured, composed of what a layer says; here the steps are statements of Python.
 
     Attributes
     ----------
@@ -175,6 +216,16 @@ class Layer:
         What every row of it is noted with, and a launch on its null stream.
     ours : bool
         Whether an error of it is one of forebay, which ends the run.
+    number, collection : type
+        What a kernel's integer is given as, and all its arguments.
+    memories : list
+        Two of what a kernel's pointer is given as.
+    make_event : callable
+        Makes an event without timing, which the host may wait for if it is given True.
+    memory : callable
+        Makes so many bytes of memory of the device.
+    function : callable
+        Finds the kernel with the given number of arguments.
     """
 
     name: str
@@ -185,14 +236,20 @@ class Layer:
     null_note: ClassVar[str] = ""
     note: str = ""
     ours: bool = False
+    number: ClassVar[Any]
+    collection: ClassVar[Any] = tuple
+    make_event: Callable[[bool], Any]
+    memory: Callable[[int], Any]
+    function: Callable[[int], Any]
 
     def __init__(self, ground: Ground):
         self.ground = ground
         self.numbers: Iterator[int] = count()
         self.names: dict[str, Any] = {}
+        self.memories: list[Any] = []
         self._streams: list[Handle] = []  # used again, or each operation would leave some behind
 
-    # -- what each layer has of its own
+    # -- what a layer may have of its own
 
     def make_stream(self, kind: str = "blocking") -> Any:
         """A stream of a kind; a new one where there can be several."""
@@ -203,14 +260,6 @@ class Layer:
             return device.per_thread_queue
         return device.queue(blocking=kind == "blocking")
 
-    def make_event(self, for_host: bool) -> Any:
-        """An event without timing."""
-        raise NotImplementedError
-
-    def memory(self, nbytes: int) -> Any:
-        """Memory of the device."""
-        raise NotImplementedError
-
     def pinned(self, nbytes: int) -> Any:
         """Pinned memory of the host."""
         return fb.host_empty(nbytes, "u1", device=self.ground.device)
@@ -219,14 +268,6 @@ class Layer:
         """The surroundings of a sample on these streams; with `hold` they do not run meanwhile, where that can be."""
         return self.ground.around([stream.it for stream in streams], hold)
 
-    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
-        """A kernel ready for `enqueue`; two for a change, "scalar" or "pointer", which are launched in turn."""
-        raise NotImplementedError
-
-    def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
-        """A launch, which carries the waits for events if the layer's launches can."""
-        raise NotImplementedError
-
     def turn(self, null: Handle) -> tuple[list[Any], list[Any]]:
         """A launch for each of `ARRAYS` arrays, and a copy to the host and a synchronize."""
         raise NotImplementedError
@@ -234,20 +275,37 @@ class Layer:
     # -- texts and steps
 
     def names_of(self, handle: Any) -> dict[str, Any]:
-        """What the names of a stream or an event stand for."""
-        raise NotImplementedError
+        """What the names of a stream or an event stand for: an ``h`` with the number."""
+        return {f"h{handle.number}": handle.it}
 
     def steps(self, text: str, handles: Sequence[Any], names: dict[str, Any], note: str) -> list[Any]:
-        """A text as steps."""
-        raise NotImplementedError
+        """A text as steps: one statement, with the numbers of the handles."""
+        return [Statement(text.format(*(handle.number for handle in handles)), names, note)]
 
     def run(self, steps: list[Any], operations: int = 1) -> Run:
         """A sample of steps that make up the given number of operations."""
-        raise NotImplementedError
+        names = {name: value for step in steps for name, value in step.names.items()}
+        return timed("\n".join(step.text for step in steps), operations, **names)
 
     def run_together(self, lists: list[list[Any]]) -> Run:
         """The same of lists of steps in a thread each: the seconds until all have made n passes."""
-        raise NotImplementedError
+        return partial(run_threads, [self.run(steps) for steps in lists])
+
+    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
+        """A kernel ready for `enqueue`; two for a change, "scalar" or "pointer", which are launched in turn."""
+        same = (self.memories[0], *map(self.number, kernels.values(arguments)))
+        others = {"scalar": [(same[0], self.number(1), *same[2:])], "pointer": [(self.memories[1], *same[1:])]}
+        function, made = self.function(arguments), []
+        for index, given in enumerate([same, *others.get(change, [])]):
+            name = f"given{index}"
+            names = {"k": function, name: self.collection(given)}
+            made.append(Statement(self.texts.launch.replace("given", name), names))
+        return made
+
+    def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
+        """A launch, which carries the waits for events if the layer's launches can."""
+        text = self.texts.elsewhere.format(kernel.text) if events else kernel.text
+        return self.say(text, stream, note=kernel.note, **kernel.names)
 
     def say(self, text: str, *handles: Any, note: str = "", **names: Any) -> list[Any]:
         """A text as steps, about a stream and an event, with what other names stand for; without these about `main`."""
@@ -445,135 +503,14 @@ class Layer:
         return Subject(run, around, self.note)
 
 
-class Statement(NamedTuple):
-    """A step in Python: a statement, what its names stand for, and why it is not like for like, if it is not."""
+class Apart(Layer):
+    """A layer of another package with streams of its own, which nothing holds.
 
-    text: str
-    names: dict[str, Any]
-    note: str = ""
-
-
-def timed(statement: str, operations: int = 1, **names: object) -> Run:
-    """A sample of a statement of the given number of operations, with the loop itself, some 10 ns a turn."""
-    timer = timeit.Timer(statement, globals=names)
-    if operations == 1:
-        return timer.timeit
-
-    def run(n: int) -> float:
-        turns = max(n // operations, 1)
-        return timer.timeit(turns) * n / (turns * operations)
-
-    return run
-
-
-def run_threads(launches: Sequence[Run], n: int) -> float:
-    """Seconds from the first thread's begin to the last one's end, each with its own launches."""
-    start = threading.Barrier(len(launches))
-    times: list[tuple[float, float]] = []
-
-    def work(launch: Run) -> None:
-        start.wait()
-        begun = time.perf_counter()
-        launch(n)
-        times.append((begun, time.perf_counter()))
-
-    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return max(done for _, done in times) - min(begun for begun, _ in times)
-
-
-class Scripted(Layer):
-    """A layer whose steps are statements.
-
-    Attributes
-    ----------
-    number, collection : type
-        What a kernel's integer is given as, and all its arguments.
-    memories : list
-        Two of what a kernel's pointer is given as.
+    `_settle` waits for the device, and `_current` makes a stream the current one, where there is such a thing.
     """
 
-    number: ClassVar[Any]
-    collection: ClassVar[Any] = tuple
-
-    def __init__(self, ground: Ground):
-        super().__init__(ground)
-        self.memories: list[Any] = []
-
-    def function(self, arguments: int) -> Any:
-        """The kernel with the given number of arguments."""
-        raise NotImplementedError
-
-    def names_of(self, handle: Handle) -> dict[str, Any]:
-        """An ``h`` with the number."""
-        return {f"h{handle.number}": handle.it}
-
-    def steps(self, text: str, handles: Sequence[Any], names: dict[str, Any], note: str) -> list[Any]:
-        """One statement, with the numbers of the handles."""
-        return [Statement(text.format(*(handle.number for handle in handles)), names, note)]
-
-    def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
-        """Statements of launches, for `enqueue`."""
-        same = (self.memories[0], *map(self.number, kernels.values(arguments)))
-        others = {
-            "": [],
-            "scalar": [(same[0], self.number(1), *same[2:])],
-            "pointer": [(self.memories[1], *same[1:])],
-        }
-        function, made = self.function(arguments), []
-        for index, given in enumerate([same, *others[change]]):
-            name = f"given{index}"
-            names = {"k": function, name: self.collection(given)}
-            made.append(Statement(self.texts.launch.replace("given", name), names))
-        return made
-
-    def enqueue(self, stream: Handle, kernel: Any, events: Any = ()) -> list[Any]:
-        """A statement of these."""
-        text = self.texts.elsewhere.format(kernel.text) if events else kernel.text
-        return self.say(text, stream, note=kernel.note, **kernel.names)
-
-    def run(self, steps: list[Any], operations: int = 1) -> Run:
-        """A sample of all statements."""
-        names = {name: value for step in steps for name, value in step.names.items()}
-        return timed("\n".join(step.text for step in steps), operations, **names)
-
-    def run_together(self, lists: list[list[Any]]) -> Run:
-        """Threads of Python."""
-        return partial(run_threads, [self.run(steps) for steps in lists])
-
-
-class Apart(Scripted):
-    """A layer of another package with streams of its own, which nothing holds."""
-
-    def use(
-        self,
-        settle: Callable[[], object],
-        stream: Callable[[], Any],
-        event: Callable[[], Any],
-        kernel: Callable[[str], Any],
-        current: Callable[[Any], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
-        """Say how to wait for the device; what makes a stream, and an event without timing; and how to find a kernel.
-
-        `current` makes a stream the current one, where there is such a thing.
-        """
-        self._settle, self._make_stream, self._make_event = settle, stream, event
-        self._find_kernel, self._current = kernel, current
-
-    def make_stream(self, kind: str = "blocking") -> Any:
-        """A blocking stream."""
-        return self._make_stream()
-
-    def make_event(self, for_host: bool) -> Any:
-        """An event without timing."""
-        return self._make_event()
-
-    def function(self, arguments: int) -> Any:
-        """The kernel with the given number of arguments."""
-        return self._find_kernel(kernels.name_of(arguments))
+    _settle: Callable[[], object]
+    _current: Callable[[Any], AbstractContextManager[object]] = staticmethod(lambda stream: nullcontext())
 
     @contextmanager
     def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:
@@ -582,3 +519,49 @@ class Apart(Scripted):
         with self._current(streams[0].it):
             yield
         self._settle()
+
+
+# -- which there are
+
+FLOOR, AGAIN = "C", "C again"
+LAYERS = {
+    FLOOR: ".raw:floor",
+    AGAIN: ".raw:floor_again",
+    "C recording": ".raw:Recorded",
+    "forebay bound": ".layers.forebay:Bound",
+    "forebay": ".layers.forebay:Queues",
+    "forebay step": ".layers.forebay:Steps",
+    "forebay.hip": ".layers.hip:Hip",
+    "pyopencl": ".layers.pyopencl:PyOpenCL",
+    "pyopencl call": ".layers.pyopencl:PyOpenCLCall",
+    "CUDA C": ".raw.cuda:CudaLoop",
+    "CuPy": ".layers.cupy:CuPy",
+    "cuda.core": ".layers.cuda_core:CudaCore",
+    "PyTorch": ".layers.pytorch:PyTorch",
+}
+"""By name, where what makes a layer is, seen from `microbench`. It may need a package that is not installed."""
+OURS = tuple(LAYERS)[: list(LAYERS).index("pyopencl")]
+"""Those whose errors are errors of forebay."""
+
+
+def open_layer(name: str, ground: Ground) -> Layer:
+    """Make a layer.
+
+    Raises
+    ------
+    AbsentError
+        When it is not there.
+    """
+    module, maker = LAYERS[name].split(":")
+    try:
+        made: Layer = getattr(import_module(module, __package__.rpartition(".")[0]), maker)(ground)
+    except AbsentError:
+        raise
+    except ImportError as error:
+        raise AbsentError(f"not installed ({error})") from error
+    except Exception as error:
+        if name in OURS:
+            raise
+        raise AbsentError(f"{type(error).__name__}: {error}") from error
+    made.name, made.ours = name, name in OURS
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 try:
@@ -38,7 +39,14 @@ class CudaCore(Apart):
         options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
         code = core.Program(kernels.cuda(), code_type="c++", options=options).compile("cubin")
         stream = device.create_stream()
-        self.use(device.sync, device.create_stream, stream.record, code.get_kernel)  # such events are recorded again
+        self._settle = device.sync
+        self.make_event: Callable[[bool], Any] = lambda for_host: stream.record()  # such events are recorded again
+        self.function: Callable[[int], Any] = lambda arguments: code.get_kernel(kernels.name_of(arguments))
         self.memories.extend([device.allocate(4096, stream=stream) for _ in range(2)])
         config = core.LaunchConfig(grid=1, block=1)
+        self._device = device
         self.names.update({"launch": core.launch, "config": config, "allocate": device.allocate})
+
+    def make_stream(self, kind: str = "blocking") -> Any:
+        """A `cuda.core.Stream`."""
+        return self._device.create_stream()

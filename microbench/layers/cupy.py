@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import cupy
@@ -37,8 +36,9 @@ class CuPy(Apart):
     def __init__(self, ground: Ground):
         super().__init__(ground)
         need_nvidia(ground)
-        find, event = cupy.RawModule(code=kernels.cuda()).get_function, partial(cupy.cuda.Event, disable_timing=True)
-        self.use(cupy.cuda.runtime.deviceSynchronize, cupy.cuda.Stream, event, find, lambda stream: stream)
+        self._module = cupy.RawModule(code=kernels.cuda())
+        self._settle = cupy.cuda.runtime.deviceSynchronize
+        self._current = lambda stream: stream
         self.memories.extend([cupy.zeros(1024, "f4") for _ in range(2)])
         self._kept: list[Any] = []
         self.names.update(
@@ -56,6 +56,14 @@ class CuPy(Apart):
         if kind in ("null", "per-thread"):
             return cupy.cuda.Stream.null if kind == "null" else cupy.cuda.Stream.ptds
         return cupy.cuda.Stream(non_blocking=kind == "non-blocking")
+
+    def make_event(self, for_host: bool) -> Any:
+        """An event without timing."""
+        return cupy.cuda.Event(disable_timing=True)
+
+    def function(self, arguments: int) -> Any:
+        """A function of its module."""
+        return self._module.get_function(kernels.name_of(arguments))
 
     def names_of(self, handle: Handle) -> dict[str, Any]:
         """A stream or an event, and its address."""

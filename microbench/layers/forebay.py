@@ -20,8 +20,8 @@ from . import (
     AbsentError,
     Ground,
     Handle,
+    Layer,
     Run,
-    Scripted,
     Statement,
     Subject,
     Texts,
@@ -43,7 +43,7 @@ CHANGES = {
 """Statements of a stretch of launches, and how many of them change; 0 stands for none or for all."""
 
 
-class Queues(Scripted):
+class Queues(Layer):
     """`forebay.Queue` and what comes with it."""
 
     about = "forebay's queues: Queue.launch, record, wait, copy, …"

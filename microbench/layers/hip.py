@@ -15,7 +15,7 @@ from forebay.hip.devices import number_of
 from forebay.hip.streams import queue_of
 
 from .. import kernels
-from . import ARRAYS, ELEMENTS, AbsentError, Ground, Handle, Scripted, Subject, Texts
+from . import ARRAYS, ELEMENTS, AbsentError, Ground, Handle, Layer, Subject, Texts
 
 LAUNCH = "launch(k, 1, 1, 1, 1, 1, 1, 0, h{0}, None, given)"
 
@@ -34,7 +34,7 @@ def checked(result: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-class Hip(Scripted):
+class Hip(Layer):
     """`hipModuleLaunchKernel` and others."""
 
     about = "HIP's functions as forebay.hip has them"

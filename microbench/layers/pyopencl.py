@@ -9,10 +9,10 @@ import pyopencl as cl
 import pyopencl.tools
 
 from .. import kernels
-from . import AbsentError, Ground, Handle, Scripted, Statement, Subject, Texts
+from . import AbsentError, Ground, Handle, Layer, Statement, Subject, Texts
 
 
-class PyOpenCL(Scripted):
+class PyOpenCL(Layer):
     """pyopencl's `enqueue_nd_range_kernel`, its arguments set with `set_arg`: its fastest way to launch."""
 
     about = "pyopencl, arguments set beforehand: enqueue_nd_range_kernel"
@@ -106,4 +106,4 @@ class PyOpenCLCall(PyOpenCL):
 
     def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
         """`kernel(queue, global_size, local_size, …)`."""
-        return Scripted.kernels(self, change, arguments)
+        return Layer.kernels(self, change, arguments)

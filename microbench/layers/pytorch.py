@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,11 +35,15 @@ class PyTorch(Apart):
         need_nvidia(ground)
         if not torch.cuda.is_available():
             raise AbsentError("is built without CUDA")
-        synchronize, stream, event = torch.cuda.synchronize, torch.cuda.Stream, torch.cuda.Event
-        self.use(synchronize, stream, event, str, torch.cuda.stream)  # 32 streams are handed out in turn
+        self._settle, self._current = torch.cuda.synchronize, torch.cuda.stream
+        self.make_event: Callable[[bool], Any] = lambda for_host: torch.cuda.Event()
         self.memories.extend([torch.zeros(1, device="cuda") for _ in range(2)])
         self.names.update({"a": self.memories[0].fill_, "b": self.memories[1].fill_, "use": torch.cuda.stream})
         self.names.update({"copy": torch.Tensor.copy_, "empty": torch.empty, "u1": torch.uint8})
+
+    def make_stream(self, kind: str = "blocking") -> Any:
+        """One of 32 streams, which are handed out in turn."""
+        return torch.cuda.Stream()
 
     def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
         """`fill_`."""

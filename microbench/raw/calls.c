@@ -46,62 +46,16 @@ static inline uint32_t make(struct call *call) {
     return 0;
 }
 
-static uint32_t repeat(struct call *calls, size_t count, size_t n) {
+/* Makes n passes over the list, once all threads of a barrier are here, if there is one. Puts when that began and ended
+   into the span, in seconds. Returns 0, or the errors of the calls. */
+uint32_t run(struct call *calls, size_t count, size_t n, pthread_barrier_t *start, double span[2]) {
     uint32_t error = 0;
+    if (start)
+        pthread_barrier_wait(start);
+    span[0] = seconds();
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < count; k++)
             error |= make(calls + k);
+    span[1] = seconds();
     return error;
-}
-
-/* Seconds that n passes over the list take; negative when a call fails. */
-double run(struct call *calls, size_t count, size_t n) {
-    double start = seconds();
-    uint32_t error = repeat(calls, count, n);
-    double taken = seconds() - start;
-    return error ? -1 : taken;
-}
-
-struct job {
-    pthread_t thread;
-    pthread_barrier_t *start;
-    struct call *calls;
-    size_t count, n;
-    uint32_t error;
-    double begun, done;
-};
-
-static void *work(void *data) {
-    struct job *job = data;
-    pthread_barrier_wait(job->start);
-    job->begun = seconds();
-    job->error = repeat(job->calls, job->count, job->n);
-    job->done = seconds();
-    return NULL;
-}
-
-/* Seconds from the first thread's begin to the last one's end; each makes n passes over a list of its own. */
-double run_threads(struct call **lists, size_t count, size_t n_threads, size_t n) {
-    struct job jobs[64];
-    pthread_barrier_t start;
-    double begun = 0, done = 0;
-    uint32_t error = 0;
-    size_t i, started = 0;
-    if (n_threads > 64)
-        return -1;
-    pthread_barrier_init(&start, NULL, (unsigned)n_threads);
-    for (i = 0; i < n_threads; i++) {
-        jobs[i] = (struct job){.start = &start, .calls = lists[i], .count = count, .n = n};
-        if (pthread_create(&jobs[i].thread, NULL, work, &jobs[i]))
-            return -1; /* the others wait for ever; the process ends with the error */
-        started++;
-    }
-    for (i = 0; i < started; i++) {
-        pthread_join(jobs[i].thread, NULL);
-        error |= jobs[i].error;
-        begun = i == 0 || jobs[i].begun < begun ? jobs[i].begun : begun;
-        done = jobs[i].done > done ? jobs[i].done : done;
-    }
-    pthread_barrier_destroy(&start);
-    return error ? -1 : done - begun;
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import kernels
 from ..layers import AbsentError, Ground, Handle, Layer, Subject, Texts
-from ..layers.c import CLoop, Kernel
+from . import CLoop, Kernel
 
 LEGACY, PER_THREAD, NON_BLOCKING, DISABLE_TIMING, RELAXED = 1, 2, 1, 2, 2
 KINDS = {"null": LEGACY, "per-thread": PER_THREAD}
@@ -102,29 +102,14 @@ class CudaLoop(CLoop):
             self.library: Any = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
             raise AbsentError(str(error)) from error
-        device, self._module, context = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
-        self.do("cuInit", ctypes.c_uint(0))
-        self.do("cuDeviceGet", ctypes.byref(device), 0)
-        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.do("cuCtxSetCurrent", context)
-        self.do("cuModuleLoadData", ctypes.byref(self._module), module().encode())
-
-    def do(self, name: str, *arguments: Any) -> None:
-        """Call a function that has to succeed.
-
-        Raises
-        ------
-        RuntimeError
-        """
-        error = getattr(self.library, name)(*arguments)
-        if error:
-            raise RuntimeError(f"{name} failed: {error}")
-
-    def make(self, name: str, *arguments: Any) -> int:
-        """Call a function whose first parameter takes a handle or an address, and return that."""
-        made = ctypes.c_void_p()
-        self.do(name, ctypes.byref(made), *arguments)
-        return made.value or 0
+        self.do("cuInit 0")
+        self.do(
+            "cuCtxSetCurrent context",
+            context=self.made("cuDevicePrimaryCtxRetain made device", device=self.made("cuDeviceGet made 0")),
+        )
+        self.names["module"] = self.made(
+            "cuModuleLoadData made image", image=ctypes.create_string_buffer(module().encode())
+        )
 
     # -- streams, events and memory
 
@@ -132,7 +117,7 @@ class CudaLoop(CLoop):
         """The handle of a stream of a kind."""
         if kind in KINDS:
             return KINDS[kind]
-        return self.make("cuStreamCreate", ctypes.c_uint(0 if kind == "blocking" else NON_BLOCKING))
+        return self.made("cuStreamCreate made flags", flags=0 if kind == "blocking" else NON_BLOCKING)
 
     def queue_of(self, stream: Any) -> int:
         """The same."""
@@ -141,34 +126,35 @@ class CudaLoop(CLoop):
     @contextmanager
     def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:
         """A context without work before and after: CUDA has no gate."""
-        self.do("cuCtxSynchronize")
+        self.do(self.texts.all)
         yield
-        self.do("cuCtxSynchronize")
+        self.do(self.texts.all)
 
     def others(self, size: int) -> AbstractContextManager[object]:
         """Further blocking streams, which are destroyed."""
         stack = ExitStack()
         for _ in range(size):
-            stack.callback(self.do, "cuStreamDestroy_v2", ctypes.c_void_p(self.make_stream()))
+            stack.callback(self.do, "cuStreamDestroy_v2 queue", queue=self.make_stream())
         return stack
 
     def make_event(self, for_host: bool) -> int:
         """An event without timing."""
-        return self.make("cuEventCreate", ctypes.c_uint(DISABLE_TIMING))
+        return self.made("cuEventCreate made flags", flags=DISABLE_TIMING)
 
     def memory(self, nbytes: int) -> int:
         """The address of memory of the device."""
-        return self.make("cuMemAlloc_v2", ctypes.c_size_t(nbytes))
+        return self.made("cuMemAlloc_v2 made n", n=nbytes)
 
     def pinned(self, nbytes: int) -> int:
         """The address of pinned memory."""
-        return self.make("cuMemHostAlloc", ctypes.c_size_t(nbytes), ctypes.c_uint(0))
+        return self.made("cuMemHostAlloc made n 0", n=nbytes)
 
     # -- launches
 
     def make_kernel(self, arguments: int, memory: int, values: Sequence[int] = ()) -> Parameters:
         """A function and its arguments."""
-        function = self.make("cuModuleGetFunction", self._module, kernels.name_of(arguments).encode())
+        name = ctypes.create_string_buffer(kernels.name_of(arguments).encode())
+        function = self.made("cuModuleGetFunction made module name", name=name)
         return Parameters(function, memory, [*(values or kernels.values(arguments))])
 
     def over(self, memories: list[int], arguments: int = 2) -> list[Kernel]:

@@ -6,26 +6,18 @@ import ctypes
 import struct
 from typing import Any
 
-import forebay as fb
 from forebay.core.driver import Language
 from forebay.queues.levelzero import operations
 
 from .. import kernels
 from ..layers import Ground, Handle, Texts
-from ..layers.c import CLoop
-from . import Call
+from . import Call, CLoop
 
 GROUPS = (ctypes.c_uint32 * 3)(1, 1, 1)
 FOREVER = 2**64 - 1
 COUNTER_IMMEDIATE, COUNTER_HOST_VISIBLE, SCOPE_DEVICE, SCOPE_HOST = 1, 4, 2, 4  # as forebay makes its events
 IN_ORDER = 8
 DEVICE_ALLOC_DESC = bytes([0x15]) + bytes(23)  # ze_device_mem_alloc_desc_t with no flags
-
-
-def called(name: str, *arguments: Any) -> None:
-    """Call a function of the loader that has to succeed."""
-    if code := getattr(ctypes.CDLL(operations.LIBRARY), name)(*arguments):
-        raise fb.DriverError(f"{name}: {operations.result_name(code)}")
 
 
 class LevelZeroLoop(CLoop):
@@ -40,8 +32,8 @@ class LevelZeroLoop(CLoop):
         alloc="zeMemAllocDevice context described n 64 device address; zeMemFree context *address",
         alloc_note="the driver's own allocation",
     )
-    number = "zeKernelSetArgumentValue kernel 1 4 cell"
-    pointer = "zeKernelSetArgumentValue kernel 0 8 cell"
+    set_number = "zeKernelSetArgumentValue kernel 1 4 cell"
+    set_pointer = "zeKernelSetArgumentValue kernel 0 8 cell"
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
@@ -51,13 +43,8 @@ class LevelZeroLoop(CLoop):
         # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(driver.context_handle + 8).value
         self.names.update({"context": ctypes.c_uint64.from_address(context + 8).value, "device": driver.native.device})
-        self._owners = [ctypes.c_void_p(handle) for handle in self.names.values()]
         described = ctypes.create_string_buffer(DEVICE_ALLOC_DESC, 24)
         self.names.update({"groups": GROUPS, "forever": FOREVER, "described": described})
-
-    def settle(self, queue: fb.Queue) -> None:
-        """Wait with the driver's own function."""
-        called("zeCommandListHostSynchronize", ctypes.c_void_p(self.queue_of(queue)), ctypes.c_uint64(FOREVER))
 
     def queue_of(self, stream: Any) -> int:
         """The handle of a list."""
@@ -66,10 +53,9 @@ class LevelZeroLoop(CLoop):
     def make_event(self, for_host: bool) -> int | None:
         """A counter-based event."""
         flags, scope = (COUNTER_IMMEDIATE | COUNTER_HOST_VISIBLE, SCOPE_HOST) if for_host else (1, SCOPE_DEVICE)
-        event = ctypes.c_void_p()
         described = struct.pack("I4xP3I4x", 0x2003A, 0, flags, scope, SCOPE_DEVICE)  # ze_event_counter_based_desc_t
-        called("zeEventCounterBasedCreate", *self._owners, described, ctypes.byref(event))
-        return event.value
+        text = "zeEventCounterBasedCreate context device described made"
+        return self.made(text, described=ctypes.create_string_buffer(described))
 
     def wait_for_all(self, events: Any) -> list[Any]:
         """A wait for each."""
@@ -79,22 +65,21 @@ class LevelZeroLoop(CLoop):
         """A kernel of the driver's."""
         # what is made for plans is a structure that begins with the driver's handle
         made = self._kernels[kernels.name_of(arguments)].create(None)
-        kernel = ctypes.c_void_p.from_address(made)
-        address = ctypes.c_uint64(memory.address)
-        called("zeKernelSetGroupSize", kernel, 1, 1, 1)
-        called("zeKernelSetArgumentValue", kernel, 0, ctypes.c_size_t(8), ctypes.byref(address))
+        kernel = ctypes.c_void_p.from_address(made).value or 0
+        self.do(
+            f"zeKernelSetGroupSize kernel 1 1 1; {self.set_pointer}",
+            kernel=kernel,
+            cell=ctypes.c_uint64(memory.address),
+        )
         for index, value in enumerate(kernels.values(arguments), 1):
-            number = ctypes.c_int32(value)
-            called("zeKernelSetArgumentValue", kernel, index, ctypes.c_size_t(4), ctypes.byref(number))
-        return kernel.value or 0
+            self.do(f"zeKernelSetArgumentValue kernel {index} 4 cell", kernel=kernel, cell=ctypes.c_int32(value))
+        return kernel
 
     def recording(self, stream: Handle, length: int) -> list[Call]:
         """A closed command list of the given number of launches, appended."""
-        kernel, closed = self.kernel(), ctypes.c_void_p()
-        described = struct.pack("I4xP2I", 0x0F, 0, 0, IN_ORDER)  # ze_command_list_desc_t
-        called("zeCommandListCreate", *self._owners, described, ctypes.byref(closed))
-        for _ in range(length):
-            called("zeCommandListAppendLaunchKernel", closed, ctypes.c_void_p(kernel.made), GROUPS, None, 0, None)
-        called("zeCommandListClose", closed)
+        described = ctypes.create_string_buffer(struct.pack("I4xP2I", 0x0F, 0, 0, IN_ORDER))  # ze_command_list_desc_t
+        closed = self.made("zeCommandListCreate context device described made", described=described)
+        kernel, launch = self.kernel(), "zeCommandListAppendLaunchKernel queue kernel groups 0 0 0;" * length
+        self.do(f"{launch} zeCommandListClose queue", queue=closed, kernel=kernel.made)
         text = "zeCommandListImmediateAppendCommandListsExp queue 1 closed 0 0 0"
-        return self.say(text, stream, closed=closed, kept=kernel)
+        return self.say(text, stream, closed=ctypes.c_uint64(closed), kept=kernel)

@@ -7,12 +7,9 @@ from typing import Any
 
 import pyopencl as cl
 
-import forebay as fb
-
 from .. import kernels
 from ..layers import Ground, Handle, Texts
-from ..layers.c import CLoop
-from . import Call
+from . import Call, CLoop
 
 ONE = ctypes.c_size_t(1)
 SIMULTANEOUS_USE = 0x1293, 1, 0  # CL_COMMAND_BUFFER_FLAGS_KHR, or a command buffer cannot follow itself
@@ -47,7 +44,7 @@ BUFFERS_OVER_SVM = BUFFERS._replace(
 class OpenCLLoop(CLoop):
     """The loop over OpenCL's calls."""
 
-    number = "clSetKernelArg kernel 1 4 cell"
+    set_number = "clSetKernelArg kernel 1 4 cell"
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
@@ -58,11 +55,9 @@ class OpenCLLoop(CLoop):
         self.names.update({"context": self.ground.driver.context.int_ptr, "one": ONE})
         memory = self.memory(8)
         self.texts: Texts = SVM if not memory.handle else BUFFERS_OVER_SVM if memory.address else BUFFERS
-        self.pointer = "clSetKernelArg kernel 0 8 cell" if memory.handle else "clSetKernelArgSVMPointer kernel 0 memory"
-
-    def settle(self, queue: fb.Queue) -> None:
-        """Wait with the driver's own function."""
-        queue.native.finish()
+        self.set_pointer = (
+            "clSetKernelArg kernel 0 8 cell" if memory.handle else "clSetKernelArgSVMPointer kernel 0 memory"
+        )
 
     def queue_of(self, stream: Any) -> int:
         """The handle of a queue."""
@@ -88,28 +83,19 @@ class OpenCLLoop(CLoop):
         """A command buffer of the given number of launches, enqueued."""
         if "cl_khr_command_buffer" not in self.ground.driver.native.extensions.split():
             return super().recording(stream, length)
-        native, kernel = stream.it.native, self.kernel()
+        native, kernel, buffer = stream.it.native, self.kernel(), ctypes.c_uint64()
         find = self.library.clGetExtensionFunctionAddressForPlatform
         find.restype = ctypes.c_void_p
-        platform = ctypes.c_void_p(native.device.platform.int_ptr)
-        pointer, integer = ctypes.c_void_p, ctypes.c_int32
-
-        def extension(name: bytes, *types: Any) -> Any:
-            return ctypes.CFUNCTYPE(*types)(find(platform, name))
-
-        create = extension(b"clCreateCommandBufferKHR", pointer, ctypes.c_uint32, pointer, pointer, pointer)
-        command = extension(
-            b"clCommandNDRangeKernelKHR", integer, pointer, pointer, pointer, pointer, ctypes.c_uint32, pointer,
-            pointer, pointer, ctypes.c_uint32, pointer, pointer, pointer,
-        )  # fmt: skip
-        finalize = extension(b"clFinalizeCommandBufferKHR", integer, pointer)
-        error, one = integer(), ctypes.byref(ONE)
-        flags = (ctypes.c_uint64 * 3)(*SIMULTANEOUS_USE)
-        buffer = create(1, ctypes.byref(pointer(native.int_ptr)), flags, ctypes.byref(error))
-        launch = buffer, None, None, kernel.made.int_ptr, 1, None, one, one, 0, None, None, None
-        errors = [error.value, *(command(*launch) for _ in range(length)), finalize(buffer)]
-        if any(errors):
-            raise RuntimeError(f"making a command buffer failed: {max(errors, key=abs)}")
-        replay = Call(find(platform, b"clEnqueueCommandBufferKHR"), (0, 0, buffer, 0, 0, 0))
-        replay.kept = kernel
-        return [replay]
+        names: dict[str, Any] = {
+            call: find(ctypes.c_void_p(native.device.platform.int_ptr), call.encode())
+            for call in (
+                "clCreateCommandBufferKHR", "clCommandNDRangeKernelKHR", "clFinalizeCommandBufferKHR",
+                "clEnqueueCommandBufferKHR",
+            )
+        }  # fmt: skip
+        names |= {"queues": ctypes.c_uint64(native.int_ptr), "flags": (ctypes.c_uint64 * 3)(*SIMULTANEOUS_USE)}
+        names |= {"kernel": kernel.made, "kept": kernel, "buffer": buffer}
+        command = "clCommandNDRangeKernelKHR *buffer 0 0 kernel 1 0 one one 0 0 0 0;" * length
+        created = "buffer = clCreateCommandBufferKHR 1 queues flags error"
+        self.do(f"{created}; {command} clFinalizeCommandBufferKHR *buffer", **names)
+        return self.say("clEnqueueCommandBufferKHR 0 0 buffer 0 0 0", stream, **names | {"buffer": buffer.value})

@@ -30,10 +30,9 @@ else:  # or every name would exist for a type checker
         from importlib import import_module
 
         face = import_module("forebay.face")  # ``from forebay import face`` would come here again
+        offered = {name: value for name, value in vars(face).items() if not name.startswith("_")}
         names = globals()
-        for name in face.__all__:
-            names.setdefault(name, getattr(face, name))
-        names["__all__"] = [*face.__all__, "__version__"]
+        names |= offered | names | {"__all__": [*offered, "__version__"]}
         return names
 
 

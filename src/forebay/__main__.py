@@ -7,8 +7,12 @@ import importlib
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from types import FrameType
 
 import click
 from rich.console import Console
@@ -20,9 +24,6 @@ from forebay.hiprtc.clang import describe
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.races import reports as races
-from forebay.tracing.program import run
-
-__all__ = ["main"]
 
 
 @click.group(
@@ -173,6 +174,34 @@ def clear_cache() -> None:
     print(f"{before.entries - BinaryCache().info().entries} entries removed")
 
 
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
+
+
+def run_program(command: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a command to its end, and return its exit status, for this process to end with. Exits if it cannot be run.
+
+    That is 128 plus the number of the signal if one ended it. Ctrl-C and the signals that ask this process to end are
+    the command's to handle.
+    """
+    try:
+        process = subprocess.Popen(command, env=os.environ | variables)
+    except OSError as error:
+        program = " ".join(command)
+        instead = f"; a program in Python is: python {program}" if command[0].endswith(".py") else ""
+        print(f"forebay: {command[0]}: {error.strerror}{instead}", file=sys.stderr)
+        sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), pass_on)
+    status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
 RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -196,7 +225,7 @@ def trace(output: str, device_times: bool, command: tuple[str, ...]) -> None:
         print(f"forebay: {output}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
     times = {"FOREBAY_TRACE_DEVICE_TIMES": "1"} if device_times else {}
-    status = run(command, {"FOREBAY_TRACE": path} | times)
+    status = run_program(command, {"FOREBAY_TRACE": path} | times)
     if os.path.exists(path):
         print(f"forebay: the trace is in {output}", file=sys.stderr)
     else:
@@ -215,7 +244,7 @@ def stats(command: tuple[str, ...]) -> None:
     bytes uploaded that were there already, programs built twice, and steps that do not repeat. The exit status is the
     program's.
     """
-    sys.exit(run(command, {"FOREBAY_STATS": "1"}))
+    sys.exit(run_program(command, {"FOREBAY_STATS": "1"}))
 
 
 @commands.command("selftest", short_help="Test on your device whether commands run in order.")
@@ -246,7 +275,7 @@ def selftest(
     is no such device.
     """
     from forebay.selftest.command import selftest as run_selftest
-    from forebay.selftest.messages import Request
+    from forebay.selftest.work import Request
 
     sys.exit(run_selftest(Request(device, rounds, seconds, patience, calls_only), output, in_process))
 
@@ -263,7 +292,7 @@ def check(error: bool, command: tuple[str, ...]) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "races")
-        status = run(command, {races.VARIABLE: "races,error" if error else "races", races.SUMMARY: path})
+        status = run_program(command, {races.VARIABLE: "races,error" if error else "races", races.SUMMARY: path})
         certain = 0
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:

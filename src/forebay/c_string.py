@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["CString"]
-
 
 class CString(bytes):
     """A text that HIP gives: bytes, as hip-python gave them up to its version 7, which also do what the str of 10 does.

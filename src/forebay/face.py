@@ -4,125 +4,43 @@ It also has Devices take HIP C++, and types say what other packages' names are c
 """
 
 from forebay.core.driver import Language as _Language
-from forebay.core.errors import (
-    ArgumentTypeError,
-    BuildError,
-    CapturedEventError,
-    CaptureError,
-    CaptureImplicitError,
-    CaptureInvalidatedError,
-    CaptureIsolationError,
-    CaptureMergeError,
-    CaptureUnjoinedError,
-    CaptureUnmatchedError,
-    CaptureUnsupportedError,
-    CaptureWrongThreadError,
-    ClosedError,
-    DeviceLostError,
-    DeviceNotFoundError,
-    DriverError,
-    Error,
-    GraphUpdateError,
-    InvalidArgumentError,
-    NotSupportedError,
-    OutOfBoundsError,
-    OutOfMemoryError,
-    OutOfRangeError,
-    RaceError,
-    ScratchOverflowError,
-    StepError,
-    TimeoutError,
-)
-from forebay.core.stats import Stats
-from forebay.events.event import Event, IpcEvent
-from forebay.expressions.elementwise import elementwise
-from forebay.expressions.reduction import reduction
+from forebay.core.errors import *  # noqa: F403 - those that a program may catch
+from forebay.core.stats import Stats as Stats
+from forebay.events.event import Event as Event
+from forebay.events.event import IpcEvent as IpcEvent
+from forebay.expressions.elementwise import elementwise as elementwise
+from forebay.expressions.reduction import reduction as reduction
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
-from forebay.queues.device import Device
-from forebay.queues.graphs.executable import ExecutableGraph
-from forebay.queues.graphs.graph import Graph, Node
-from forebay.queues.graphs.step import Step
-from forebay.queues.host_functions import Gate
+from forebay.queues.device import Device as Device
+from forebay.queues.graphs.executable import ExecutableGraph as ExecutableGraph
+from forebay.queues.graphs.graph import Graph as Graph
+from forebay.queues.graphs.graph import Node as Node
+from forebay.queues.graphs.step import Step as Step
+from forebay.queues.host_functions import Gate as Gate
 from forebay.queues.kernels import program as _program
-from forebay.queues.kernels.kernel import Kernel
-from forebay.queues.kernels.parameters import Argument, MaxOver, MinOver, SumOver
-from forebay.queues.kernels.program import Program
-from forebay.queues.launch.arguments import by_value, local, null
-from forebay.queues.launch.launch import BoundLaunch
-from forebay.queues.launch.results import Result, results
-from forebay.queues.memory.allocation import host_empty
-from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.pool import MemoryPool
-from forebay.queues.memory.shapes import StridedView
-from forebay.queues.queue import Launcher, Queue
-from forebay.queues.selection import devices
-from forebay.races.reports import Race
-from forebay.tracing import trace
+from forebay.queues.kernels.kernel import Kernel as Kernel
+from forebay.queues.kernels.parameters import Argument as Argument
+from forebay.queues.kernels.parameters import MaxOver as MaxOver
+from forebay.queues.kernels.parameters import MinOver as MinOver
+from forebay.queues.kernels.parameters import SumOver as SumOver
+from forebay.queues.kernels.program import Program as Program
+from forebay.queues.launch.arguments import by_value as by_value
+from forebay.queues.launch.arguments import local as local
+from forebay.queues.launch.arguments import null as _null
+from forebay.queues.launch.launch import BoundLaunch as BoundLaunch
+from forebay.queues.launch.results import Result as Result
+from forebay.queues.launch.results import results as results
+from forebay.queues.memory.allocation import host_empty as host_empty
+from forebay.queues.memory.buffer import Buffer as Buffer
+from forebay.queues.memory.pool import MemoryPool as MemoryPool
+from forebay.queues.memory.shapes import StridedView as StridedView
+from forebay.queues.queue import Launcher as Launcher
+from forebay.queues.queue import Queue as Queue
+from forebay.queues.selection import devices as devices
+from forebay.races.reports import Race as Race
+from forebay.tracing import trace as trace
 
-__all__ = [
-    "NULL",
-    "Argument",
-    "ArgumentTypeError",
-    "BoundLaunch",
-    "Buffer",
-    "BuildError",
-    "CaptureError",
-    "CaptureImplicitError",
-    "CaptureInvalidatedError",
-    "CaptureIsolationError",
-    "CaptureMergeError",
-    "CaptureUnjoinedError",
-    "CaptureUnmatchedError",
-    "CaptureUnsupportedError",
-    "CaptureWrongThreadError",
-    "CapturedEventError",
-    "ClosedError",
-    "Device",
-    "DeviceLostError",
-    "DeviceNotFoundError",
-    "DriverError",
-    "Error",
-    "Event",
-    "ExecutableGraph",
-    "Gate",
-    "Graph",
-    "GraphUpdateError",
-    "InvalidArgumentError",
-    "IpcEvent",
-    "Kernel",
-    "Launcher",
-    "MaxOver",
-    "MemoryPool",
-    "MinOver",
-    "Node",
-    "NotSupportedError",
-    "OutOfBoundsError",
-    "OutOfMemoryError",
-    "OutOfRangeError",
-    "Program",
-    "Queue",
-    "Race",
-    "RaceError",
-    "Result",
-    "ScratchOverflowError",
-    "Stats",
-    "Step",
-    "StepError",
-    "StridedView",
-    "SumOver",
-    "TimeoutError",
-    "by_value",
-    "devices",
-    "elementwise",
-    "host_empty",
-    "local",
-    "reduction",
-    "results",
-    "trace",
-]
-
-
-NULL = null
+NULL = _null
 
 
 def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["instead_of"]
-
 # What to do instead, and the names that say so.
 INSTEAD = {
     "a Device makes them: forebay.Device().array(host), .zeros(shape, dtype), .empty(shape, dtype)":

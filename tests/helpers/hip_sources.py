@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forebay.hiprtc.header_names import names
-from forebay.hiprtc.host_code.program import without_template
+from forebay.hiprtc.host_code import without_template
 
 DEVICE = re.compile(r"__(?:device|global|constant)__\b")
 CONCEPT = re.compile(r"\bconcept\s+(\w+)\s*=")

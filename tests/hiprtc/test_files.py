@@ -7,7 +7,7 @@ import pytest
 
 import forebay as fb
 from forebay import hip, hiprtc
-from forebay.hiprtc import clang_process
+from forebay.hiprtc import clang
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -97,7 +97,7 @@ def test_a_program_that_clang_does_not_finish_is_an_error(compiles):
 
 def test_memory_that_clang_takes_has_a_limit(compiles):
     doubled = "".join(f"#define A{i + 1} A{i}, A{i}\n" for i in range(40))
-    little = mock.patch.object(clang_process, "most_memory", return_value=1 << 29)
+    little = mock.patch.object(clang, "most_memory", return_value=1 << 29)
     with little, pytest.raises(fb.BuildError) as caught:
         compiles(f"#define A0 1\n{doubled}__device__ const int all[] = {{A40}};" + KERNEL.replace("= 1", "= all[x[0]]"))
     assert "it may have 0.5 GiB of memory" in caught.value.log

@@ -9,8 +9,8 @@ import forebay as fb
 from forebay.queues.selection import select
 from forebay.selftest import kernels, work
 from forebay.selftest.litmus import LITMUS, RACES
-from forebay.selftest.messages import Controlled, Ended, Opened, Ran, Request
 from forebay.selftest.scene import Bench, WrongError
+from forebay.selftest.work import Controlled, Ended, Opened, Ran, Request
 from tests.conftest import DEVICES
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observer_of
@@ -57,7 +57,7 @@ def test_a_chapter_holds(bench, chapter, really):
     for test in LITMUS:
         if test.chapter == chapter and (really or not test.needs_execution):
             with contextlib.suppress(fb.NotSupportedError):
-                bench.run(test.run)
+                bench.run(test)
 
 
 def test_what_would_wait_for_ever_says_so(device):
@@ -148,7 +148,7 @@ def test_a_race_on_purpose_is_seen(bench):
 
     def is_seen(race):
         try:
-            bench.run(race.run)
+            bench.run(race)
         except WrongError:
             return True
         return False
@@ -187,7 +187,7 @@ def test_without_a_compiler_of_opencl_c_the_kernels_are_built_from_cpp(device, m
     assert language == "C++"
     bench = Bench(device, program, SLOW, True)
     for test in LITMUS[:6]:
-        bench.run(test.run)
+        bench.run(test)
 
 
 def test_with_no_compiler_at_all_it_says_why(device, monkeypatch):

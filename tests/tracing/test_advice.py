@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.tracing import call_records, findings, watching
+from forebay.tracing import findings, watching
 from forebay.tracing.findings import (
     ALLOCATED,
     APART,
@@ -86,7 +86,7 @@ def find():
     """``find(function)``: the findings that it has, as {what: times}. `find.all` and `find.stats` are all of it."""
 
     def find(function):
-        watcher = call_records.CallRecorder()
+        watcher = findings.Findings()
         watcher.begin()
         try:
             function()
@@ -530,7 +530,7 @@ def test_threads(find, use, device):
 
 @pytest.mark.parametrize("at_once", [1, 1000])
 def test_findings_do_not_depend_on_how_many_records_are_judged_at_once(find, use, monkeypatch, at_once):
-    monkeypatch.setattr(call_records, "MOST_RECORDS", at_once)
+    monkeypatch.setattr(findings, "MOST_RECORDS", at_once)
 
     def run():
         uploads_of_bytes_that_are_there_already(use)

@@ -9,7 +9,8 @@ from unittest import mock
 import pytest
 
 import forebay as fb
-from forebay.tracing.ranges import DOMAIN, Ranges
+from forebay.tracing import watching
+from forebay.tracing.environment import DOMAIN, Ranges
 from tests.conftest import DEVICES
 from tests.helpers.processes import python
 
@@ -69,10 +70,10 @@ def test_a_profiler_sees_the_public_calls(device, queue, library):
     }
     with mock.patch.dict(sys.modules, made):
         ranges = Ranges(library)
-    ranges.begin()
+    watching.add(ranges)
     device.program("kernel void seen() { }")
     queue.finish()
-    ranges.end()
+    watching.remove(ranges)
     queue.finish()
     names = [each[1] for each in seen if each != DOMAIN]
     assert (names[0], names[-1], seen.count(DOMAIN)) == ("Device.program", "Queue.finish", len(names))

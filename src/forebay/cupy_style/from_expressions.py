@@ -10,16 +10,14 @@ import numpy as np
 from forebay.core.errors import InvalidArgumentError
 from forebay.cupy_style.raw import check_stream
 from forebay.expressions.arguments import Expression
-from forebay.expressions.dialects import CPP
 from forebay.expressions.elementwise import elementwise
 from forebay.expressions.parameters import check_text
 from forebay.expressions.reduction import reduction
+from forebay.expressions.sources import CPP
 from forebay.hiprtc.current import current_device
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue
-
-__all__ = ["ElementwiseKernel", "ReductionKernel"]
 
 
 class _InCpp(Expression):

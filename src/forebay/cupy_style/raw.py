@@ -22,8 +22,6 @@ from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue
 
-__all__ = ["RawKernel", "RawModule"]
-
 Dimensions = int | tuple[int, ...]
 _Built = tuple[Program, dict[str, KernelInfo], dict[str, str]]
 

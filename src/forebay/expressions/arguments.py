@@ -10,16 +10,13 @@ import numpy as np
 
 from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import ArgumentTypeError, BuildError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.expressions.dialects import CPP, OPENCL_C
 from forebay.expressions.parameters import KINDS, Parameter, check_name, check_text, read_parameters
-from forebay.expressions.sources import FULL, NUMBER, ONE, RAW, Given, Typed
+from forebay.expressions.sources import CPP, FULL, NUMBER, ONE, OPENCL_C, RAW, Given, Typed
 from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
 from forebay.queues.device import find_built, keep_built
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.foreign import is_foreign, name_of, read_only_array
 from forebay.queues.memory.shapes import StridedView, read_shape, type_problem
-
-__all__ = ["Call", "Expression", "refuse"]
 
 DOUBLES = "kernel void doubles(global double *x) { x[0] *= 2.0; }"
 
@@ -268,13 +265,12 @@ class Expression:
     def _build(self, device: AnyDevice, ways: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...]) -> Variant:
         """Compile for arguments of these types. Blocks."""
         every = (*self.in_params, *self.out_params)
-        outputs = [RAW if parameter.raw else FULL for parameter in self.out_params]
+        given_back = [RAW if parameter.raw else FULL for parameter in self.out_params]
         decided = {each.type_name: dtype for each, dtype in zip(every, dtypes, strict=True) if each.dtype is None}
-        typed = [Typed(*each) for each in zip(every, dtypes, (*ways, *outputs), strict=True)]
+        typed = [Typed(*each) for each in zip(every, dtypes, (*ways, *given_back), strict=True)]
         count = len(self.in_params)
-        given = Given(
-            self.name, self.name, self._dialect, self.preamble, decided, tuple(typed[:count]), tuple(typed[count:])
-        )
+        inputs, outputs = tuple(typed[:count]), tuple(typed[count:])
+        given = Given(self.name, self._dialect, self.preamble, decided, inputs, outputs)
         source = self._source(device, given)
         try:
             program = device.program(source, self.options)

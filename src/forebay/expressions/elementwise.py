@@ -9,13 +9,10 @@ from typing import Any
 from forebay.core.driver import AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError
 from forebay.expressions.arguments import Expression, refuse
-from forebay.expressions.dialects import OPENCL_C
 from forebay.expressions.parameters import check_text
-from forebay.expressions.sources import Given, map_source
+from forebay.expressions.sources import OPENCL_C, Given, map_source
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.shapes import ShapeLike
-
-__all__ = ["elementwise"]
 
 RESERVED = "i", "n"
 LEAVES = re.compile(r"\breturn\b")

@@ -11,8 +11,6 @@ import numpy as np
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.queues.memory.shapes import type_problem
 
-__all__ = ["KINDS", "Parameter", "check_name", "check_text", "read_parameters"]
-
 KINDS = "biufc"  # of NumPy's types: numbers
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # C's and NumPy's type of this name differ.

@@ -11,15 +11,12 @@ import numpy as np
 from forebay.core.driver import AnyBuffer, AnyDevice, AnyQueue
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
 from forebay.expressions.arguments import Call, Expression, refuse
-from forebay.expressions.dialects import code_of
 from forebay.expressions.parameters import KINDS, check_text
-from forebay.expressions.sources import Given, reduction_source
+from forebay.expressions.sources import Given, code_of, reduction_source
 from forebay.expressions.variants import give_up
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_int
-
-__all__ = ["reduction"]
 
 RESERVED = "a", "b", "i", "n"
 # Work-items of a group. On a CPU a work-item is a lane of a vector, and a group with a barrier keeps what each has in

@@ -6,14 +6,168 @@ that the expression means, which hides the pointer; names with a ``_`` before th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from forebay.expressions.dialects import CPP, Dialect, code_of
+from forebay.core.errors import NotSupportedError
 from forebay.expressions.parameters import Parameter
 
-__all__ = ["FULL", "NUMBER", "ONE", "RAW", "Given", "Typed", "map_source", "reduction_source"]
+# -- the two languages that kernels are generated in: how each says the same
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What a type is called.
+
+    Attributes
+    ----------
+    memory : str
+        What an array has.
+    value : str
+        What the expression computes with.
+    passed : str
+        What a number passed by value arrives as.
+    """
+
+    memory: str
+    value: str
+    passed: str
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A language.
+
+    Attributes
+    ----------
+    words : dict
+        What it says for each of WORDS.
+    spellings : dict
+        By the character of the dtype.
+    begins : dict
+        What must be included, by the character of the dtype.
+    references : bool
+        Whether an output can be a reference to its element.
+    """
+
+    words: dict[str, str]
+    spellings: dict[str, Spelling]
+    begins: dict[str, str]
+    references: bool
+
+    def __getitem__(self, word: str) -> str:
+        return self.words[word]
+
+    def spell(self, what: str, dtype: np.dtype[Any]) -> Spelling:
+        """Return the names of a type.
+
+        Raises
+        ------
+        NotSupportedError
+            When the language has no such type.
+        """
+        found = self.spellings.get(code_of(dtype))
+        if found is None and dtype.kind == "c" and self is OPENCL_C:
+            raise NotSupportedError(
+                f"{what}: OpenCL C has no {dtype}: forebay.cupy_style.ElementwiseKernel takes C++, which has; or pass "
+                "the two parts by .view"
+            )
+        if found is None:
+            raise NotSupportedError(f"{what}: devices have no {dtype}")
+        return found
+
+    def load(self, dtype: np.dtype[Any], pointer: str, at: str) -> str:
+        """Return the expression for an element."""
+        if dtype.char == "e":
+            return f"vload_half({at}, {pointer})" if self is OPENCL_C else f"__half2float({pointer}[{at}])"
+        return f"{pointer}[{at}]"
+
+    def store(self, dtype: np.dtype[Any], pointer: str, at: str, value: str) -> str:
+        """Return the statement that sets an element."""
+        if dtype.char == "e":
+            if self is OPENCL_C:
+                return f"vstore_half({value}, {at}, {pointer});"
+            return f"{pointer}[{at}] = __float2half({value});"
+        return f"{pointer}[{at}] = {value};"
+
+    def pointer(self, dtype: np.dtype[Any], what: str, const: bool) -> str:
+        """Return the type of a pointer to elements."""
+        return f"{self['space']}{'const ' if const else ''}{self.spell(what, dtype).memory} *"
+
+
+def code_of(dtype: np.dtype[Any]) -> str:
+    """Return kind and bytes: NumPy has several characters for one type."""
+    return f"{dtype.kind}{dtype.itemsize}"
+
+
+def _plain(names: dict[str, str]) -> dict[str, Spelling]:
+    return {code: Spelling(name, name, name) for code, name in names.items()}
+
+
+# In OpenCL C and in HIP C++
+WORDS: dict[str, tuple[str, str]] = {
+    "kernel": ("kernel void", 'extern "C" __global__ void'),
+    "function": ("static inline", "static __device__"),
+    "space": ("global ", ""),  # of a pointer to the device's memory
+    "index": ("long", "long long"),  # 64 bits
+    "first": ("get_global_id(0)", "(long long)blockIdx.x * blockDim.x + threadIdx.x"),
+    "step": ("get_global_size(0)", "(long long)gridDim.x * blockDim.x"),
+    "group": ("get_group_id(0)", "blockIdx.x"),
+    "item": ("get_local_id(0)", "threadIdx.x"),
+    "barrier": ("barrier(CLK_LOCAL_MEM_FENCE);", "__syncthreads();"),
+    # The elements may have constructors, which shared memory must not.
+    "local": (
+        "local TYPE NAME[COUNT];",
+        "__shared__ alignas(16) char NAME_bytes[COUNT * sizeof(TYPE)]; TYPE *NAME = (TYPE *)NAME_bytes;",
+    ),
+    "zero": ("0", "{}"),  # initializes a variable of any type
+}
+
+# A bool has a byte, as in NumPy, and kernels take none by value. A half is read and written, and computed as float: not
+# every device has an arithmetic of halves.
+OPENCL_C = Dialect(
+    words={word: in_opencl_c for word, (in_opencl_c, _) in WORDS.items()},
+    spellings={
+        **_plain({
+            "i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "i8": "long",
+            "u8": "ulong", "f4": "float", "f8": "double",
+        }),
+        "b1": Spelling("uchar", "bool", "uchar"),
+        "f2": Spelling("half", "float", "float"),
+    },
+    begins={},
+    references=False,
+)  # fmt: skip
+
+# CUDA's compiler finds several meanings of a half + a float.
+HALVES = """\
+#include <hip/hip_fp16.h>
+struct _halves {
+    const __half *data; long long count;
+    __device__ float operator[](long long at) const { return __half2float(data[at]); }
+    __device__ long long size() const { return count; }
+};"""
+
+CPP = Dialect(
+    words={word: in_cpp for word, (_, in_cpp) in WORDS.items()},
+    spellings={
+        **_plain({
+            "i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short", "i4": "int",
+            "u4": "unsigned int", "i8": "long long", "u8": "unsigned long long", "f4": "float", "f8": "double",
+            "c8": "complex<float>", "c16": "complex<double>",
+        }),
+        "b1": Spelling("bool", "bool", "unsigned char"),
+        "f2": Spelling("__half", "float", "float"),
+    },
+    begins={"f2": HALVES, "c8": "#include <cupy/complex.cuh>",
+            "c16": "#include <cupy/complex.cuh>"},
+    references=True,
+)  # fmt: skip
+
+
+# -- the sources
 
 FULL, ONE, NUMBER, RAW = "full", "one", "number", "raw"
 """How an argument is read: an element for each, one for all, passed by value, indexed by the expression."""
@@ -47,10 +201,8 @@ class Given(NamedTuple):
 
     Attributes
     ----------
-    what : str
-        Whose it is, in messages.
     name : str
-        The kernel's.
+        The kernel's, also in messages.
     dialect : Dialect
     preamble : str
     placeholders : dict
@@ -58,7 +210,6 @@ class Given(NamedTuple):
     inputs, outputs : tuple of Typed
     """
 
-    what: str
     name: str
     dialect: Dialect
     preamble: str
@@ -111,13 +262,13 @@ def reduction_source(
     elements, output.
     """
     dialect, index = given.dialect, given.dialect["index"]
-    value = dialect.spell(given.what, accumulated).value
+    value = dialect.spell(given.name, accumulated).value
     (output,) = given.outputs
     declared = [_declare(given, each, True) for each in given.inputs]
     counts = _counts(given, given.inputs)
     passed = [each.parameter.name for each in given.inputs] + [count.split()[-1] for count in counts]
     inputs = [_read_and_hide(given, each) for each in given.inputs if each.way != RAW]
-    out = f"{dialect.pointer(output.dtype, given.what, False)}{output.parameter.name}"
+    out = f"{dialect.pointer(output.dtype, given.name, False)}{output.parameter.name}"
     partial = f"{value} *_partial"
     read, hide, keep, store = _write_and_hide(given, output, "0")
     kept = dialect["local"].replace("TYPE", value).replace("NAME", "_kept").replace("COUNT", str(block))
@@ -199,15 +350,15 @@ def _beginning(given: Given, every: tuple[Typed, ...], *more: np.dtype[Any]) -> 
     dialect = given.dialect
     types = [each.dtype for each in every] + list(more)
     begins = dict.fromkeys(dialect.begins[code_of(dtype)] for dtype in types if code_of(dtype) in dialect.begins)
-    named = [f"typedef {dialect.spell(given.what, dtype).value} {letter};"
+    named = [f"typedef {dialect.spell(given.name, dtype).value} {letter};"
              for letter, dtype in given.placeholders.items()]  # fmt: skip
     return "\n".join([*begins, HELPERS if dialect is CPP else "", *named, given.preamble])
 
 
 def _declare(given: Given, each: Typed, const: bool) -> str:
     if each.way == NUMBER:
-        return f"const {given.dialect.spell(given.what, each.dtype).passed} {each.parameter.name}"
-    return f"{given.dialect.pointer(each.dtype, given.what, const)}{each.parameter.name}"
+        return f"const {given.dialect.spell(given.name, each.dtype).passed} {each.parameter.name}"
+    return f"{given.dialect.pointer(each.dtype, given.name, const)}{each.parameter.name}"
 
 
 def _raw_in_cpp(given: Given, every: tuple[Typed, ...]) -> list[Typed]:
@@ -221,7 +372,7 @@ def _counts(given: Given, every: tuple[Typed, ...]) -> list[str]:
 def _arrays(given: Given, every: tuple[Typed, ...]) -> str:
     declared = []
     for each in _raw_in_cpp(given, every):
-        memory, name = given.dialect.spell(given.what, each.dtype).memory, each.parameter.name
+        memory, name = given.dialect.spell(given.name, each.dtype).memory, each.parameter.name
         kind = f"_array<{memory}>" if each in given.outputs else f"_array<const {memory}>"
         if each in given.inputs and each.dtype.char == "e":
             kind = "_halves"
@@ -235,7 +386,7 @@ def _hidden_arrays(given: Given, every: tuple[Typed, ...]) -> str:
 
 def _read_and_hide(given: Given, each: Typed) -> tuple[str, str]:
     """Return the statements that read an input's element outside the block, and name it inside."""
-    name, value = each.parameter.name, given.dialect.spell(given.what, each.dtype).value
+    name, value = each.parameter.name, given.dialect.spell(given.name, each.dtype).value
     read = name if each.way == NUMBER else given.dialect.load(each.dtype, name, "0" if each.way == ONE else "i")
     return f"const {value} _{name} = {read};", f"const {value} {name} = _{name};"
 
@@ -243,7 +394,7 @@ def _read_and_hide(given: Given, each: Typed) -> tuple[str, str]:
 def _write_and_hide(given: Given, each: Typed, at: str = "i") -> tuple[str, str, str, str]:
     """Return the statements before the block, at its beginning, at its end, and behind it."""
     dialect, name = given.dialect, each.parameter.name
-    value = dialect.spell(given.what, each.dtype).value
+    value = dialect.spell(given.name, each.dtype).value
     if dialect.references and each.dtype.char != "e":
         return f"{value} &_{name} = {name}[{at}];", f"{value} &{name} = _{name};", "", ""
     read = f"{value} _{name} = {dialect.load(each.dtype, name, at)};"

@@ -8,52 +8,12 @@ can be loaded on any device that takes its kind.
     from forebay import hip, hiprtc      # instead of: from hip import hip, hiprtc
 """
 
-from forebay.hiprtc.api import (
-    hiprtcAddNameExpression,
-    hiprtcCompileProgram,
-    hiprtcCreateProgram,
-    hiprtcDestroyProgram,
-    hiprtcGetCode,
-    hiprtcGetCodeSize,
-    hiprtcGetErrorString,
-    hiprtcGetLoweredName,
-    hiprtcGetProgramLog,
-    hiprtcGetProgramLogSize,
-    hiprtcProgram,
-    hiprtcResult,
-    hiprtcVersion,
-)
-from forebay.hiprtc.linking import (
-    hiprtcGetBitcode,
-    hiprtcGetBitcodeSize,
-    hiprtcJITInputType,
-    hiprtcLinkAddData,
-    hiprtcLinkAddFile,
-    hiprtcLinkComplete,
-    hiprtcLinkCreate,
-    hiprtcLinkDestroy,
-)
+from forebay.hiprtc.api import *  # noqa: F403
 
-__all__ = [
-    "hiprtcAddNameExpression",
-    "hiprtcCompileProgram",
-    "hiprtcCreateProgram",
-    "hiprtcDestroyProgram",
-    "hiprtcGetBitcode",
-    "hiprtcGetBitcodeSize",
-    "hiprtcGetCode",
-    "hiprtcGetCodeSize",
-    "hiprtcGetErrorString",
-    "hiprtcGetLoweredName",
-    "hiprtcGetProgramLog",
-    "hiprtcGetProgramLogSize",
-    "hiprtcJITInputType",
-    "hiprtcLinkAddData",
-    "hiprtcLinkAddFile",
-    "hiprtcLinkComplete",
-    "hiprtcLinkCreate",
-    "hiprtcLinkDestroy",
-    "hiprtcProgram",
-    "hiprtcResult",
-    "hiprtcVersion",
-]
+__all__ = [  # noqa: F405
+    "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
+    "hiprtcGetBitcode", "hiprtcGetBitcodeSize", "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString",
+    "hiprtcGetLoweredName", "hiprtcGetProgramLog", "hiprtcGetProgramLogSize", "hiprtcJITInputType",
+    "hiprtcLinkAddData", "hiprtcLinkAddFile", "hiprtcLinkComplete", "hiprtcLinkCreate", "hiprtcLinkDestroy",
+    "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
+]  # fmt: skip

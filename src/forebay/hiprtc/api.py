@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import os
 import re
 import threading
 from collections.abc import Sequence
@@ -12,18 +13,21 @@ from typing import Any
 from forebay.c_string import CString
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, Error, NotInstalledError
+from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.code import pack_code
-from forebay.hiprtc.compiler import NotNamedError
-from forebay.hiprtc.current import current_device as _current_device
+from forebay.hiprtc.compiler import NotNamedError, link_bitcode
+from forebay.hiprtc.current import current_device
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.options import Options, split_options
-from forebay.queues.device import Device
-from forebay.queues.kernels.program import check_text
+from forebay.queues.kernels.build import shown_while_building
+from forebay.queues.kernels.program import MOST_OF_CODE, check_text, read_file
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
-    "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString", "hiprtcGetLoweredName", "hiprtcGetProgramLog",
-    "hiprtcGetProgramLogSize", "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
+    "hiprtcGetBitcode", "hiprtcGetBitcodeSize", "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString",
+    "hiprtcGetLoweredName", "hiprtcGetProgramLog", "hiprtcGetProgramLogSize", "hiprtcJITInputType",
+    "hiprtcLinkAddData", "hiprtcLinkAddFile", "hiprtcLinkComplete", "hiprtcLinkCreate", "hiprtcLinkDestroy",
+    "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
 ]  # fmt: skip
 
 VERSION = (9, 0)  # what HIP 5 to 7 say
@@ -112,7 +116,7 @@ def _usable(prog: Any) -> bool:
     return isinstance(prog, hiprtcProgram) and not prog._destroyed
 
 
-def write(target: Any, data: bytes) -> bool:
+def _write(target: Any, data: bytes) -> bool:
     """Write to host memory of at least that size; return whether that was possible."""
     try:
         view = _memory(target).cast("B")
@@ -122,11 +126,6 @@ def write(target: Any, data: bytes) -> bool:
         return False
     view[: len(data)] = data
     return True
-
-
-def device_to_compile_for() -> Device:
-    """Return the current device of `forebay.hip`, or the default one if that is not imported."""
-    return _current_device()
 
 
 # -- programs
@@ -282,7 +281,7 @@ def _compile(prog: hiprtcProgram, options: Options) -> hiprtcResult:
     """Compile; what goes wrong is in the log."""
     log = ""
     try:
-        device = device_to_compile_for()
+        device = current_device()
         if _is_opencl(prog._source):
             if prog._headers or prog._expressions:
                 prog._log = "headers and name expressions are for HIP C++: this program is OpenCL C"
@@ -347,7 +346,7 @@ def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
-    return (SUCCESS if write(log, prog._log.encode(errors="surrogateescape") + b"\0") else INVALID_INPUT,)
+    return (SUCCESS if _write(log, prog._log.encode(errors="surrogateescape") + b"\0") else INVALID_INPUT,)
 
 
 def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
@@ -374,10 +373,10 @@ def hiprtcGetCode(prog: Any, code: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog) or prog._code is None:
         return (INVALID_PROGRAM,)
-    return (SUCCESS if write(code, prog._code) else INVALID_INPUT,)
+    return (SUCCESS if _write(code, prog._code) else INVALID_INPUT,)
 
 
-def bitcode_of(prog: Any) -> bytes | None:
+def _bitcode_of(prog: Any) -> bytes | None:
     """Return the bitcode of a program that was compiled to be linked; None if there is none."""
     return prog._bitcode if _usable(prog) else None
 
@@ -398,3 +397,186 @@ def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
     if not isinstance(result, hiprtcResult):
         raise TypeError(f"hiprtcGetErrorString: needs a hiprtcResult, not {type(result).__name__}")
     return (CString(result.name.encode()),)
+
+
+# -- the linker: one program of several LLVM modules, made by the clang that compiles HIP C++
+
+
+class hiprtcJITInputType(enum.IntEnum):
+    """What the linker is given; only LLVM's bitcode and text are taken here."""
+
+    HIPRTC_JIT_INPUT_CUBIN = 0
+    HIPRTC_JIT_INPUT_PTX = 1
+    HIPRTC_JIT_INPUT_FATBINARY = 2
+    HIPRTC_JIT_INPUT_OBJECT = 3
+    HIPRTC_JIT_INPUT_LIBRARY = 4
+    HIPRTC_JIT_INPUT_NVVM = 5
+    HIPRTC_JIT_NUM_LEGACY_INPUT_TYPES = 6
+    HIPRTC_JIT_INPUT_LLVM_BITCODE = 100
+    HIPRTC_JIT_INPUT_LLVM_BUNDLED_BITCODE = 101
+    HIPRTC_JIT_INPUT_LLVM_ARCHIVES_OF_BUNDLED_BITCODE = 102
+
+
+class ihiprtcLinkState:
+    """What is to be linked; made by `hiprtcLinkCreate`.
+
+    Attributes
+    ----------
+    log : str
+        Why `hiprtcLinkComplete` failed; empty before.
+    """
+
+    def __init__(self) -> None:
+        self.log = ""
+        self._modules: list[bytes] = []
+        self._destroyed = False
+
+
+def hiprtcGetBitcodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
+    """Return the bytes of LLVM's bitcode; ``HIPRTC_ERROR_INVALID_PROGRAM`` unless compiled with ``-fgpu-rdc``.
+
+    `prog` is the program. Returns ``(HIPRTC_SUCCESS, bytes)``.
+    """
+    bitcode = _bitcode_of(prog)
+    return (INVALID_PROGRAM, None) if bitcode is None else (SUCCESS, len(bitcode))
+
+
+def hiprtcGetBitcode(prog: Any, bitcode: Any) -> tuple[hiprtcResult]:
+    """Write LLVM's bitcode of a program that was compiled with ``-fgpu-rdc`` to host memory.
+
+    `prog` is the program. `bitcode` is what can be written to, such as a bytearray or a NumPy array, of as many bytes
+    as `hiprtcGetBitcodeSize` returned.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` when the memory is too small or cannot be written,
+        ``HIPRTC_ERROR_INVALID_PROGRAM`` when there is none.
+    """
+    made = _bitcode_of(prog)
+    if made is None:
+        return (INVALID_PROGRAM,)
+    return (SUCCESS if _write(bitcode, made) else INVALID_INPUT,)
+
+
+def hiprtcLinkCreate(
+    num_options: int = 0, option_ptr: Any = None, option_vals_pptr: Any = None
+) -> tuple[hiprtcResult, ihiprtcLinkState]:
+    """Return ``(HIPRTC_SUCCESS, state)``, to which modules are added; the options are for AMD's linker and ignored.
+
+    `num_options`, `option_ptr` and `option_vals_pptr` are these options.
+    """
+    return SUCCESS, ihiprtcLinkState()
+
+
+def hiprtcLinkAddData(
+    hiprtc_link_state: Any,
+    input_type: int,
+    image: Any,
+    image_size: int,
+    name: Any = None,
+    num_options: int = 0,
+    options_ptr: Any = None,
+    option_values: Any = None,
+) -> tuple[hiprtcResult]:
+    """Add a module to what is linked.
+
+    `hiprtc_link_state` is what `hiprtcLinkCreate` returned. `name`, `num_options`, `options_ptr` and `option_values`
+    are not looked at.
+
+    Parameters
+    ----------
+    input_type : hiprtcJITInputType
+        ``HIPRTC_JIT_INPUT_LLVM_BITCODE``.
+    image : bytes-like or str
+        What `hiprtcGetBitcode` gave, or LLVM's text, for the target spirv64.
+    image_size : int
+        Its bytes.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for anything else.
+    """
+    if not _can_link(hiprtc_link_state) or input_type != hiprtcJITInputType.HIPRTC_JIT_INPUT_LLVM_BITCODE:
+        return (INVALID_INPUT,)
+    try:
+        data = image.encode() if isinstance(image, str) else bytes(memoryview(image).cast("B"))
+    except (TypeError, ValueError, BufferError):
+        return (INVALID_INPUT,)
+    if not 0 < image_size <= len(data):
+        return (INVALID_INPUT,)
+    hiprtc_link_state._modules.append(data[:image_size])
+    return (SUCCESS,)
+
+
+def hiprtcLinkAddFile(
+    hiprtc_link_state: Any,
+    input_type: int,
+    file_path: Any,
+    num_options: int = 0,
+    options_ptr: Any = None,
+    option_values: Any = None,
+) -> tuple[hiprtcResult]:
+    """Add a module in a file to what is linked, see `hiprtcLinkAddData`.
+
+    `file_path` is the file, str or bytes; `hiprtc_link_state`, `input_type`, `num_options`, `options_ptr` and
+    `option_values` as there.
+
+    Returns
+    -------
+    tuple
+        ``HIPRTC_ERROR_PROGRAM_CREATION_FAILURE`` when it cannot be read.
+    """
+    try:
+        data = read_file(os.fsdecode(file_path), MOST_OF_CODE)
+    except TypeError:
+        return (INVALID_INPUT,)
+    except (OSError, ValueError):  # the latter for a name that none can have
+        return (hiprtcResult.HIPRTC_ERROR_PROGRAM_CREATION_FAILURE,)
+    return hiprtcLinkAddData(hiprtc_link_state, input_type, data, len(data))
+
+
+def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | None, int | None]:
+    """Link what was added, and compile it for the current device. Blocks while the compilers work.
+
+    `hiprtc_link_state` is what `hiprtcLinkCreate` returned.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS, code, bytes)``, for ``hipModuleLoadData``; ``HIPRTC_ERROR_INVALID_INPUT`` when nothing was
+        added; ``HIPRTC_ERROR_LINKING``, and the state's ``log`` says why.
+    """
+    if not _can_link(hiprtc_link_state) or not hiprtc_link_state._modules:
+        return INVALID_INPUT, None, None
+    options = Options()
+    try:
+        device = current_device()
+        clang, why = find_clang()
+        if clang is None or Language.SPIRV not in device.driver.languages:
+            raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
+        with shown_while_building(f"HIP C++ for {device.name}"):
+            made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
+        device.program(made.code).close()
+    except Error as error:
+        hiprtc_link_state.log = getattr(error, "log", "") or str(error)
+        return hiprtcResult.HIPRTC_ERROR_LINKING, None, None
+    code = pack_code("linked", Language.HIP_CPP, made.code, (), made.kernels, made.variables)
+    return SUCCESS, code, len(code)
+
+
+def hiprtcLinkDestroy(hiprtc_link_state: Any) -> tuple[hiprtcResult]:
+    """End a state; what was linked stays. ``HIPRTC_ERROR_INVALID_INPUT`` for anything but one that is not ended.
+
+    `hiprtc_link_state` is what `hiprtcLinkCreate` returned.
+    """
+    if not _can_link(hiprtc_link_state):
+        return (INVALID_INPUT,)
+    hiprtc_link_state._destroyed = True
+    hiprtc_link_state._modules.clear()
+    return (SUCCESS,)
+
+
+def _can_link(state: Any) -> bool:
+    return isinstance(state, ihiprtcLinkState) and not state._destroyed

@@ -34,8 +34,6 @@ from forebay.queues.kernels.parameters import KernelInfo, VariableSignature, ker
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["MAGIC", "Code", "is_code", "pack_code", "unpack_code"]
-
 MAGIC = b"FOREBAY"
 VERSION = 4
 HEADER = struct.Struct("<8sIII")

@@ -18,24 +18,19 @@ from pathlib import Path
 from forebay import spirv
 from forebay.core.errors import BuildError
 from forebay.hiprtc import prelude
-from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
-from forebay.hiprtc.clang_process import run_clang
-from forebay.hiprtc.finishing import ModuleError, finish_module, imported_functions
+from forebay.hiprtc.assembly import without_assembly
+from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang, run_clang
 from forebay.hiprtc.header_names import overlay
-from forebay.hiprtc.host_code.mending import Mending
-from forebay.hiprtc.host_code.reach import own_text
+from forebay.hiprtc.host_code import Mending, own_text
 from forebay.hiprtc.included import read_included
-from forebay.hiprtc.library import with_library
-from forebay.hiprtc.llvm.indirect_calls import are_given, are_refused, with_direct_calls
-from forebay.hiprtc.llvm.messages import explained, without_definition
-from forebay.hiprtc.llvm.recursion import circles, with_levels
-from forebay.hiprtc.llvm.signatures import SYMBOL, read_signatures, unquoted
+from forebay.hiprtc.llvm.calls import are_given, are_refused, circles, with_direct_calls, with_levels, with_library
+from forebay.hiprtc.llvm.signatures import SYMBOL, explained, read_signatures, unquoted, without_definition
 from forebay.hiprtc.options import Options
-from forebay.hiprtc.source_text import as_clang_takes_it
 from forebay.queues.kernels import parameters
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import (
     CppProgram,
+    KernelSignature,
     Signatures,
     kernel_info,
     kernels_from,
@@ -43,17 +38,13 @@ from forebay.queues.kernels.parameters import (
     variables_from,
 )
 from forebay.queues.kernels.program import digest_of, read_file, text_of
-
-__all__ = [
-    "EXPRESSION",
-    "NotNamedError",
-    "compile_bitcode",
-    "compile_hip",
-    "dumps",
-    "link_bitcode",
-    "loads",
-    "own_version",
-]
+from forebay.spirv import opcodes as op
+from forebay.spirv.clang_module import ClangModule
+from forebay.spirv.intel_cpu.bounds import keep_bounds
+from forebay.spirv.intel_cpu.early_returns import RETURNS_EARLY, find_early_returns
+from forebay.spirv.intel_cpu.spinning import part_waiting
+from forebay.spirv.module import ModuleError
+from forebay.spirv.module import text_of as string_of
 
 EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
 # It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
@@ -464,3 +455,81 @@ class _Compilation:
             raise BuildError(f"clang does not run: {error}", log=f"{command[0]}: {error}") from None
         log = said.replace(f"{self.own}{os.sep}", "").strip()
         return status, made, f"{self.name}: error: clang was ended by {ended}\n{log}" if ended else log
+
+
+# -- makes what drivers of OpenCL and Level Zero take of the SPIR-V that clang made for HIP
+
+
+def finish_module(
+    module: bytes, kernels: Sequence[KernelSignature], renamed: Mapping[str, str]
+) -> tuple[bytes, set[str], list[str]]:
+    """Return the module as drivers take it, the kernels whose last parameter is dynamic shared memory, and warnings.
+
+    Parameters
+    ----------
+    module
+        What clang made.
+    kernels
+        The kernels in it.
+    renamed
+        New names of kernels, by symbol.
+
+    Raises
+    ------
+    ModuleError
+    """
+    spirv = ClangModule(module)
+    if not spirv.entries:
+        raise ModuleError("the program has no kernel")
+    spirv.say_source()
+    spirv.widen_bools()
+    spirv.number_pointers()
+    spirv.free_width()
+    part_waiting(spirv)
+    keep_bounds(spirv)
+    relying = spirv.relying()
+    dynamic = spirv.pass_shared_memory()
+    spirv.describe(kernels, dynamic, renamed)
+    found = find_early_returns(spirv.dumps())
+    if found.kernels:
+        spirv.say(RETURNS_EARLY)
+    warnings = [
+        f"warning: the kernel {renamed.get(name, name)} reads volatile shared memory that other threads of a warp have "
+        "written, without a barrier: threads of a warp do not go on together here, so __syncwarp() must stand between"
+        for name in relying
+    ]
+    warnings += [
+        f"warning: threads of the kernel {name} may return or part before a barrier that others reach. Intel's runtime "
+        f"for CPUs does not let that pass, and forebay cannot mend it here: {reason}"
+        for name, reason in found.refused.items()
+    ]
+    return spirv.dumps(), {renamed.get(name, name) for name in dynamic}, warnings
+
+
+def imported_functions(module: bytes) -> list[str]:
+    """Return the names of the functions that a module calls and does not have."""
+    spirv = ClangModule(module)
+    functions = {each[2] for each in spirv.all_of(op.FUNCTION)}
+    return [
+        string_of(each[3:-1])
+        for each in spirv.all_of(op.DECORATE)
+        if each[2] == op.LINKAGE and each[-1] == op.IMPORTED and each[1] in functions
+    ]
+
+
+# -- what a program says that clang does not know for SPIR-V, said in another way
+
+
+# As nvcc takes it: `__device__ __shared__` of a variable within a function.
+SHARED_TWICE = re.compile(r"\b__device__(?=\s+__shared__\b)|(?<=\b__shared__ )__device__\b")
+# Integers that SPIR-V has not: classes of the headers do what they do.
+UNSIGNED_WIDE = re.compile(r"\b(?:unsigned\s+__int128(?:_t)?|__int128(?:_t)?\s+unsigned|__uint128_t)\b")
+WIDE = re.compile(r"\b(?:signed\s+)?__int128(?:_t)?\b")
+
+
+def as_clang_takes_it(source: str) -> str:
+    """Return the text of a file without what only nvcc and AMD's clang know, at the same lines."""
+    if "int128" in source:
+        source = UNSIGNED_WIDE.sub("__forebay::uint128", source)
+        source = WIDE.sub("__forebay::int128", source)
+    return without_assembly(SHARED_TWICE.sub(" " * len("__device__"), source))

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from forebay.queues.device import Device
 
-__all__ = ["compile_for", "current_device"]
-
 _choose: Callable[[], Device] | None = None
 _default: list[Device] = []
 _lock = threading.Lock()

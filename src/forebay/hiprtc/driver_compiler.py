@@ -17,15 +17,12 @@ from pathlib import Path
 from forebay.core.errors import BuildError
 from forebay.hiprtc.compiler import NotNamedError, dumps, loads, own_version
 from forebay.hiprtc.header_names import names
-from forebay.hiprtc.host_code.constants import with_constant_expressions
-from forebay.hiprtc.host_code.mending import Mending
+from forebay.hiprtc.host_code import Mending, with_constant_expressions
 from forebay.hiprtc.included import read_included, with_whole_names
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.kernels.parameters import CppCompiler, CppProgram, CppSource
 from forebay.queues.kernels.program import digest_of, text_of
-
-__all__ = ["compile_cpp"]
 
 HEADERS = Path(__file__).parent / "include_nvidia"
 SHARED = Path(__file__).parent / "include"
@@ -50,19 +47,22 @@ OF_HOST_HEADERS = """
 OF_C = {"cassert": "assert", "cfloat": "float", "climits": "limits", "cstdio": "stdio", "ctime": "time"}
 ALL_STANDARD = ("algorithm", "array", "cmath", "cstdint", "functional", "limits", "tuple", "type_traits", "utility")
 NO_MEMBER = re.compile(r'error: namespace "std" has no member (?:template )?"(\w+)"')
-OF_TEXTURES = re.compile(
-    r'identifier "(?:hip(?:Texture|Surface|Array|Mipmapped|Channel|Resource|Read|Address|Filter|Boundary)\w*'
-    r'|texture\w*)"|"?texture"? is not a template'
-)
-OF_HALVES = re.compile(r'(?:identifier|incomplete type) "(?:(?:__)?half2?(?:_raw)?|__h\w+|__\w*half\w*)"')
-OF_BFLOATS = re.compile(r'(?:identifier|incomplete type) "\w*bfloat16\w*"')
+# What NVRTC says of a program that uses names of a header, by that header
+ON_DEMAND = {
+    "hip/hip_texture_types.h": re.compile(
+        r'identifier "(?:hip(?:Texture|Surface|Array|Mipmapped|Channel|Resource|Read|Address|Filter|Boundary)\w*'
+        r'|texture\w*)"|"?texture"? is not a template'
+    ),
+    "hip/hip_fp16.h": re.compile(r'(?:identifier|incomplete type) "(?:(?:__)?half2?(?:_raw)?|__h\w+|__\w*half\w*)"'),
+    "hip/hip_bf16.h": re.compile(r'(?:identifier|incomplete type) "\w*bfloat16\w*"'),
+    "hip/hip_complex.h": re.compile(r'identifier "(?:make_)?hip(?:(?:Float|Double)?Complex|C\w+)"'),
+    "hip/hip_cooperative_groups.h": re.compile(
+        r'error: name (?:must be a namespace name|followed by "::" must be a class or namespace name)\n'
+        r".*\bcooperative_groups\b"
+    ),
+}
 # Of a name in std and in the global namespace: sqrt is one function there in other libraries, and two in CUDA's.
 AMBIGUOUS = re.compile(r'error: more than one instance of overloaded function|error: "\w+" is ambiguous')
-OF_COMPLEX = re.compile(r'identifier "(?:make_)?hip(?:(?:Float|Double)?Complex|C\w+)"')
-OF_GROUPS = re.compile(
-    r'error: name (?:must be a namespace name|followed by "::" must be a class or namespace name)\n'
-    r".*\bcooperative_groups\b"
-)
 USING_STD = re.compile(r"\busing\s+namespace\s+std\s*;")
 OF_HOST = re.compile(  # which CUDA's library has not
     r"vector|w?string(?!_view)\w*|\w*stream\w*|cout|cerr|clog|cin|endl|fixed|set\w+|flush|(?:unordered_|multi)?(?:map|set)|list|deque"
@@ -216,19 +216,9 @@ class _Compilation:
 
 def _on_demand(log: str) -> set[str]:
     """Headers with names that a program uses without including them, as hipcc lets it; reading these takes a second."""
-    found = set[str]()
+    found = {header for header, said in ON_DEMAND.items() if said.search(log)}
     if any(not OF_HOST.fullmatch(each) for each in NO_MEMBER.findall(log)):
         found |= set(ALL_STANDARD)
-    if OF_TEXTURES.search(log):
-        found.add("hip/hip_texture_types.h")
-    if OF_HALVES.search(log):
-        found.add("hip/hip_fp16.h")
-    if OF_BFLOATS.search(log):
-        found.add("hip/hip_bf16.h")
-    if OF_COMPLEX.search(log):
-        found.add("hip/hip_complex.h")
-    if OF_GROUPS.search(log):
-        found.add("hip/hip_cooperative_groups.h")
     return found
 
 

@@ -25,8 +25,6 @@ from forebay.queues.kernels.build import shown_while_building
 from forebay.queues.kernels.parameters import KernelInfo, VariableSignature
 from forebay.queues.kernels.program import Compiled, check_text, language_of
 
-__all__ = ["Prepared", "compile_for_device", "prepare", "prepare_for_linking"]
-
 
 @dataclass(frozen=True)
 class Prepared:

@@ -9,8 +9,6 @@ import functools
 import json
 from pathlib import Path
 
-__all__ = ["names", "overlay"]
-
 # header -> the folder, what they end with, and the files that mean the same
 _NAMES: tuple[tuple[str, str, str, str], ...] = (
     ("hip/hip_runtime.h", "cuda/", ".h", """

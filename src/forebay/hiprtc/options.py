@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from forebay.queues.kernels.program import check_text
 
-__all__ = ["Options", "split_options"]
-
 # Options of clang's driver that change nothing here: there is one architecture, and no host's code.
 IGNORED = re.compile(
     r"--?(offload|gpu)-arch(itecture)?=.*|-m.*|-x|hip|--?cuda.*|--hip.*|--rocm-path=.*|--offload-.*|-pthread|-fPIC|-c"

@@ -21,8 +21,6 @@ from pathlib import Path
 from forebay.hiprtc.clang import FIXED, INCLUDE, Clang
 from forebay.queues.kernels.cache import HOUR, PART, folder_named, key_of, open_file, put_in_place
 
-__all__ = ["HEADER", "content_key", "forget", "kept", "precompiled"]
-
 HEADER = "forebay_prelude.h"
 SUFFIX = ".pch"
 KEPT = 6

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forebay.selftest.kernels import WIDTH
-from forebay.selftest.programs import Program
-from forebay.selftest.scene import Scene
+from forebay.selftest.scene import Scene, words_of
 
-__all__ = ["LITMUS", "RACES", "Litmus"]
+NEEDS_EXECUTION = {"call", "host", "until", "within"}
+"""What would wait for ever on a device that executes nothing."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +19,22 @@ class Litmus:
     ----------
     chapter, name : str
         Together they name one test.
-    needs_execution : bool
-        Whether it would wait for ever on a device that executes nothing.
+    text : str
+        In the notation of `Scene`.
     """
 
     chapter: str
     name: str
-    run: Callable[[Scene], None]
-    needs_execution: bool = False
+    text: str
+
+    def __call__(self, scene: Scene) -> None:
+        """Run it."""
+        scene.play(self.text)
+
+    @property
+    def needs_execution(self) -> bool:
+        """Whether it would wait for ever on a device that executes nothing."""
+        return not NEEDS_EXECUTION.isdisjoint(words_of(self.text))
 
     def __str__(self) -> str:
         return f"{self.chapter}: {self.name}"
@@ -51,9 +58,9 @@ FIRST = {"null": "N", "blocking": "A", "non-blocking": "a", "per-thread": "T"}
 SECOND = {"null": "N", "blocking": "B", "non-blocking": "b", "per-thread": "T", "per-thread, of another thread": "O"}
 
 
-def _access(access: str, first: str, second: str, way: str) -> Program:
+def _access(access: str, first: str, second: str, way: str) -> str:
     slow, quick = ACCESSES[access]
-    return Program(f"slow {first} {slow}; {WAYS[way].format(first, second)} quick {second} {quick}")
+    return f"slow {first} {slow}; {WAYS[way].format(first, second)} quick {second} {quick}"
 
 
 def _orders_by_itself(first: str, second: str) -> bool:
@@ -107,6 +114,8 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "slow a x; event e; wait b e; wait b a; quick b y x",
         "A queue that only waits is waited for":
             "slow a x; wait b a; wait c b; quick c y x",
+        "A timed record orders like any other, and its times do not go back":
+            "time timed s; slow timed x; time timed e; wait b e; quick b y x; wait e; later e s",
     },
     "chains": {
         "Sixteen queues in a row, and the first one's memory at the end":
@@ -135,6 +144,8 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "slow a x; 600 { quick a x }; slow a x; wait b a; quick b y x",
         "An urgent queue waits for one that is not, and the other way round":
             "slow patient x; wait urgent patient; slow urgent y x; wait patient urgent; quick patient x y",
+        "Bound launches on two queues, in turn":
+            "4 { bound a slow x y; wait b a; bound b quick y x; wait a b }",
     },
     "host": {
         "A host function finds what was copied before it, and what it leaves is copied after it":
@@ -179,6 +190,11 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "capture a g { slow a x; copy a y x; fill a x; slow a y x; copy a z y }; 2 { launch b g }",
         "A host function in a graph, between two copies":
             "capture a g { slow a x; copy a p x; host a p; copy a y p }; 2 { launch b g }",
+        "A launch of a graph keeps its arguments when they are changed while it runs":
+            "capture a g { slow a x y }; instantiate g; 3 { launch a g; alter g x y }; launch a g; finish a",
+        "A graph with four branches side by side, and a node after all of them":
+            f"capture q g {{ {_each(4, 'wait r{0} q; slow r{0} y{0} x')} {_each(4, 'wait q r{0}')} "
+            f"{_each(4, 'quick q x y{0}')} }}; 2 {{ launch a g }}",
     },
     "steps": {
         "A step of twenty launches with other numbers each time":
@@ -245,6 +261,8 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "event e; 5 { new a; wait a e; slow a x y; record a e; close a }; new a; wait a e; quick a y x",
         "Memory that is closed while a kernel reads it is there until that is done":
             _each(3, "slow a x k{0}; drop k{0}"),
+        "The null queue comes after a blocking queue that nobody has any more":
+            "dropped x; quick N y x",
     },
     "threads": {
         "Four threads with a queue each, and a queue that waits for them":
@@ -260,105 +278,9 @@ PROGRAMS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-# -- programs that the notation has no words for
-
-_others: list[Litmus] = []
-
-
-def _litmus(chapter: str, needs_execution: bool = False) -> Callable[[Callable[[Scene], None]], None]:
-    """Collect a test, whose docstring is its name."""
-
-    def collect(function: Callable[[Scene], None]) -> None:
-        _others.append(Litmus(chapter, str(function.__doc__).strip().rstrip("."), function, needs_execution))
-
-    return collect
-
-
-@_litmus("events")
-def timed(scene: Scene) -> None:
-    """A timed record orders like any other, and its times do not go back."""
-    a = scene.queue(timing=True)
-    b = scene.queue()
-    x, y = scene.cells(2)
-    start = a.record(timing=True)
-    scene.slow(a, x)
-    end = a.record(timing=True)
-    b.wait(end)
-    scene.quick(b, y, x)
-    end.wait()
-    if scene.executes:
-        scene.expect_that(end.elapsed(start) > 0, f"a slow kernel took {end.elapsed(start)} ms by its timed events")
-
-
-@_litmus("chains")
-def bound_launches(scene: Scene) -> None:
-    """Bound launches on two queues, in turn."""
-    a, b = scene.queues(2)
-    x, y = scene.cells(2)
-    calls: list[Callable[[], None]] = [scene.bound(a, x, y, slow=True), scene.bound(b, y, x, slow=False)]
-    for _ in range(4):
-        calls[0]()
-        b.wait(a)
-        calls[1]()
-        a.wait(b)
-
-
-@_litmus("graphs")
-def changed(scene: Scene) -> None:
-    """A launch of a graph keeps its arguments when they are changed while it runs."""
-    a = scene.queue()
-    x, y = scene.cells(2)
-    graph = scene.device.graph()
-    kernel = scene.kernel("combine")
-    arguments, change = scene.mixing(x, y)
-    node = graph.add_kernel(kernel, 1, WIDTH, *arguments)
-    with graph.instantiate() as executable:
-        for _ in range(3):
-            executable.launch(a)
-            change()
-            arguments, change = scene.mixing(x, y)
-            executable.set_kernel(node, kernel, 1, WIDTH, *arguments)
-        executable.launch(a)
-        change()
-        a.finish()
-
-
-@_litmus("graphs")
-def branches(scene: Scene) -> None:
-    """A graph with four branches side by side, and a node after all of them."""
-    a = scene.queue()
-    x, *cells = scene.cells(5)
-    graph, kernel = scene.device.graph(), scene.kernel("combine")
-    changes, before = [], []
-    for cell in cells:
-        arguments, change = scene.mixing(cell, x)
-        before.append(graph.add_kernel(kernel, 1, WIDTH, *arguments))
-        changes.append(change)
-    for cell in cells:
-        arguments, change = scene.mixing(x, cell, steps=0)
-        before = [graph.add_kernel(kernel, 1, WIDTH, *arguments, after=before)]
-        changes.append(change)
-    for _ in range(2):
-        graph.launch(a)
-        scene.replayed(changes)
-
-
-@_litmus("closing")
-def dropped_blocking_queue(scene: Scene) -> None:
-    """The null queue comes after a blocking queue that nobody has any more."""
-    x, y = scene.cells(2)
-    scene.slow(scene.device.queue(), x)
-    scene.quick(scene.queue("null"), y, x)
-
-
 LITMUS: tuple[Litmus, ...] = (
     *_pairs(),
-    *(
-        Litmus(chapter, name, program, program.needs_execution)
-        for chapter, programs in PROGRAMS.items()
-        for name, program in ((name, Program(text)) for name, text in programs.items())
-    ),
-    *_others,
+    *(Litmus(chapter, name, text) for chapter, tests in PROGRAMS.items() for name, text in tests.items()),
 )
 RACES: tuple[Litmus, ...] = tuple(
     Litmus("without a wait", access, _access(access, "a", "b", "no wait")) for access in ACCESSES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from forebay.queues.kernels.build import GRACE, ChildProcess
 from forebay.selftest import work
-from forebay.selftest.messages import Begun, Controlled, Ended, Message, Ran, Request
+from forebay.selftest.work import Begun, Controlled, Ended, Message, Ran, Request
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

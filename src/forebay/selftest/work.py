@@ -8,15 +8,17 @@ import os
 import random
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 import forebay as fb
-from forebay.selftest import kernels, latencies, machine
+from forebay.selftest import kernels, machine
 from forebay.selftest.kernels import WIDTH
 from forebay.selftest.litmus import LITMUS, RACES, Litmus
-from forebay.selftest.messages import Begun, Controlled, Ended, Message, Opened, Ran, Request
 from forebay.selftest.scene import Bench, WrongError
 
 CONTROLS = 8  # times that each program without a wait runs
@@ -24,6 +26,144 @@ SLOWER = (1, 4, 16)  # how many times as slow a slow kernel becomes where a mach
 ENOUGH = 0.8  # of the races
 OPENING, MEASURING, CONTROLLING = "opening the device", "measuring latencies", "looking whether a race is seen"
 EXECUTES_NOTHING = "a kernel was launched and finished without an error, and has written nothing"
+
+
+# -- what this process tells the one that shows it
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run.
+
+    Attributes
+    ----------
+    device : str, optional
+        Filter words.
+    rounds : int
+        How often each test runs, in another order each time.
+    seconds : float
+        After which no other round begins.
+    patience : float
+        Seconds that one test may take.
+    calls_only : bool
+        Whether memory is not to be compared.
+    first_round : int
+        Where to go on, and which tests were `run` in that round already.
+    left_out : frozenset of str
+        Tests not to run any more, because they ended the process or hung.
+    """
+
+    device: str | None
+    rounds: int
+    seconds: float
+    patience: float
+    calls_only: bool = False
+    first_round: int = 0
+    run: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The device is open, and its kernels are built.
+
+    Attributes
+    ----------
+    facts : dict
+        Of the device and its driver, for the file.
+    executes : bool
+        Whether memory is compared.
+    slow : float
+        Seconds that a slow kernel takes.
+    """
+
+    facts: dict[str, Any]
+    executes: bool
+    slow: float
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A test, or something else that may hang, begins."""
+
+    what: str
+    number: int = 0  # of the round
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A test has run.
+
+    Attributes
+    ----------
+    problem : str
+        What went wrong; empty if nothing did.
+    absent : str
+        Why the device cannot run it; empty if it can.
+    """
+
+    what: str
+    number: int
+    problem: str = ""
+    absent: str = ""
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """How many programs that lack a wait went wrong, as they should, of how many.
+
+    Attributes
+    ----------
+    slower : int
+        How many times as slow as before a slow kernel is now, so that they are seen.
+    """
+
+    seen: int
+    of: int
+    slower: int = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Everything was run, or time was over, or it cannot go on.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds that were completed.
+    problem : str
+        Why it cannot go on; empty otherwise.
+    found : bool
+        Whether there is such a device.
+    stats : dict
+        The counters of the device that are not 0.
+    """
+
+    rounds: int
+    problem: str = ""
+    found: bool = True
+    stats: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """What a call takes.
+
+    Attributes
+    ----------
+    minimum, median : float
+        Microseconds of one, over rounds of `CALLS`.
+    """
+
+    name: str
+    minimum: float
+    median: float
+
+
+Message = Opened | Begun | Ran | Controlled | Latency | Ended
+
+
+# -- the work
 
 
 def work(request: Request) -> Iterator[Message]:
@@ -86,7 +226,7 @@ def _run(request: Request, bench: Bench) -> Iterator[Message]:
         break
     if MEASURING not in request.left_out:
         yield _begun(MEASURING, request.patience)
-        yield from latencies.measure(bench.device, bench.program)
+        yield from latencies(bench.device, bench.program)
     stats = {name: count for name, count in dataclasses.asdict(bench.device.stats).items() if count}
     yield Ended(rounds, stats=stats)
 
@@ -95,7 +235,7 @@ def _ran(test: Litmus, number: int, bench: Bench) -> Ran:
     if test.needs_execution and not bench.executes:
         return Ran(str(test), number, absent="this device executes nothing, and would never come to the end")
     try:
-        bench.run(test.run)
+        bench.run(test)
     except fb.NotSupportedError as error:
         return Ran(str(test), number, absent=said(error))
     except Exception as error:
@@ -113,7 +253,7 @@ def _control(bench: Bench) -> Controlled:
         for _ in range(CONTROLS):
             for race in RACES:
                 try:
-                    bench.run(race.run)
+                    bench.run(race)
                 except WrongError:
                     seen += 1
         tried.append(Controlled(seen, CONTROLS * len(RACES), times))
@@ -160,3 +300,67 @@ def _facts(device: fb.Device) -> dict[str, object]:
         "limits": dataclasses.asdict(driver.limits),
         "libraries": machine.libraries(),
     }
+
+
+# -- how long the main calls take here, in microseconds of the host's clock
+
+ROUNDS = 40
+CALLS = 50  # of a round; a queue of any driver takes as many without waiting
+NODES = 20
+
+
+def latencies(device: fb.Device, program: fb.Program) -> Iterator[Latency]:
+    """Measure the rows one after the other: kernels that do nothing, copies of 4 bytes. Blocks for about a second.
+
+    A wait elsewhere is one of another queue for the event that was recorded, and a launch there. What a round leaves
+    the device to do is waited for after its time was taken.
+    """
+    kernel = program["nothing"]
+    with ExitStack() as closing:
+        a = closing.enter_context(device.queue(blocking=False))
+        b = closing.enter_context(device.queue(blocking=False))
+        buffer = closing.enter_context(device.zeros(1, "u4"))
+        pinned: Any = fb.host_empty(1, "u4", device)
+        pinned[:] = np.uint32(1)
+
+        def launch() -> None:
+            a.launch(kernel, 1, 1)
+
+        with a.capture() as graph:
+            for _ in range(NODES):
+                a.launch(kernel, 1, 1)
+        closing.enter_context(graph)
+        step = a.step()
+
+        def in_step() -> None:
+            with step:
+                for _ in range(NODES):
+                    a.launch(kernel, 1, 1)
+
+        rows: dict[str, tuple[Callable[[], object], ...]] = {
+            "launch": (launch,),
+            "launch + record": (launch, a.record),
+            "launch + record + wait elsewhere": (launch, lambda: b.wait(a.record()), lambda: b.launch(kernel, 1, 1)),
+            "copy to the device": (lambda: a.copy(buffer, pinned),),
+            "copy to the host + finish": (lambda: a.copy(pinned, buffer), a.finish),
+            f"graph of {NODES} launches": (lambda: graph.launch(a),),
+            f"step of {NODES} launches": (in_step,),
+            "launch + finish": (launch, a.finish),
+        }
+        for name, calls in rows.items():
+            yield _measured(device, name, calls)
+        step.close()
+
+
+def _measured(device: fb.Device, name: str, calls: tuple[Callable[[], object], ...]) -> Latency:
+    times = max(1, CALLS // NODES) if str(NODES) in name else CALLS
+    taken = []
+    for number in range(-2, ROUNDS):  # the first ones warm up
+        began = time.perf_counter()
+        for call in calls * times:
+            call()
+        ended = time.perf_counter()
+        device.finish()
+        if number >= 0:
+            taken.append((ended - began) / times * 1e6)
+    return Latency(name, min(taken), float(np.median(taken)))

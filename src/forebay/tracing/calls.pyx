@@ -61,7 +61,6 @@ cdef extern from "src/forebay/tracing/calls.hpp" namespace "forebay_tracing" nog
     cbool make_room()
     const Driver* originals[Driver](int slot)
 
-cdef extern from "src/forebay/tracing/times.hpp" namespace "forebay_tracing" nogil:
     cppclass Ran:
         uint64_t number
         uint64_t reference
@@ -209,7 +208,7 @@ def queues_of(device: Device) -> list[tuple[int, str, int]]:
     return found
 
 
-# -- when commands ran: see times.hpp, and device_times.py, which makes the references
+# -- when commands ran: see calls.hpp, and device_times.py, which makes the references
 
 
 cdef const Driver* driver_of(object table) except NULL:

@@ -6,14 +6,14 @@ import atexit
 import logging
 import os
 import sys
-from typing import IO, TYPE_CHECKING
+from collections.abc import Callable
+from importlib import import_module
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from forebay.queues import queue as queues
-from forebay.tracing import calls
-from forebay.tracing.call_records import CallRecorder
+from forebay.tracing import calls, watching
 from forebay.tracing.chrome import write
-from forebay.tracing.findings import report
-from forebay.tracing.ranges import LIBRARIES, Ranges
+from forebay.tracing.findings import Findings, report
 from forebay.tracing.recording import Recorder
 
 if TYPE_CHECKING:
@@ -34,24 +34,32 @@ def begin() -> None:
     """
     if level := os.environ.get(LOG):
         begin_log(level)
-    if libraries := os.environ.get(RANGES):
-        begin_ranges(libraries)
+    for library in filter(None, os.environ.get(RANGES, "").split(",")):
+        if library not in LIBRARIES:
+            _refuse(RANGES, f"the libraries are {', '.join(LIBRARIES)}")
+        try:
+            watching.add(Ranges(library))
+        except ImportError as error:
+            _refuse(RANGES, f"{error}: pip install {library}")
     if path := os.environ.get(TRACE):
         folder = os.path.dirname(os.path.abspath(path))
         if not os.access(folder, os.W_OK):
             problem = "it cannot be written to" if os.path.isdir(folder) else "there is no such folder"
-            print(f"forebay: {TRACE}={path}: {folder}: {problem}", file=sys.stderr)
-            sys.exit(2)
+            _refuse(TRACE, f"{folder}: {problem}")
         ProcessTrace(path).begin()
     if os.environ.get(STATS):
         begin_stats()
 
 
+def _refuse(variable: str, problem: str) -> NoReturn:
+    print(f"forebay: {variable}={os.environ[variable]}: {problem}", file=sys.stderr)
+    sys.exit(2)
+
+
 def begin_log(level: str) -> None:
     """Print what forebay logs, from this level on, on stderr. Handlers of the program's own get it as well."""
     if level.lower() not in LEVELS:
-        print(f"forebay: {LOG}={level}: the levels are {', '.join(LEVELS)}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(LOG, f"the levels are {', '.join(LEVELS)}")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
     logger = logging.getLogger("forebay")
@@ -59,17 +67,57 @@ def begin_log(level: str) -> None:
     logger.setLevel(level.upper())
 
 
-def begin_ranges(libraries: str) -> None:
-    """Make ranges for profilers from now on, in these libraries, which commas divide."""
-    for library in libraries.split(","):
-        if library not in LIBRARIES:
-            print(f"forebay: {RANGES}={libraries}: the libraries are {', '.join(LIBRARIES)}", file=sys.stderr)
-            sys.exit(2)
-        try:
-            Ranges(library).begin()
-        except ImportError as error:
-            print(f"forebay: {RANGES}={libraries}: {error}: pip install {library}", file=sys.stderr)
-            sys.exit(2)
+# -- ranges for profilers: NVTX (Nsight) and ITT (VTune) show forebay's calls beside what they see of the drivers
+
+DOMAIN = "forebay"
+Begin = Callable[[str], object]
+End = Callable[[], object]
+
+
+def nvtx_range() -> tuple[Begin, End]:
+    """The functions that begin and end a range of NVTX on this thread."""
+    nvtx = import_module("nvtx")
+    return lambda name: nvtx.push_range(name, domain=DOMAIN), lambda: nvtx.pop_range(domain=DOMAIN)
+
+
+def itt_range() -> tuple[Begin, End]:
+    """The same of ITT."""
+    itt = import_module("ittapi")
+    domain = itt.domain(DOMAIN)
+    return lambda name: itt.task_begin(domain, itt.string_handle(name)), lambda: itt.task_end(domain)
+
+
+LIBRARIES: dict[str, Callable[[], tuple[Begin, End]]] = {"nvtx": nvtx_range, "ittapi": itt_range}
+"""By the package to install."""
+
+
+class Ranges:
+    """Makes a range of each public call that it is told of as a listener.
+
+    Raises
+    ------
+    ImportError
+        When the library is not installed.
+    """
+
+    def __init__(self, library: str) -> None:
+        self._begin_range, self._end_range = LIBRARIES[library]()
+
+    def queue_made(self, queue: Queue) -> None:
+        """Nothing to mark."""
+
+    def began(self, call: watching.Call) -> None:
+        """Begin a range on this thread."""
+        if "._" not in call.name:
+            self._begin_range(call.name)
+
+    def ended(self, call: watching.Call) -> None:
+        """End it."""
+        if "._" not in call.name:
+            self._end_range()
+
+
+# -- a trace, and findings
 
 
 class ProcessTrace:
@@ -113,13 +161,13 @@ class ProcessTrace:
 
 
 def begin_stats() -> None:
-    """Begin to record calls, and report at the end of the interpreter."""
-    recorder, process, begin = CallRecorder(), os.getpid(), calls.now()
-    recorder.begin()
+    """Begin to look for findings, and report at the end of the interpreter."""
+    findings, process, begin = Findings(), os.getpid(), calls.now()
+    findings.begin()
 
     def end() -> None:
         if os.getpid() == process:
-            stats, found = recorder.end()
+            stats, found = findings.end()
             if stats or found:
                 text = report(stats, found, calls.nanoseconds_a_tick(begin, calls.now()))
                 print(f"forebay: what process {process} did\n{text}", file=sys.stderr)

@@ -1,15 +1,56 @@
-"""What a program does without need: found in the records of its calls (`forebay.tracing.call_records`), and told."""
+"""What a program does without need: `Findings` looks at its calls, and `report` tells.
+
+Of each call only that is noted which cannot be known later: counters, epochs, hashes, versions of memory. What it means
+is judged some hundreds of calls at a time, and at the end.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+import functools
+import hashlib
+import itertools
+import threading
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+import numpy as np
+
+from forebay.core.errors import ClosedError
+from forebay.events.event import Event
+from forebay.queues.device import Device
+from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.kernels.program import read_source
+from forebay.queues.launch import launch
+from forebay.queues.launch.launch import watch_waits
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.shapes import StridedView
+from forebay.queues.queue import Queue, clock_of, watch
+from forebay.races.checker import watch_uses
+from forebay.tracing import watching
+from forebay.tracing.methods import Memory, memory_of, place_of, producer_of, times_exposed, version_of
+from forebay.tracing.recording import Counters
 
 if TYPE_CHECKING:
     from forebay.core.stats import Stats
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.tracing.watching import Call, Names
 
+# What is looked at beside what every listener is told of
+MORE_CALLS: Names = {
+    Queue: ("wait", "gate"),
+    Event: ("elapsed",),
+    Device: ("empty", "zeros", "array", "_over_host_memory"),
+    ExecutableGraph: ("set_kernel",),
+    launch: ("launch_with_arrays",),
+}
+
+MOST_RECORDS = 256  # that are kept until they are judged: some hundreds stay in the cache, and take less time
+MOST_LINES = 4096  # whose allocations are remembered
+MOST_PIECES = 16  # of memory, of each of them
 OFTEN = 8  # times at one line: it is a loop then
 FEW = 32  # commands between two waits of the host: who submits more waits so that there are not too many
 MOST_PLACES = 4096  # memory whose last copy is remembered, and arrays likewise
@@ -47,32 +88,19 @@ HELD = (
 )
 
 
-# -- records
-
-
 class Record(NamedTuple):
-    """A call that has returned, or something else that happened at a line.
+    """A call that has returned, or something else that happened at a line, and what is to be made of it.
 
-    Attributes
-    ----------
-    name, line : str
-        As those of a `Call`.
-    thread : int
-        Numbered by the recorder.
-    ticks : int
-        How long it took.
-    facts : dict
-        How things were before and after: see the function of this name in `forebay.tracing.call_records`.
+    `judge` refers to no queue, memory or graph, so that no record keeps one.
     """
 
-    name: str
+    judge: Callable[[Record], None]
     line: str
-    thread: int = 0
+    thread: int = 0  # as numbered by `Here`
     ticks: int = 0
-    facts: Mapping[str, Any] = {}
 
 
-# -- findings
+Look = Generator[None, None, "Callable[[Record], None] | None"]
 
 
 @dataclass
@@ -141,10 +169,44 @@ class Graph:
     fits_step: bool = True
 
 
-class Findings:
-    """Looks at records, in the order in which the calls returned."""
+class Hold(NamedTuple):
+    """A gate or host function that holds a queue, from its epoch on."""
+
+    queue: int
+    epoch: int
+    is_open: Callable[[], bool]
+
+
+class Here(threading.local):
+    """A thread of the program: its number, and how many calls that are looked at it is inside of."""
+
+    numbers: itertools.count[int] = itertools.count()
 
     def __init__(self) -> None:
+        self.number: int = next(self.numbers)
+        self.depth = 0
+
+
+class Findings:
+    """Looks at the calls from `begin` to `end`, in the order in which they returned."""
+
+    def __init__(self) -> None:
+        self._records: deque[Record] = deque()
+        self._lock = threading.RLock()  # the collector, or the handler of a signal, may run any code
+        self._here = Here()
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # of Devices and executable graphs
+        self._counted = itertools.count()
+        # Of memory, by id of the queue: addresses of the `Uses`, which may be other memory's later. Queues are watched
+        # from the first wait of one for another on, so that launches of programs without waits stay as they are.
+        self._uses: defaultdict[int, set[int]] = defaultdict(set)
+        self._watched: set[int] | None = None
+        self._queues: defaultdict[int, WeakSet[Queue]] = defaultdict(WeakSet)  # by id of the context, as the next
+        self._holds: defaultdict[int, list[Hold]] = defaultdict(list)
+        self._read_in_place: set[int] = set()  # contexts; kept ones would not close
+        self._exposed = times_exposed()
+        self._pieces: OrderedDict[tuple[str, int], deque[Memory]] = OrderedDict()  # by line and number of bytes
+        self._stepping: dict[int, tuple[Queue, str]] = {}
+        # What judging remembers
         self._found: dict[tuple[str, str], Finding] = {}
         self._threads: defaultdict[int, Thread] = defaultdict(Thread)
         self._epochs: dict[int | None, int] = {}  # of queues, when the host had waited for them
@@ -158,25 +220,56 @@ class Findings:
         self._waiters: dict[int, Waiter] = {}
         self._most_held: dict[str, tuple[int, int]] = {}  # by line: how many, and how many are too many
 
-    def take(self, record: Record) -> None:
-        """Look at one record more."""
-        if record.name in JUDGES:
-            JUDGES[record.name](self, record, **record.facts)
+    def begin(self) -> None:
+        """Begin to look."""
+        self._counters = Counters()
+        watch_waits(self._null_waited)
+        watch_uses(self._used)
+        watching.add(self, MORE_CALLS)
 
-    def all(self, uses: Mapping[int, set[int]]) -> list[Finding]:
-        """Those that came often enough, the costliest first: by the time that the calls took, then by how often.
+    def end(self) -> tuple[list[tuple[str, Stats]], list[Finding]]:
+        """Look no more.
 
-        Parameters
-        ----------
-        uses
-            The memory that queues used, by their ids.
+        Returns
+        -------
+        stats : list of (str, Stats)
+            The name of each Device, and what it did meanwhile.
+        findings : list of Finding
+            Those that came often enough, the costliest first: by the time that the calls took, then by how often.
         """
-        self._judge_graphs()
-        self._judge_order(uses)
+        watching.remove(self)
+        watch_waits(None)
+        watch_uses(None)
+        for queue in [each for queues in self._queues.values() for each in queues]:
+            watch(queue, False)
+        self._judge()
+        for queue, line in self._stepping.values():
+            stats = queue.stats
+            if stats.steps_given_up or (stats.steps >= 4 and 2 * stats.steps_recorded > stats.steps):
+                self._add(UNLIKE, line, stats.steps_recorded)
+        for graph in self._graphs.values():
+            if graph.fits_step and graph.after_changes >= OFTEN and 2 * graph.after_changes >= graph.launches:
+                for line, (times, ticks) in graph.lines.items():
+                    self._add(SETS_KERNELS, line, times, ticks)
+        self._judge_order()
         for line, (held, most) in self._most_held.items():
             self._add(HELD.format(held=held, most=most), line)
         often = [finding for finding in self._found.values() if finding.times >= finding.least]
-        return sorted(often, key=lambda finding: (finding.ticks, finding.times), reverse=True)
+        return self._counters.all(), sorted(often, key=lambda each: (each.ticks, each.times), reverse=True)
+
+    def _note(self, record: Record) -> None:
+        self._records.append(record)
+        if len(self._records) >= MOST_RECORDS:
+            self._judge()
+
+    def _judge(self) -> None:
+        with self._lock:
+            while self._records:
+                record = self._records.popleft()
+                record.judge(record)
+
+    def _number(self, thing: Device | ExecutableGraph) -> int:
+        return self._numbers.setdefault(thing, next(self._counted))
 
     def _add(
         self, what: str, line: str, times: int = 1, ticks: int = 0, nbytes: int = 0, waits: int = 0, least: int = 1
@@ -188,37 +281,88 @@ class Findings:
         finding.nbytes += nbytes
         finding.waits += waits
 
+    # -- a listener
+
+    def queue_made(self, queue: Queue) -> None:
+        """Note a queue. Others submit to one that was adopted, who may want to read what forebay does not see."""
+        with self._lock:
+            self._queues[id(queue.device._context)].add(queue)
+            if queue.adopted:
+                self._read_in_place.add(id(queue.device._context))
+            if self._watched is not None:
+                watch(queue, True)
+
+    def began(self, call: Call) -> None:
+        """Look at how things are before the call."""
+        self._counters.began(call)
+        if call.name in LOOKED_AT:
+            with suppress(TypeError):  # the call will say what is wrong with its arguments
+                call.notes["look"] = LOOKED_AT[call.name](self, call, *call.arguments, **call.keywords)
+                with suppress(ClosedError):  # another thread has closed what the call is about
+                    next(call.notes["look"])
+        self._here.depth += 1
+
+    def ended(self, call: Call) -> None:
+        """Look at how things are now, and note what is to be judged."""
+        self._here.depth -= 1
+        if "look" in call.notes and not call.raised:
+            try:
+                next(call.notes["look"])
+            except StopIteration as looked:
+                if looked.value is not None:
+                    self._note(Record(looked.value, call.line, self._here.number, call.end - call.begin))
+            except ClosedError:
+                pass
+
+    # What is looked at: before `yield` when a call begins, and behind it when it has returned. What is returned judges.
+
     # -- waits of the host
 
-    def _asks(self, record: Record, context: int) -> None:
+    def _ask(self, call: Call, on: Any, *others: Any, **options: Any) -> Look:
         """Note that the host wants to know something."""
-        self._asked[context] += 1
+        yield
+        context = id(on.device._context)
 
-    def _finish(
-        self, record: Record, device: int, context: int, syncs: int | None, stats: Stats, queue: int | None,
-        epoch: int, in_place: bool,
-    ) -> None:  # fmt: skip
+        def judge(record: Record) -> None:
+            self._asked[context] += 1
+
+        return judge
+
+    def _finish(self, call: Call, on: Any, timeout: Any = None) -> Look:
         """Look at what a thread waited for. That it was done sooner than expected is chance, and no habit."""
-        here, alone = self._threads[record.thread], record.name == "Queue.finish"
-        moment = stats, self._copies[device], self._graph_launches[device], self._asked[context]
-        unchanged = here.submitted == (device, _commands(stats))  # since it waited last
-        if syncs is not None:
-            if alone and not (unchanged and here.name == "Device.finish"):
-                needless = self._epochs.get(queue, 0) == epoch
-            else:
-                needless = unchanged
-            if needless and stats.host_syncs == syncs:
-                self._add(NEEDLESS, record.line, ticks=record.ticks)
-            elif alone and unchanged and here.name == "Queue.finish" and here.queue != queue:
-                self._add(ONE_BY_ONE, record.line, ticks=record.ticks)
-            elif not in_place and _read_nothing(moment, here.moments.get(device)):
-                self._add(IN_A_LOOP, record.line, ticks=record.ticks, least=OFTEN)
-        here.name, here.queue, here.submitted = record.name, queue, (device, _commands(stats))
-        here.moments[device] = moment
-        if queue is not None:
-            self._finished[queue] += record.name != "Device.finish"
-            if alone:
-                self._epochs[queue] = epoch
+        device = on if isinstance(on, Device) else on.device
+        # With a timeout it asks again and again, which does not count.
+        syncs = device.stats.host_syncs if timeout is None and self._here.depth == 0 else None
+        yield
+        number, context, stats, name = self._number(device), id(device._context), device.stats, call.name
+        waited_for = on if isinstance(on, Queue) else producer_of(on) if isinstance(on, Event) else None
+        queue = None if waited_for is None else waited_for.id
+        epoch = on.epoch if isinstance(on, Queue) else 0
+        in_place = context in self._read_in_place or times_exposed() != self._exposed
+
+        def judge(record: Record) -> None:
+            here, alone = self._threads[record.thread], name == "Queue.finish"
+            moment = stats, self._copies[number], self._graph_launches[number], self._asked[context]
+            unchanged = here.submitted == (number, _commands(stats))  # since it waited last
+            if syncs is not None:
+                if alone and not (unchanged and here.name == "Device.finish"):
+                    needless = self._epochs.get(queue, 0) == epoch
+                else:
+                    needless = unchanged
+                if needless and stats.host_syncs == syncs:
+                    self._add(NEEDLESS, record.line, ticks=record.ticks)
+                elif alone and unchanged and here.name == "Queue.finish" and here.queue != queue:
+                    self._add(ONE_BY_ONE, record.line, ticks=record.ticks)
+                elif not in_place and _read_nothing(moment, here.moments.get(number)):
+                    self._add(IN_A_LOOP, record.line, ticks=record.ticks, least=OFTEN)
+            here.name, here.queue, here.submitted = name, queue, (number, _commands(stats))
+            here.moments[number] = moment
+            if queue is not None:
+                self._finished[queue] += name != "Device.finish"
+                if alone:
+                    self._epochs[queue] = epoch
+
+        return judge
 
     # -- copies, arrays, memory and programs
 
@@ -231,102 +375,197 @@ class Findings:
             known.popitem(last=False)
         return before
 
-    def _copy(
-        self, record: Record, context: int, device: int, asks: bool, is_seen: bool, place: Any, before: Any, after: Any
-    ) -> None:
-        if asks:
+    def _copy(self, call: Call, queue: Queue, dst: Any, src: Any) -> Look:
+        compared, digest, version = None, None, None
+        if isinstance(dst, Buffer):
+            if not isinstance(src, (Buffer, StridedView)) and not (queue.capturing or dst.closed):
+                digest = _digest(src)
+                compared = None if digest is None else dst
+        elif isinstance(src, Buffer) and not (queue.capturing or src.closed):
+            compared = src
+        if compared is not None:
+            version = version_of(compared)
+        yield
+        device, context = self._number(queue.device), id(queue.device._context)
+        # Whoever copies from pinned memory has to wait before he writes there again.
+        pinned = isinstance(src, np.ndarray) and queue.device._is_pinned(src.ctypes.data, src.nbytes)
+        asks = pinned or not isinstance(dst, (Buffer, StridedView))
+        is_seen = isinstance(dst, Buffer) and not isinstance(src, StridedView)
+        place = None if compared is None else place_of(compared)
+        after = version if digest is None or compared is None else version_of(compared)
+
+        def judge(record: Record) -> None:
+            if asks:
+                self._asked[context] += 1
+            elif is_seen:
+                self._copies[device] += 1
+            if place is not None:
+                what = DOWNLOADED if digest is None else UNCHANGED
+                same = self._remember(what, place, (after, digest)) == (version, digest)
+                if same and version is not None and place[2]:
+                    self._add(what, record.line, ticks=record.ticks, nbytes=place[2])
+
+        return judge
+
+    def _arrays(self, call: Call, queue: Queue, *others: Any) -> Look:
+        arrays = [each for each in call.arguments[4] if isinstance(each, np.ndarray)]
+        arrays = [] if queue.capturing else arrays
+        places = [(each.ctypes.data, each.nbytes) for each in arrays]
+        before = [_digest(each) for each in arrays]
+        yield
+        context, after = id(queue.device._context), [_digest(each) for each in arrays]
+
+        def judge(record: Record) -> None:
             self._asked[context] += 1
-        elif is_seen:
-            self._copies[device] += 1
-        if place is not None:
-            (version, digest), nbytes = before, place[2]
-            what = DOWNLOADED if digest is None else UNCHANGED
-            if self._remember(what, place, after) == before and version is not None and nbytes:
-                self._add(what, record.line, ticks=record.ticks, nbytes=nbytes)
+            known = self._known[ARRAYS]
+            each = zip(places, before, strict=True)
+            same = {at for at, digest in each if digest is not None and known.get((record.line, at)) == digest}
+            for at, digest in zip(places, after, strict=True):
+                self._remember(ARRAYS, (record.line, at), digest)
+            unchanged = sum(nbytes for _, nbytes in same)
+            if unchanged:
+                self._add(ARRAYS, record.line, ticks=record.ticks, nbytes=unchanged, least=OFTEN)
 
-    def _arrays(self, record: Record, context: int, arrays: list[tuple[Any, bytes | None, bytes | None]]) -> None:
-        self._asked[context] += 1
-        same = {
-            at
-            for at, before, _ in arrays
-            if before is not None and self._known[ARRAYS].get((record.line, at)) == before
-        }
-        for at, _, after in arrays:
-            self._remember(ARRAYS, (record.line, at), after)
-        unchanged = sum(nbytes for _, nbytes in same)
-        if unchanged:
-            self._add(ARRAYS, record.line, ticks=record.ticks, nbytes=unchanged, least=OFTEN)
+        return judge
 
-    def _allocation(self, record: Record, again: int) -> None:
-        if again:
-            self._add(ALLOCATED, record.line, ticks=record.ticks, nbytes=again, least=OFTEN)
+    def _allocate(self, call: Call, device: Device, *others: Any, **options: Any) -> Look:
+        judged = self._here.depth == 0 and call.name != "Device._over_host_memory"
+        yield
+        made, nbytes = call.result, call.result.nbytes
+        if call.name == "Device._over_host_memory" or made.usm_type != "device":
+            self._read_in_place.add(id(device._context))
+        if not judged:
+            return None
+        with self._lock:
+            pieces = self._pieces.pop((call.line, nbytes), None) or deque(maxlen=MOST_PIECES)
+            self._pieces[call.line, nbytes] = pieces
+            if len(self._pieces) > MOST_LINES:
+                self._pieces.popitem(last=False)
+            gone = next((piece for piece in pieces if piece.gone), None)
+            if gone is not None:
+                pieces.remove(gone)
+            pieces.append(memory_of(made))
+        if gone is None or not nbytes:
+            return None
+        return lambda record: self._add(ALLOCATED, record.line, ticks=record.ticks, nbytes=nbytes, least=OFTEN)
 
-    def _program(self, record: Record, program: tuple[Any, ...] | None) -> None:
-        if program in self._built:
-            self._add(COMPILED_AGAIN, record.line, ticks=record.ticks)
-        elif program is not None:
+    def _program(self, call: Call, device: Device, source: Any, options: Any = ()) -> Look:
+        yield
+        # hiprtc looks whether the device takes the code that the program will load.
+        if any(name.startswith("forebay.hiprtc.") for name in watching.modules_of_callers()):
+            return None
+        program = device.name, *read_source(source, options)
+
+        def judge(record: Record) -> None:
+            if program in self._built:
+                self._add(COMPILED_AGAIN, record.line, ticks=record.ticks)
             self._built.add(program)
+
+        return judge
 
     # -- steps and graphs
 
-    def _steps(self, record: Record, every: int, recorded: int, given_up: int) -> None:
-        if given_up or (every >= 4 and 2 * recorded > every):
-            self._add(UNLIKE, record.line, recorded)
+    def _step(self, call: Call, queue: Queue, *others: Any, **options: Any) -> Look:
+        yield
+        self._stepping.setdefault(queue.id, (queue, call.line))
+        return None
 
-    def _instantiate(self, record: Record, graph: int, kernels: int, keeps_to_device: bool) -> None:
-        self._graphs[graph] = Graph(kernels, keeps_to_device)
+    def _instantiate(self, call: Call, graph: Any, *others: Any, **options: Any) -> Look:
+        yield
+        number, kernels = self._number(call.result), sum(node.kind == "kernel" for node in graph.nodes)
+        made = Graph(kernels, _keeps_to_device(graph))
 
-    def _launch_graph(
-        self, record: Record, device: int, nested: bool, graph: int | None, keeps_to_device: bool
-    ) -> None:
-        made = self._graphs.get(graph)
-        if not nested and (keeps_to_device if made is None else made.keeps_to_device):
-            self._graph_launches[device] += 1
-        if made is not None:
-            made.launches += 1
-            if 2 * len(made.changed) >= made.kernels > 0:
-                made.after_changes += 1
-                for change in made.changes:
-                    total = made.lines.setdefault(change.line, [0, 0])
-                    total[0] += 1
-                    total[1] += change.ticks
-            made.changed.clear()
-            made.changes.clear()
+        def judge(record: Record) -> None:
+            self._graphs[number] = made
 
-    def _set_kernel(self, record: Record, graph: int | None, node: int, chosen: tuple[int, Any] | None) -> None:
+        return judge
+
+    def _launch_graph(self, call: Call, graph: Any, queue: Queue) -> Look:
+        nested = self._here.depth > 0
+        yield
+        device, number = self._number(queue.device), self._numbers.get(graph)
+        keeps = call.name == "Graph.launch" and _keeps_to_device(graph)
+
+        def judge(record: Record) -> None:
+            made = self._graphs.get(number)
+            if not nested and (keeps if made is None else made.keeps_to_device):
+                self._graph_launches[device] += 1
+            if made is not None:
+                made.launches += 1
+                if 2 * len(made.changed) >= made.kernels > 0:
+                    made.after_changes += 1
+                    for change in made.changes:
+                        total = made.lines.setdefault(change.line, [0, 0])
+                        total[0] += 1
+                        total[1] += change.ticks
+                made.changed.clear()
+                made.changes.clear()
+
+        return judge
+
+    def _set_kernel(self, call: Call, graph: Any, *given: Any, **by_name: Any) -> Look:
         """Note a change of a kernel node. A step takes other arguments, but no other kernels and blocks."""
-        made = self._graphs.get(graph)
-        if made is not None:
-            made.fits_step = made.fits_step and chosen is not None and made.used.setdefault(node, chosen) == chosen
-            if chosen is not None:
-                made.changed.add(node)
-                made.changes.append(record)
+        yield
+        number, node = self._numbers.get(graph), id(given[0] if given else None)
+        chosen = None if len(given) < 4 else (id(given[1]), given[3])  # themselves they would keep memory
 
-    def _judge_graphs(self) -> None:
-        for graph in self._graphs.values():
-            if graph.fits_step and graph.after_changes >= OFTEN and 2 * graph.after_changes >= graph.launches:
-                for line, (times, ticks) in graph.lines.items():
-                    self._add(SETS_KERNELS, line, times, ticks)
+        def judge(record: Record) -> None:
+            made = self._graphs.get(number)
+            if made is not None:
+                made.fits_step = made.fits_step and chosen is not None and made.used.setdefault(node, chosen) == chosen
+                if chosen is not None:
+                    made.changed.add(node)
+                    made.changes.append(record)
+
+        return judge
 
     # -- queues that wait for each other
 
-    def _null_queue(self, record: Record, waits: int) -> None:
-        self._add(SERIALIZED, record.line, waits=waits, least=OFTEN)
+    def _null_waited(self, queue: Queue, kernel: Kernel, waits: int) -> None:
+        def judge(record: Record) -> None:
+            self._add(SERIALIZED, record.line, waits=waits, least=OFTEN)
 
-    def _hold(self, record: Record, held: tuple[int, int] | None = None) -> None:
-        if held is not None:
-            self._most_held[record.line] = max(held, self._most_held.get(record.line, held))
+        self._note(Record(judge, watching.line_of_program()))
 
-    def _wait(
-        self, record: Record, held: Any = None, waiter: Any = None, producer: Any = None, waits: int = 0
-    ) -> None:  # fmt: skip
+    def _used(self, queue: Queue, memory: set[int]) -> None:
+        self._uses[queue.id] |= memory
+
+    def _watch(self, *waiting: Queue) -> None:
+        """Look from now on at what queues use: these, which may be older than the listener, and all others."""
+        with self._lock:
+            if self._watched is None:
+                self._watched = set()
+                waiting = (*waiting, *(queue for queues in self._queues.values() for queue in queues))
+            for queue in waiting:
+                if queue.id not in self._watched:
+                    self._watched.add(queue.id)
+                    self._queues[id(queue.device._context)].add(queue)
+                    watch(queue, True)
+
+    def _wait(self, call: Call, queue: Queue, event_or_queue: Any) -> Look:
         """Count a wait for another queue, with those that had to be made."""
-        self._hold(record, held)
-        if waiter is not None:
+        nested, before = self._here.depth > 0, queue.stats.waits_made
+        yield
+        if nested:
+            return None
+        on: Any = event_or_queue
+        held = self._held(queue)
+        other = on if isinstance(on, Queue) else producer_of(on) if isinstance(on, Event) else None
+        if other is None or other == queue or queue.capturing or other.closed:
+            return self._judge_held(held)
+        self._watch(queue, other)
+        unclear = queue.adopted or queue.device._context is not other.device._context
+        waiter, waits = _ordered(queue, unclear), queue.stats.waits_made - before
+        producer, judge_held = _ordered(other, other.adopted), self._judge_held(held)
+
+        def judge(record: Record) -> None:
+            judge_held(record)
             counts = self._waiter(*waiter).waits_for[producer[0]].setdefault(record.line, [0, 0])
             counts[0] += 1
             counts[1] += waits
             self._waiter(*producer)
+
+        return judge
 
     def _waiter(self, queue: int, unclear: bool, unseen: int, null: int) -> Waiter:
         """Return what is known of a queue, whose order is `unclear` if it may be for something else than memory that
@@ -338,15 +577,15 @@ class Findings:
         waiter.unclear = waiter.unclear or unclear or waiter.before != reasons
         return waiter
 
-    def _judge_order(self, uses: Mapping[int, set[int]]) -> None:
+    def _judge_order(self) -> None:
         for one, waiter in self._waiters.items():
             for other, lines in waiter.waits_for.items():
                 back = self._waiters[other].waits_for.get(one, {})
-                if min(_times(lines), _times(back)) >= OFTEN and not self._is_needed(one, other, uses):
+                if min(_times(lines), _times(back)) >= OFTEN and not self._is_needed(one, other):
                     for line, (times, waits) in lines.items():
                         self._add(APART, line, times, waits=waits)
 
-    def _is_needed(self, one: int, other: int, uses: Mapping[int, set[int]]) -> bool:
+    def _is_needed(self, one: int, other: int) -> bool:
         """Return whether a queue may have to wait for the other one: whether who comes after it, and who comes before
         that one, have memory in common; both include the queues themselves.
         """
@@ -354,30 +593,113 @@ class Findings:
         earlier = _reached(other, one, lambda at: list(self._waiters[at].waits_for))
         if any(self._waiters[each].unclear for each in later | earlier):
             return True
-        if not uses.get(one) or not uses.get(other):
+        if not self._uses.get(one) or not self._uses.get(other):
             return True  # it is there to order others
         return any(
-            first != second and not uses.get(first, set()).isdisjoint(uses.get(second, ()))
+            first != second and not self._uses.get(first, set()).isdisjoint(self._uses.get(second, ()))
             for first in later
             for second in earlier
         )
 
+    # -- queues that are held
 
-JUDGES: dict[str, Callable[..., None]] = {
+    def _host(self, call: Call, queue: Queue, function: Any) -> Look:
+        returned = threading.Event()
+        counts = queue.device.driver.most_held is not None and callable(function)
+        if counts:
+            call.arguments, call.keywords = (queue, _telling(function, returned)), {}
+        yield
+        return self._judge_held(self._hold(queue, returned.is_set)) if counts else None
+
+    def _gate(self, call: Call, queue: Queue) -> Look:
+        yield
+        gate = ref(call.result)  # dropping the gate opens it
+        return self._judge_held(self._hold(queue, lambda: (held := gate()) is None or held.opened))
+
+    def _hold(self, queue: Queue, is_open: Callable[[], bool]) -> tuple[int, int] | None:
+        if queue.device.driver.most_held is not None:
+            with self._lock:
+                self._holds[id(queue.device._context)].append(Hold(queue.id, queue.epoch, is_open))
+        return self._held(queue)
+
+    def _held(self, queue: Queue) -> tuple[int, int] | None:
+        """Return how many queues are held, or come after one that is, and the most that the device can bear, if it is
+        more than that.
+        """
+        most, context = queue.device.driver.most_held, id(queue.device._context)
+        if most is None or not self._holds.get(context):
+            return None
+        with self._lock:
+            holds = self._holds[context] = [hold for hold in self._holds[context] if not hold.is_open()]
+            queues = list(self._queues[context])
+        if not holds or len(queues) <= most:
+            return None
+        ids = {hold.queue for hold in holds}
+        clocks = [clock_of(each) for each in queues if each.id not in ids]
+        held = len(ids) + sum(any(after.get(hold.queue, 0) >= hold.epoch for hold in holds) for after in clocks)
+        return (held, most) if held > most else None
+
+    def _judge_held(self, held: tuple[int, int] | None) -> Callable[[Record], None]:
+        def judge(record: Record) -> None:
+            if held is not None:
+                self._most_held[record.line] = max(held, self._most_held.get(record.line, held))
+
+        return judge
+
+
+LOOKED_AT: dict[str, Callable[..., Look]] = {
     **dict.fromkeys(("Queue.finish", "Device.finish", "Event.wait"), Findings._finish),
-    **dict.fromkeys(("Buffer.get", "Event.elapsed"), Findings._asks),
-    **{f"Device.{name}": Findings._allocation for name in ("empty", "zeros", "array")},
+    **dict.fromkeys(("Buffer.get", "Event.elapsed"), Findings._ask),
     **dict.fromkeys(("Graph.launch", "ExecutableGraph.launch"), Findings._launch_graph),
-    **dict.fromkeys(("Queue.gate", "Queue.host"), Findings._hold),
+    **{f"Device.{name}": Findings._allocate for name in MORE_CALLS[Device]},
     "Device.program": Findings._program,
     "ExecutableGraph.set_kernel": Findings._set_kernel,
     "Graph.instantiate": Findings._instantiate,
     "Queue.copy": Findings._copy,
+    "Queue.gate": Findings._gate,
+    "Queue.host": Findings._host,
+    "Queue.step": Findings._step,
     "Queue.wait": Findings._wait,
     "launch_with_arrays": Findings._arrays,
-    "null queue": Findings._null_queue,
-    "steps": Findings._steps,
 }
+"""By the name of the method."""
+
+
+def _ordered(queue: Queue, unclear: bool) -> tuple[int, bool, int, int]:
+    stats = queue.stats
+    null = queue.device.null_queue.epoch if queue.blocking else 0
+    return queue.id, unclear, stats.host_functions + stats.graph_launches, null
+
+
+def _keeps_to_device(graph: Any) -> bool:
+    """Return whether a graph copies nothing to or from the host, and calls no function of it."""
+    return all(
+        node.kind in ("kernel", "fill", "empty", "alloc", "free")
+        or (node.kind == "copy" and isinstance(node.work.dst, Buffer) and isinstance(node.work.src, Buffer))
+        for node in graph.nodes
+    )
+
+
+def _digest(source: Any) -> bytes | None:
+    """Return a hash of the bytes; None for what has no contiguous ones, of which the call will say what is wrong."""
+    try:
+        return hashlib.blake2b(memoryview(source), digest_size=16).digest()
+    except (TypeError, ValueError, BufferError):
+        return None
+
+
+def _telling(function: Callable[[], object], returned: threading.Event) -> Callable[[], object]:
+    """Return a host function that does the same, and tells that it has returned."""
+
+    @functools.wraps(function)
+    def telling() -> object:
+        try:
+            return function()
+        finally:
+            returned.set()
+
+    telling.__qualname__ = str(getattr(function, "__qualname__", type(function).__qualname__))  # errors say it
+    return telling
 
 
 def _read_nothing(now: Moment, last: Moment | None) -> bool:

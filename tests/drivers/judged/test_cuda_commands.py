@@ -9,8 +9,7 @@ import pytest
 
 import forebay as fb
 from forebay.queues.memory.transfers import prefetch
-from forebay.tracing.call_records import CallRecorder
-from forebay.tracing.findings import HELD
+from forebay.tracing.findings import HELD, Findings
 from tests.drivers.cuda import standin
 from tests.helpers import processes
 from tests.inside import over_host_memory
@@ -100,7 +99,7 @@ from tests.drivers.cuda import standing_in
 standing_in.begin()
 import forebay as fb
 device = fb.Device("cuda")
-held, first = device.queue(), device.null_queue
+held, other = device.queue(), device.queue(blocking=False)
 gate, queues = held.gate(), [device.queue(blocking=False) for _ in range(100)]
 
 def make():
@@ -109,7 +108,6 @@ def make():
 
 making = threading.Thread(target=make, daemon=True)
 making.start()
-other = device.queue(blocking=False)
 for _ in range(100):
     other.host(lambda: None)
     other.finish()
@@ -271,7 +269,7 @@ def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
 
 
 def test_more_than_24_queues_that_are_held_or_wait_behind_a_held_one_are_told(device, kernels):
-    recorder, buffer = CallRecorder(), device.empty(64, "u4")
+    recorder, buffer = Findings(), device.empty(64, "u4")
 
     def hold(count):
         """Hold one queue of so many, and let the others wait for it."""
