@@ -35,11 +35,14 @@ LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: no streams,
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# CUdevice_attribute
-THREADS, BLOCK, GRID, CONSTANT, CLOCK, MULTIPROCESSORS, INTEGRATED, COMPUTE_MODE = 1, 2, 5, 9, 13, 16, 18, 20
-PCI_BUS, PCI_DEVICE, CACHE, UNIT_THREADS, PCI_DOMAIN, MAJOR, MINOR = 33, 34, 38, 39, 50, 75, 76
-MANAGED, MIGRATES, SHARED_OPTIN, UNIT_BLOCKS, POOLS, IPC = 83, 89, 97, 106, 115, 125
-PROHIBITED = 2  # of COMPUTE_MODE
+# CUdevice_attribute, for the fields of CuNative
+BLOCK, GRID, PCI_BUS, PCI_DEVICE, PCI_DOMAIN, MAJOR, MINOR = 2, 5, 33, 34, 50, 75, 76
+NUMBERS = {
+    "multiprocessors": 16, "max_threads": 1, "unit_threads": 39, "unit_blocks": 106, "max_shared": 97,
+    "constant_bytes": 9, "clock_khz": 13, "cache_bytes": 38, "compute_mode": 20,
+}  # fmt: skip
+FLAGS = {"integrated": 18, "has_managed": 83, "has_pools": 115, "migrates": 89, "has_ipc": 125}
+PROHIBITED = 2  # of compute_mode
 
 
 class CuNative(NamedTuple):
@@ -255,6 +258,8 @@ def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
     def three(first: int) -> tuple[int, int, int]:
         return ask(first), ask(first + 1), ask(first + 2)
 
+    more: dict[str, Any] = {field: ask(which) for field, which in NUMBERS.items()}
+    more |= {field: bool(ask(which)) for field, which in FLAGS.items()}
     return CuNative(
         ordinal=device.value,
         name=name.value.decode(errors="replace"),
@@ -262,23 +267,10 @@ def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
         driver_version=version.value,
         pci=(ask(PCI_DOMAIN), ask(PCI_BUS), ask(PCI_DEVICE)),
         memory=memory.value,
-        multiprocessors=ask(MULTIPROCESSORS),
-        max_threads=ask(THREADS),
-        unit_threads=ask(UNIT_THREADS),
-        unit_blocks=ask(UNIT_BLOCKS),
         max_block=three(BLOCK),
         max_grid=three(GRID),
-        max_shared=ask(SHARED_OPTIN),
-        constant_bytes=ask(CONSTANT),
-        clock_khz=ask(CLOCK),
-        cache_bytes=ask(CACHE),
-        integrated=bool(ask(INTEGRATED)),
-        compute_mode=ask(COMPUTE_MODE),
-        has_managed=bool(ask(MANAGED)),
-        has_pools=bool(ask(POOLS)),
-        migrates=bool(ask(MIGRATES)),
-        has_ipc=bool(ask(IPC)),
         connections=connections(library, device.value, chosen),
+        **more,
     )
 
 

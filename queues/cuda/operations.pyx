@@ -1,4 +1,5 @@
-"""CUDA's side of the table of operations (`forebay.core.driver`), and the objects that it works on.
+"""CUDA's side of the table of operations (`forebay.core.driver`), and the objects that it works on: what is behind the
+handles, and devices, programs and memory as objects of Python. The driver's functions are found at run time.
 
 Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
 
@@ -168,13 +169,6 @@ cdef enum EndedKind:
     ENDED_KINDS
 
 
-cdef cppclass Printing:
-    """Programs of a context that call printf."""
-    atomic[uint32_t] programs
-    atomic[uint32_t] ended  # of these
-    atomic[uint32_t] written  # how many had ended before the driver last wrote what kernels had printed
-
-
 cdef cppclass CuContext:
     """The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
     second, and other packages use it.
@@ -188,7 +182,9 @@ cdef cppclass CuContext:
     void* fill
     atomic[uint32_t] streams  # that there are
     atomic[uint32_t] stream_capacity  # for how many the driver has memory
-    Printing printing
+    atomic[uint32_t] printing  # programs that call printf
+    atomic[uint32_t] printed  # of these, how many have ended
+    atomic[uint32_t] written  # how many had before the driver last wrote what kernels had printed
     Lock lock  # guards all below
     vector[int32_t] reached  # devices whose memory this one uses
     vector[CuEvent*] idle[EVENT_KINDS]
@@ -689,10 +685,10 @@ cdef void write_printed(void* context) noexcept nogil:
     """
     cdef CuContext* on = <CuContext*> context
     cdef uint32_t ended
-    if on.printing.programs.load() != 0 or on.printing.ended.load() != on.printing.written.load():
-        ended = on.printing.ended.load()
+    if on.printing.load() != 0 or on.printed.load() != on.written.load():
+        ended = on.printed.load()
         cuda.StreamSynchronize(on.memory_stream)
-        on.printing.written.store(ended)  # afterwards, so that another thread's wait does not return before
+        on.written.store(ended)  # afterwards, so that another thread's wait does not return before
 
 
 cpdef bint is_lost(uint32_t error) noexcept nogil:
@@ -1155,7 +1151,7 @@ cdef CuModule* new_module(CuContext* context, void* handle, bint prints) noexcep
     module.context = context
     module.prints = prints
     if prints:
-        context.printing.programs.fetch_add(1, memory_order_relaxed)
+        context.printing.fetch_add(1, memory_order_relaxed)
     return module
 
 
@@ -1169,8 +1165,8 @@ cdef void release_module(CuModule* module) noexcept nogil:
     if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     if module.prints:  # in this order, so that no wait takes it for ended and written
-        module.context.printing.ended.fetch_add(1)
-        module.context.printing.programs.fetch_sub(1)
+        module.context.printed.fetch_add(1)
+        module.context.printing.fetch_sub(1)
     destroy_later(module.context, ENDED_MODULES, <uintptr_t> module.handle)
     del module
 

@@ -131,13 +131,11 @@ def _show(what: str, over: threading.Event) -> None:
     from rich.console import Console  # most programs never build for so long
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
-    # Drawn here and not by rich's own thread. What the program prints is none of its business. Errors: the terminal has
-    # gone, or the program has closed it.
-    with (
-        suppress(OSError, ValueError),
-        Progress(
+    with suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
+        console = Console(stderr=True)
+        # Drawn here and not by rich's own thread. What the program prints is none of its business.
+        with Progress(
             *columns,
             console=console,
             transient=True,
@@ -145,12 +143,11 @@ def _show(what: str, over: threading.Event) -> None:
             redirect_stdout=False,
             redirect_stderr=False,
             disable=not console.is_interactive,
-        ) as progress,
-    ):
-        progress.add_task(what, total=None)
-        progress.refresh()
-        while not over.wait(EVERY):
+        ) as progress:
+            progress.add_task(what, total=None)
             progress.refresh()
+            while not over.wait(EVERY):
+                progress.refresh()
 
 
 # -- builds SPIR-V in a process of its own, where a driver's compiler can end the process that calls it

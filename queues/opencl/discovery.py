@@ -87,9 +87,6 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
         driver_version=device.driver_version.strip(),
         compute_units=device.max_compute_units,
         memory=device.global_mem_size,
-        usable=True,
-        reason="",
-        advice="",
         native=device,
     )
     reason = why_unusable(device, info=info)
