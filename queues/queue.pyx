@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from forebay.core.stats import Stats
     from forebay.events.ipc_event import IpcEvent
     from forebay.queues.device import Device
-    from forebay.queues.graphs.capture import Capture
-    from forebay.queues.graphs.capturing import Capturing
+    from forebay.queues.graphs.capture import Capture, Capturing
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.host_functions import Gate
     from forebay.queues.launch.launch import BoundLaunch
