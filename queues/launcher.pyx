@@ -11,9 +11,8 @@ from cpython.object cimport PyObject
 
 from forebay.core.plan cimport POINTER
 from forebay.queues.kernels.kernel cimport Kernel, set_configure
-from forebay.queues.launch.launch cimport launch, list_of
+from forebay.queues.launch.launch cimport PyVectorcall_NARGS, enable_vectorcall, launch, list_of, vectorcallfunc
 from forebay.queues.launch.scratch cimport launch_with_scratch
-from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.queue cimport Queue
 
 from forebay.core.errors import ArgumentTypeError

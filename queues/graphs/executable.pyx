@@ -9,6 +9,7 @@ executable, and never waits for it.
 import math
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
@@ -27,13 +28,12 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY,
-    LAUNCH_COMMAND, NOT_NOW, NO_PLAN, Change, Command, Driver, Geometry, Memory, Status, Waits, no_waits
+    CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, NO_PLAN,
+    Change, Command, Driver, Geometry, Memory, Status, Waits, no_waits
 )
 from forebay.core.plan cimport (
-    LOCAL, POINTER, PackedPointer, Parameter, Plan, delete_plan, has_value, new_plan, set_changed_arguments
+    PackedPointer, Parameter, Plan, change_of, delete_plan, has_same_local, has_value, set_changed_arguments
 )
-from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state, release_marker,
     renew_followed
@@ -45,13 +45,11 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views, spilled_bytes
+from forebay.queues.launch.launch cimport (
+    HAS_ARRAYS, HAS_BYTES, BoundLaunch, Views, check_elements, create_plan, has_geometry, pack_arguments, plain_extents,
+    read_geometry, release_views, spilled_bytes
 )
-from forebay.queues.launch.launch cimport BoundLaunch, has_geometry, plain_extents, read_geometry
-from forebay.queues.launch.scratch cimport (
-    GUARD, LARGE, check_count, check_guards, fill_guards, known_of, new_guard, read_leaves, reductions_of, sizes_of
-)
+from forebay.queues.launch.scratch cimport GUARD, LARGE, check_count, read_leaves, reductions_of
 from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport (
@@ -76,7 +74,8 @@ from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
 from forebay.queues.graphs.shape import BRANCHES, LANES, segments_of, serial_order
-from forebay.queues.launch.arguments import null
+from forebay.queues.launch.launch import null
+from forebay.queues.launch.scratch import check_guards, fill_guards, known_of, new_guard, sizes_of
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.pool import Unpooled
 from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
@@ -1341,7 +1340,7 @@ cdef class Prepared:
     cdef vector[Plan*] plans  # owned
     cdef vector[uint32_t] sharers  # by plan: how many launches it is for
     cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
-    cdef dict scratch  # Scratch by lane, kernel and index of the parameter; empty on a debugging device
+    cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
     cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
     cdef bint changeable  # its recordings can be changed
     cdef bint not_now  # something is not recorded that could be at another time
@@ -1415,41 +1414,13 @@ cdef enum:
     PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
 
 
-class CopyOnHost:
-    """A copy that the host thread runs because the driver does not take pageable memory."""
-
-    def __init__(self, to: HostBuffer, source: HostBuffer) -> None:
-        self.to = np.frombuffer(to, np.uint8) if not isinstance(to, np.ndarray) else to.reshape(-1).view(np.uint8)
-        self.source = np.frombuffer(source, np.uint8) if not isinstance(source, np.ndarray) else (
-            source.reshape(-1).view(np.uint8))
-
-    def __call__(self) -> None:
-        self.to[:] = self.source
-
-
-cdef class Scratch:
-    """Scratch of a kernel in a lane."""
-
-    cdef PackedPointer pointer
-    cdef OwnedMemory memory
-    cdef size_t nbytes
-
-
-cdef Scratch new_scratch(object device, size_t nbytes):
-    cdef Scratch scratch = Scratch.__new__(Scratch)
-    scratch.memory = device._lease_scratch(None, nbytes)
-    scratch.pointer = pointer_to(scratch.memory)
-    scratch.nbytes = nbytes
-    return scratch
-
-
 cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
     """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
 
     What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
     the other, too.
     """
-    cdef Scratch scratch
+    cdef OwnedMemory memory
     cdef KernelWork work
     cdef dict needed = {}
     placed = [
@@ -1462,14 +1433,15 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
     if device.debug:
         return 0
     for key, nbytes in needed.items():
-        scratch = None if last is None else last.scratch.get(key)
-        if scratch is None or scratch.nbytes < nbytes or scratch.nbytes > LARGE and scratch.nbytes // 4 > nbytes:
+        memory = None if last is None else last.scratch.get(key)
+        there = 0 if memory is None else memory.native.nbytes
+        if there < nbytes or there > LARGE and there // 4 > nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
-            scratch = new_scratch(device, nbytes if scratch is None else nbytes + nbytes // 8)
-        prepared.scratch[key] = scratch
+            memory = device._lease_scratch(None, nbytes if memory is None else nbytes + nbytes // 8)
+        prepared.scratch[key] = memory
     prepared.room = {}
     for lane, work in placed:
-        there = [(<Scratch> prepared.scratch[lane, work.kernel, index]).nbytes for index, _ in work.scratch]
+        there = [prepared.scratch[lane, work.kernel, index].native.nbytes for index, _ in work.scratch]
         prepared.room[work] = [min(pair) for pair in zip(there, prepared.room.get(work, there), strict=True)]
     return 0
 
@@ -1503,26 +1475,21 @@ cdef bint has_room(Replay replay, Sizes sizes):
     return True
 
 
-cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
+cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
     """Return the memory for a launch's scratch."""
-    cdef Scratch scratch
+    cdef OwnedMemory memory
     if not device.debug:
         return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
     nbytes = prepared.room[work][i]
-    scratch = new_scratch(device, nbytes + GUARD)
-    prepared.kept.append(scratch)
-    prepared.guards.append(new_guard(device, work.kernel, scratch.memory, work.scratch[i], nbytes))
-    return scratch
+    memory = device._lease_scratch(None, nbytes + GUARD)
+    prepared.kept.append(memory)
+    prepared.guards.append(new_guard(device, work.kernel, memory, work.scratch[i], nbytes))
+    return memory
 
 
 cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
     """Add a plan for a launch of this kernel, with a kernel object of its own."""
-    cdef uintptr_t handle
-    check_memory()
-    handle = work.kernel._create()
-    prepared.plans.push_back(new_plan(
-        prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
-        work.kernel.packed_size, NULL))
+    prepared.plans.push_back(create_plan(prepared.driver, work.kernel, NULL))
     prepared.sharers.push_back(1)
     return prepared.plans.back()
 
@@ -1557,7 +1524,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
         prepared.add_copy(&slot.memory, &source, len(given))
     for i in range(len(work.scratch)):
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
-        slot[0] = scratch_of(prepared, device, work, i).pointer
+        slot[0] = pointer_to(scratch_of(prepared, device, work, i))
     key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
     if key in prepared.by_arguments:
         at = prepared.by_arguments[key]
@@ -1584,6 +1551,11 @@ cdef bint runs_on_host(object device, CopyWork work):
         device.driver.takes_pageable if work.to.kind & HOST_MEMORY else device.driver.reads_pageable_late)
 
 
+cdef object bytes_of(object host):
+    """Return the bytes of host memory as an array."""
+    return (host if isinstance(host, np.ndarray) else np.frombuffer(host, np.uint8)).reshape(-1).view(np.uint8)
+
+
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
     cdef Memory memory
@@ -1594,8 +1566,8 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     memory = host_memory_of(staged)
     if work.to.kind & HOST_MEMORY:
         prepared.add_copy(&memory, &work.source, work.nbytes)
-        return prepared.add_host(CopyOnHost(work.host, staged))
-    prepared.add_host(CopyOnHost(staged, work.host))
+        return prepared.add_host(partial(np.copyto, bytes_of(work.host), staged))
+    prepared.add_host(partial(np.copyto, staged, bytes_of(work.host)))
     return prepared.add_copy(&work.to, &memory, work.nbytes)
 
 
@@ -1894,23 +1866,15 @@ cdef inline bint is_changeable(PyObject* work):
 
 cdef bint can_become(PyObject* work, PyObject* other):
     """Return whether a recorded launch can be changed to the other: in its arguments and groups, not in its block."""
-    cdef const Parameter* parameter
     cdef const Geometry* geometry = &(<KernelWork> work).geometry
     cdef const Geometry* becomes = &(<KernelWork> other).geometry
     cdef Py_ssize_t i
     for i in range(3):
         if geometry.block[i] != becomes.block[i]:
             return False
-    if not (<KernelWork> work).kernel.has_local:
-        return True
-    for i in range((<KernelWork> work).kernel.count):
-        parameter = &(<KernelWork> work).kernel.layout[i]
-        if parameter.kind == LOCAL and not has_value(
-            packed_bytes(&(<KernelWork> work).packed) + parameter.offset,
-            packed_bytes(&(<KernelWork> other).packed) + parameter.offset, parameter.width
-        ):
-            return False
-    return True
+    return not (<KernelWork> work).kernel.has_local or has_same_local(
+        (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
+        packed_bytes(&(<KernelWork> work).packed), packed_bytes(&(<KernelWork> other).packed))
 
 
 cdef inline bint is_recorded(Prepared prepared, size_t node):
@@ -1992,11 +1956,7 @@ cdef void add_changes(PyObject* work, PyObject* other, uint32_t command, vector[
         parameter = &parameters[i]
         value = becomes + parameter.offset
         if not has_value(known + parameter.offset, value, parameter.width):
-            if parameter.kind == POINTER:
-                changes.push_back(Change(
-                    CHANGED_POINTER, command, <uint32_t> i, 0, &(<const PackedPointer*> value).memory))
-            else:
-                changes.push_back(Change(CHANGED_VALUE, command, <uint32_t> i, parameter.size, value))
+            changes.push_back(change_of(parameter, value, command, <uint32_t> i))
     if memcmp(&(<KernelWork> work).geometry.groups[0], &(<KernelWork> other).geometry.groups[0],
               3 * sizeof(uint32_t)) != 0:
         changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &(<KernelWork> other).geometry.groups[0]))
@@ -2260,9 +2220,7 @@ cdef class ExecutableGraph:
     # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef tuple works  # the nodes' works, or their replacements
     cdef list latest  # the same, with those that were set since the last launch
-    cdef bint stale  # there are such
-    cdef vector[size_t] set_at  # at these nodes
-    cdef bint set_often  # and perhaps at others
+    cdef vector[size_t] set_at  # the nodes at which they were; more than `most_in_place`: and perhaps at others
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
@@ -2329,41 +2287,42 @@ cdef class ExecutableGraph:
         _before = self.works, self.latest, self.replay
         self._check_open()
         self.works, self.latest, self.replay = works, latest, replay
-        self.note_taken()
+        self.set_at.clear()
         self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
     cdef tuple current(self):
         """Return the works, once those that were set are among them."""
         _before = self.works
-        if self.stale:
-            self.note_taken()
+        if not self.set_at.empty():
+            self.set_at.clear()
             self.works = tuple(self.latest)
         return self.works
-
-    cdef void note_taken(self) noexcept:
-        self.stale = self.set_often = False
-        self.set_at.clear()
 
     cdef size_t most_in_place(self) noexcept:
         """Return how many nodes are changed in place. For more, a look at every node costs less."""
         return 16 + <size_t> len(self.latest) // 32
 
     cdef int change_at_once(self) except -1:
-        """Let what was launched last do what was set since then, where it can be changed in its place."""
-        cdef vector[size_t] changed
+        """Let what was launched last do what was set since then, where it can be changed in its place. Meanwhile others
+        may set more, or launch what was set, as other works.
+        """
         cdef Replay replay = self.replay
+        cdef size_t i, kept = 0
         if (
-            replay is None or self.set_often or replay.works is not self.works
+            replay is None or self.set_at.size() > self.most_in_place() or replay.works is not self.works
             or replay.sizes.works is not self.works
         ):
             return 0
-        changed.swap(self.set_at)
-        self.set_often = True  # until it is done
-        # Meanwhile others may set more, or launch what was set, as other works.
-        if change_in_place(replay, self.latest, changed) and replay.works is self.works:
-            self.stale = not self.set_at.empty()
-            self.set_often = self.set_at.size() == self.most_in_place()
+        if (
+            change_in_place(replay, self.latest, self.set_at) and replay.works is self.works
+            and self.set_at.size() <= self.most_in_place()
+        ):
+            for i in range(self.set_at.size()):
+                if self.works[self.set_at[i]] is not self.latest[self.set_at[i]]:
+                    self.set_at[kept] = self.set_at[i]
+                    kept += 1
+            self.set_at.resize(kept)
         return 0
 
     cdef Replay prepare(self, Sizes sizes):
@@ -2480,7 +2439,7 @@ cdef class ExecutableGraph:
         cdef Queue on
         cdef Status status
         if type(queue) is Queue:
-            if self.stale:
+            if not self.set_at.empty():
                 self.change_at_once()
             status = self.launch_at_once((<Queue> queue).state)
             if status == 0:
@@ -2551,7 +2510,7 @@ cdef class ExecutableGraph:
         cdef Replay replay = self.replay
         cdef Submission* submission
         cdef Status status = NO_PLAN
-        if replay is None or self.stale or replay.works is not self.works or not is_one_call(replay):
+        if replay is None or not self.set_at.empty() or replay.works is not self.works or not is_one_call(replay):
             return NO_PLAN
         submission = replay.submission
         if state.device != replay.prepared.state or not self.lock.try_lock():
@@ -2802,11 +2761,8 @@ cdef class ExecutableGraph:
         self.have_scratch = self.have_scratch or work.has_scratch
         _before = self.latest[at]
         self.latest[at] = work
-        if self.set_at.size() < self.most_in_place():
+        if self.set_at.size() <= self.most_in_place():
             self.set_at.push_back(<size_t> at)
-        else:
-            self.set_often = True
-        self.stale = True
         return 0
 
     @property
@@ -2818,8 +2774,9 @@ cdef class ExecutableGraph:
         """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
         _before = self.works, self.latest, self.replay, self.spares, self.lanes, self.ordered, self.places
-        self.works, self.latest, self.stale, self.replay = (), [], False, None
-        self.spares, self.lanes, self.ordered, self.places = [], [], (), {}
+        self.works, self.latest, self.replay, self.spares, self.lanes = (), [], None, [], []
+        self.ordered, self.places = (), {}
+        self.set_at.clear()
 
     def __enter__(self) -> Self:
         self._check_open()

@@ -13,14 +13,13 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, NOT_NOW, WRONG_TYPE, Change, Command,
-    Geometry, Status, Waits
+    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_NOW, WRONG_TYPE, Change, Command, Geometry, Status, Waits
 )
 from forebay.core.plan cimport (
-    LOCAL, POINTER, VALUE, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_value, new_plan,
+    LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
     set_changed_arguments, take_value, uses_of
 )
-from forebay.core.process cimport check_memory, is_forked
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, Marker,
     QueueState, count_step, poll_marker, refusal, release_marker, release_queue_state, retain_queue_state,
@@ -31,6 +30,7 @@ from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.launch cimport create_plan, is_same_block
 from forebay.queues.memory.pool cimport lowest_bit
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
@@ -342,11 +342,8 @@ cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
 cdef inline void add_change(
     Lane* lane, const Entry* entry, const Parameter* parameter, uint32_t command, uint32_t index
 ) noexcept nogil:
-    cdef const char* value = entry.values.data() + parameter.offset
-    if parameter.kind == POINTER:
-        lane.changes.push_back(Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory))
-    elif parameter.kind == VALUE:
-        lane.changes.push_back(Change(CHANGED_VALUE, command, index, parameter.size, value))
+    if parameter.kind != LOCAL:
+        lane.changes.push_back(change_of(parameter, entry.values.data() + parameter.offset, command, index))
 
 
 cdef inline void add_changed_groups(Lane* lane, const Entry* entry, uint32_t command) noexcept nogil:
@@ -444,16 +441,6 @@ cdef enum:
 # -- comparing
 
 
-cdef inline bint is_same(const char* known, const char* packed, size_t size) noexcept nogil:
-    cdef const char* end = known + size
-    while known != end:
-        if memcmp(known, packed, 16) != 0:  # in line
-            return False
-        known += 16
-        packed += 16
-    return True
-
-
 cdef inline bint has_block(const Entry* entry, const Geometry* geometry) noexcept nogil:
     return (
         entry.geometry.block[0] == geometry.block[0] and entry.geometry.block[1] == geometry.block[1]
@@ -483,21 +470,6 @@ cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
         unhold(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
         release_uses(entry.uses[index])
         entry.uses[index] = NULL
-
-
-cdef bint fits(const Entry* entry, const char* packed) noexcept nogil:
-    """Return whether only that changed which a recording can take: not the size of local memory."""
-    cdef const Parameter* parameter
-    cdef size_t i
-    if not entry.plan.has_local:
-        return True
-    for i in range(entry.plan.parameters.size()):
-        parameter = &entry.plan.parameters[i]
-        if parameter.kind == LOCAL and not has_value(
-            entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width
-        ):
-            return False
-    return True
 
 
 cdef Status take_arguments(
@@ -572,10 +544,12 @@ cdef inline Collecting collect_next(
         return OWES_WAITS
     if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
         return OUT_OF_TURN  # which waits for room
-    if not entry.varies and is_same(entry.values.data(), packed, entry.values.size()):
+    if not entry.varies and is_same_block(entry.values.data(), packed, entry.values.size()):
         queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
     else:
-        if not fits(entry, packed):
+        if entry.plan.has_local and not has_same_local(
+            entry.plan.parameters.data(), entry.plan.parameters.size(), entry.values.data(), packed
+        ):
             return TO_BE_RECORDED
         status[0] = take_arguments(queue, entry, packed, failed_at)
         lane.versions[lane.at] += entry.varies
@@ -625,14 +599,11 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
 
 cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
     """Return the lane's own plan of a kernel: its arguments are set when a run is recorded, or submitted one by one."""
-    cdef size_t i, handle
+    cdef size_t i
     for i in range(lane.plans.size()):
         if lane.plans[i].kernel_id == kernel.id:
             return lane.plans[i]
-    check_memory()
-    handle = kernel._create()
-    lane.plans.push_back(new_plan(
-        queue.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, NULL))
+    lane.plans.push_back(create_plan(queue.driver, kernel, NULL))
     return lane.plans.back()
 
 

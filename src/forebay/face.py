@@ -48,8 +48,7 @@ from forebay.queues.kernels import program as _program
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
-from forebay.queues.launch.arguments import by_value, local, null
-from forebay.queues.launch.launch import BoundLaunch
+from forebay.queues.launch.launch import BoundLaunch, by_value, local, null
 from forebay.queues.launch.results import Result, results
 from forebay.queues.launcher import Launcher
 from forebay.queues.memory.allocation import host_empty
