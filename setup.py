@@ -45,8 +45,7 @@ ON_THEIR_OWN = ("queues/device.pyx", "queues/queue.pyx")  # their methods would 
 # else -O2.
 OFF_THE_PATH = (
     "queues/levelzero/discovery.pyx",
-    "queues/graphs/capturing.pyx",
-    "queues/graphs/work.pyx",
+    "queues/graphs/capture.pyx",
     "queues/interop/*.pyx",
     "queues/kernels/*.pyx",
     "races/*.pyx",

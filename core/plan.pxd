@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy
 from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Driver, Memory, Status, element_of
+from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
 from forebay.core.vector_clock cimport Epochs
 from forebay.core.uses cimport Uses
 
@@ -149,15 +149,23 @@ cdef inline void take_value(char* known, const char* value, uint32_t width) noex
         memcpy(known, value, width)
 
 
-cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
-    """Return whether the plan's kernel has these arguments. The block is small, and a whole number of word pairs."""
-    cdef const char* known = plan.values.data()
-    cdef const char* end = known + plan.values.size()
-    if not plan.all_known:
-        return False
-    while known != end:
-        if memcmp(known, packed, 16) != 0:  # in line
+cdef inline bint has_same_local(
+    const Parameter* parameters, size_t count, const char* known, const char* packed
+) noexcept nogil:
+    """Return whether two packed blocks have the same sizes of local memory, which no recorded launch can change."""
+    cdef size_t i
+    for i in range(count):
+        if parameters[i].kind == LOCAL and not has_value(
+            known + parameters[i].offset, packed + parameters[i].offset, parameters[i].width
+        ):
             return False
-        known += 16
-        packed += 16
     return True
+
+
+cdef inline Change change_of(
+    const Parameter* parameter, const char* value, uint32_t command, uint32_t index
+) noexcept nogil:
+    """Return the change that gives an argument of a recorded launch this value. It is no local memory."""
+    if parameter.kind == POINTER:
+        return Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory)
+    return Change(CHANGED_VALUE, command, index, parameter.size, value)

@@ -27,9 +27,10 @@ from forebay.events.event cimport Event, record, wait_for_event, wait_for_foreig
 from forebay.lifetimes.deferred cimport close_queue, collect_queue, retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel, set_configure
-from forebay.queues.launch.launch cimport bind, launch, list_of
+from forebay.queues.launch.launch cimport (
+    PyVectorcall_NARGS, bind, enable_vectorcall, launch, list_of, vectorcallfunc
+)
 from forebay.queues.launch.scratch cimport launch_with_scratch
-from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, copy_checked, fill
@@ -50,8 +51,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from forebay.core.stats import Stats
     from forebay.events.event import IpcEvent
-    from forebay.queues.graphs.capture import Capture
-    from forebay.queues.graphs.capturing import Capturing
+    from forebay.queues.graphs.capture import Capture, Capturing
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.graphs.step import Step
     from forebay.queues.host_functions import Gate

@@ -8,11 +8,11 @@ from docs.pictures.svg import Drawing
 SHORT = (
     ("Python calls queue.launch(…)", "launch_method", "queues/queue.pyx", "b"),
     ("grid and block are those of before?", "has_geometry", "queues/launch/launch.pxd", "a"),
-    ("arguments are packed: no lock is held", "pack_arguments", "queues/launch/arguments.pyx", "a"),
+    ("arguments are packed: no lock is held", "pack_arguments", "queues/launch/launch.pyx", "a"),
     ("the queue's lock, if it is free", "try_lock", "core/vector_clock.hpp", "e"),
     ("nothing to wait for? one comparison", "is_ready_to_launch", "sync/ordering.pxd", "c"),
     ("the kernel object of this queue", "find_plan", "queues/launch/launch.pxd", "a"),
-    ("what changed is set", "are_unchanged", "core/plan.pxd", "a"),
+    ("what changed is set", "is_same_block", "queues/launch/launch.pxd", "a"),
     ("the driver's call", "launch", "core/driver.pxd", "d"),
     ("the epoch advances", "count_launch", "queues/launch/launch.pxd", "a"),
     ("what was written to is noted, unlock", "note_writes", "queues/launch/launch.pxd", "a"),

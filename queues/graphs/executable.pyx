@@ -6,55 +6,61 @@ it does not run; else a new one takes its place. So a launch is not disturbed wh
 executable, and never waits for it.
 """
 
+import math
 import threading
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
 cimport cython
+from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 from libcpp.algorithm cimport sort, unique
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY,
-    LAUNCH_COMMAND, NOT_NOW, NO_PLAN, Change, Command, Driver, Geometry, Memory, Status, Waits, no_waits
+    CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, NO_PLAN,
+    Change, Command, Driver, Geometry, Memory, Status, Waits, no_waits
 )
 from forebay.core.plan cimport (
-    LOCAL, POINTER, PackedPointer, Parameter, Plan, delete_plan, has_value, new_plan, set_changed_arguments
+    PackedPointer, Parameter, Plan, change_of, delete_plan, has_same_local, has_value, set_changed_arguments
 )
-from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state, release_marker,
     renew_followed
 )
-from forebay.core.uses cimport Basis, Seen, Uses, generation_of, note_use, release_uses, retain_uses
+from forebay.core.uses cimport Basis, Seen, Uses, generation_of, note_use, release_uses, retain_uses, still_holds
 from forebay.core.vector_clock cimport (
     Epochs, Lock, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
-from forebay.queues.graphs.work cimport (
-    CopyWork, FillWork, HostWork, KernelWork, ListWork, MemoryWork, PyTupleObject, Work, add_nodes, kernel_work,
-    packed_bytes
-)
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
-from forebay.queues.launch.scratch cimport (
-    GUARD, LARGE, check_guards, fill_guards, known_of, new_guard, reductions_of, sizes_of
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.launch cimport (
+    HAS_ARRAYS, HAS_BYTES, BoundLaunch, Views, check_elements, create_plan, has_geometry, pack_arguments, plain_extents,
+    read_geometry, release_views, spilled_bytes
 )
-from forebay.queues.memory.allocation cimport pointer_to
-from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.transfers cimport copy_bytes, host_memory_of
+from forebay.queues.launch.scratch cimport GUARD, LARGE, check_count, read_leaves, reductions_of
+from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, pointer_to
+from forebay.queues.memory.buffer cimport Buffer, add_use
+from forebay.queues.memory.transfers cimport (
+    check_overlap, check_size, copy_bytes, fill_pattern, host_memory, host_memory_of, open_view, pin_view, shown
+)
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point, command as note_command,
-    drop_point, host_function, is_checked, note_point, past_of_uses, withdraw
+    Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point,
+    command as note_command, drop_point, host_function, is_checked, note_point, past_of_uses, what_of_node, withdraw
 )
+from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, await_capacity, begin_at_once, conclude, count_command, end_order,
     is_ready_to_launch, leave_waits, may_stay_full, note_hold, room_of_host_function, take_marker, wait_for_point,
@@ -65,21 +71,811 @@ from forebay.core.driver import AnyGraph
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
-from forebay.queues.graphs.shape import (
-    BRANCHES, LANES, Lifetimes, check_same_shape, direction_of, segments_of, serial_order, shape_of
-)
-from forebay.queues.graphs.work import make_copy, make_fill, make_host
+from forebay.queues.graphs.shape import BRANCHES, LANES, segments_of, serial_order
+from forebay.queues.launch.launch import null
+from forebay.queues.launch.scratch import check_guards, fill_guards, known_of, new_guard, sizes_of
 from forebay.queues.memory.allocation import host_empty
+from forebay.queues.memory.pool import Unpooled
+from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
+    from numpy.typing import DTypeLike
     from typing_extensions import Buffer as HostBuffer, Never, Self
     from forebay.queues.device import Device
     from forebay.queues.graphs.graph import Graph, Node
-    from forebay.queues.graphs.work import Work
-    from forebay.queues.kernels.kernel import Kernel
-    from forebay.queues.memory.shapes import Grid
+    from forebay.queues.memory.shapes import Grid, ShapeLike
+
+
+# -- what nodes do: checked, packed and immutable
+#
+# A work owns copies of its packed arguments, its bytes by value and its fill pattern, and references to everything else
+# it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs. It has no
+# scratch: every executable graph has its own.
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
+
+
+cdef enum:
+    FEW_BYTES = 128  # of packed arguments
+
+
+cdef cppclass PackedBlock:
+    """The packed arguments of a launch. Few are in the object itself: a work is made whenever a node is changed."""
+    size_t count
+    char few[FEW_BYTES]
+    vector[char] many
+
+
+cdef inline char* packed_bytes(PackedBlock* block) noexcept nogil:
+    return &block.few[0] if block.count <= FEW_BYTES else block.many.data()
+
+
+cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
+    block.count = size
+    if size > FEW_BYTES:
+        block.many.resize(size)
+    return packed_bytes(block)
+
+
+cdef class Work:
+    """The work of a node. Immutable; made by the methods of `Graph` and by capture.
+
+    Attributes
+    ----------
+    kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
+    buffers : tuple of Buffer
+        All the buffers that it uses.
+    writes : tuple of Buffer
+        The buffers that it may write to.
+    """
+
+    cdef readonly str kind
+    cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
+    cdef readonly tuple buffers
+    cdef readonly tuple writes
+    cdef bint has_scratch
+    cdef bint measures  # it has scratch whose size is read from buffers
+    cdef object __weakref__
+
+    buffers: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        raise ArgumentTypeError("a Work is made by the methods of a Graph, or by capture")
+
+
+cdef class KernelWork(Work):
+    """A launch.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    grid, block : tuple of int
+    arguments : tuple
+        Bytes by value are copies.
+    """
+
+    cdef readonly Kernel kernel
+    cdef readonly tuple arguments
+    cdef Geometry geometry
+    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
+    cdef list by_value  # (index of the parameter, bytes); None without any
+    cdef tuple scratch  # (index of the parameter, Size) of each
+    cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
+    cdef dict measured  # and Buffers, by leaf
+
+    arguments: tuple[Any, ...]
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return tuple([self.geometry.groups[i] for i in range(self.geometry.dimensions)])
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        return tuple([self.geometry.block[i] for i in range(self.geometry.dimensions)])
+
+    def __repr__(self) -> str:
+        return f"{self.kernel.name}[{self.grid}, {self.block}]"
+
+
+cdef class CopyWork(Work):
+    """A copy.
+
+    Attributes
+    ----------
+    dst, src : Buffer or host memory
+    nbytes : int
+    """
+
+    cdef readonly object dst
+    cdef readonly object src
+    cdef readonly size_t nbytes
+    cdef Memory to
+    cdef Memory source
+    cdef object host  # a view of the host memory, which keeps it where it is; None between buffers
+    cdef bint pageable
+
+    dst: Buffer | HostBuffer
+    src: Buffer | HostBuffer
+
+    def __repr__(self) -> str:
+        to = "host" if self.to.kind & HOST_MEMORY else "device"
+        source = "host" if self.source.kind & HOST_MEMORY else "device"
+        return f"copy {self.nbytes} bytes, {source} to {to}"
+
+
+cdef class FillWork(Work):
+    """A fill.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    value : scalar
+    pattern : bytes
+        The bytes of the value.
+    """
+
+    cdef readonly object buffer
+    cdef readonly object value
+    cdef readonly bytes pattern
+    cdef Memory to
+
+    buffer: Buffer
+    value: Any
+
+    def __repr__(self) -> str:
+        return f"fill {self.buffer.nbytes} bytes with {self.value!r}"
+
+
+cdef class HostWork(Work):
+    """A host function.
+
+    Attributes
+    ----------
+    function : callable
+    """
+
+    cdef readonly object function
+
+    function: Callable[[], object]
+
+    def __repr__(self) -> str:
+        return f"host {getattr(self.function, '__qualname__', None) or type(self.function).__name__}"
+
+
+cdef class MemoryWork(Work):
+    """Memory that the graph hands out, or takes back.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    memory : GraphMemory
+    """
+
+    cdef readonly Buffer buffer
+    cdef readonly object memory
+
+    memory: GraphMemory
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.memory.nbytes} bytes"
+
+
+cdef class ListWork(Work):
+    """Several works, one after the other: the rows of a copy or fill, or all the works of a graph.
+
+    Attributes
+    ----------
+    works : tuple of Work
+    """
+
+    cdef readonly tuple works
+
+    works: tuple[Work, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.kind} of {len(self.works)}"
+
+
+cdef class EmptyWork(Work):
+    """No work: a point that other nodes depend on."""
+
+    def __repr__(self) -> str:
+        return "empty"
+
+
+def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
+    """Make the work of ``queue.launch(kernel, grid, block, *arguments)``. Raises the same errors as the launch.
+
+    What the sizes of scratch are computed from is only noted: launches of the graph read it as it is then.
+    """
+    return kernel_work(device, kernel, grid, block, arguments, None)
+
+
+cdef KernelWork kernel_work(
+    object device, object launched, object grid, object block, tuple given, KernelWork before
+):
+    """As `make_kernel`. `before`, or None, is a work of the same graph that this one may have something in common with.
+    """
+    cdef KernelWork work
+    cdef Kernel kernel
+    cdef PyObject** arguments
+    cdef char* packed
+    cdef Views views
+    cdef Py_ssize_t i
+    if type(launched) is not Kernel:
+        raise ArgumentTypeError(f"a launch needs a Kernel, not {type(launched).__name__}")
+    kernel = launched
+    work = KernelWork.__new__(KernelWork)
+    if kernel.closed:
+        raise ClosedError(f"kernel {kernel.name!r} is closed")
+    if before is not None and before.kernel is not kernel:
+        before = None
+    if before is None and kernel.device._context is not device._context:
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
+    if kernel.scratch_sizes:
+        check_count(kernel, len(given))
+        left = iter(given)
+        given = tuple([null if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+    arguments = (<PyTupleObject*> given).ob_item
+    work.kind = "kernel"
+    work.kernel = kernel
+    work.scratch = kernel.scratch_sizes
+    work.has_scratch = bool(work.scratch)
+    packed = resize_packed(&work.packed, kernel.packed_size)
+    pack_arguments(kernel, arguments, len(given), packed, &views)
+    try:
+        check_elements(kernel, packed)
+        if views.unusual & HAS_ARRAYS:
+            raise ArgumentTypeError(
+                f"kernel {kernel.name!r}: a graph takes no arrays of the host nor memory of other packages; "
+                "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
+        if not has_geometry(kernel, grid, block):
+            grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
+        work.geometry = read_geometry(kernel, grid, block)[0]
+        work.by_value = spilled_bytes(kernel, packed) if views.unusual & HAS_BYTES else None
+    finally:
+        release_views(&views)
+    if work.scratch:
+        work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
+        work.measures = bool(work.measured)
+        if not work.measures:
+            sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
+    note_arguments(work, given, before)
+    return work
+
+
+def make_bound(BoundLaunch bound) -> KernelWork:
+    """Make the work of a bound launch, which is already checked and packed."""
+    cdef KernelWork work = KernelWork.__new__(KernelWork)
+    work.kind = "kernel"
+    work.kernel = bound.kernel
+    work.scratch = ()
+    memcpy(resize_packed(&work.packed, bound.plan.values.size()), bound.plan.values.data(), bound.plan.values.size())
+    work.geometry = bound.geometry
+    work.by_value = bound.by_value
+    note_arguments(work, bound.arguments, None)
+    return work
+
+
+cdef bint has_same_buffers(tuple given, tuple before):
+    """Return whether all Buffers among these arguments of a kernel are the same."""
+    cdef PyObject** items = (<PyTupleObject*> given).ob_item
+    cdef PyObject** others = (<PyTupleObject*> before).ob_item
+    cdef Py_ssize_t i, count = len(given)
+    for i in range(count):
+        if items[i] != others[i] and (type(<object> items[i]) is Buffer or type(<object> others[i]) is Buffer):
+            return False
+    return True
+
+
+cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
+    """Note the arguments, with copies of bytes by value, and which buffers they are. `before`, or None, is of the same
+    kernel.
+    """
+    if before is not None and not work.by_value and has_same_buffers(given, before.arguments):
+        work.arguments = given
+        work.follows = work.kernel.follows
+        work.buffers, work.writes = before.buffers, before.writes
+        return
+    if work.by_value:
+        copies = dict(work.by_value)
+        given = tuple([copies.get(i, argument) for i, argument in enumerate(given)])
+    work.arguments = given
+    work.follows = work.kernel.follows
+    work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
+    written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
+    work.writes = tuple([argument for argument in written if type(argument) is Buffer])
+
+
+cdef int check_buffer(object device, Buffer buffer, str what) except -1:
+    if buffer.allocation.closed:
+        raise buffer._closed_error(what)
+    if buffer.allocation.device._context is not device._context:
+        raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, the graph to {device.name}")
+    return 0
+
+
+def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> CopyWork:
+    """Make the work of ``queue.copy(dst, src)``. Host memory is accessed only when the graph runs."""
+    cdef CopyWork work = CopyWork.__new__(CopyWork)
+    cdef Py_buffer view
+    cdef bint writable = isinstance(src, Buffer)
+    if not isinstance(dst, Buffer) and not writable:
+        raise ArgumentTypeError(
+            f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    for what, each in (("dst", dst), ("src", src)):
+        if isinstance(each, Buffer):
+            if each.device._context is not device._context and not each.closed:
+                raise NotSupportedError(f"{what} belongs to {each.device.name}: a graph copies on one device only")
+            check_buffer(device, each, what)
+    work.kind = "copy"
+    work.dst, work.src = dst, src
+    if isinstance(dst, Buffer) and writable:
+        check_size(dst, (<Buffer> dst).nbytes, src, (<Buffer> src).nbytes)
+        check_copied(dst, src)
+        check_overlap(dst, src)
+        work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
+        work.buffers, work.writes = (dst, src), (dst,)
+    else:
+        host = shown(dst if writable else src, writable)
+        open_view(host, &view, writable)
+        try:
+            work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)
+            work.host = pin_view(host)
+            if writable:
+                check_size(host, view.len, src, (<Buffer> src).nbytes)
+                check_copied(host, src)
+                work.to, work.source = host_memory(view.buf), (<Buffer> src).memory
+                work.buffers, work.writes = (src,), ()
+            else:
+                check_size(dst, (<Buffer> dst).nbytes, host, view.len)
+                check_copied(dst, host)
+                work.to, work.source = (<Buffer> dst).memory, host_memory(view.buf)
+                work.buffers = work.writes = (dst,)
+        finally:
+            PyBuffer_Release(&view)
+    work.nbytes = (src if writable else dst).nbytes
+    return work
+
+
+def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
+    """Make the work of ``queue.fill(buffer, value)``."""
+    cdef FillWork work = FillWork.__new__(FillWork)
+    if not isinstance(buffer, Buffer):
+        raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buffer).__name__}")
+    check_buffer(device, buffer, "buf")
+    work.kind = "fill"
+    work.buffer = buffer
+    work.value = value
+    work.pattern = fill_pattern(buffer, value)
+    work.to = (<Buffer> buffer).memory
+    work.buffers = work.writes = (buffer,)
+    return work
+
+
+def make_host(function: Callable[[], object]) -> HostWork:
+    """Make the work of ``queue.host(function)``."""
+    cdef HostWork work = HostWork.__new__(HostWork)
+    if not callable(function):
+        raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
+    work.kind = "host"
+    work.function = function
+    work.buffers = work.writes = ()
+    return work
+
+
+def make_list(str kind, works: Iterable[Work]) -> ListWork:
+    """Make the work of a node that does all of these works in turn."""
+    cdef ListWork work = ListWork.__new__(ListWork)
+    cdef Work each
+    work.kind = kind
+    work.works = tuple(works)
+    work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
+    work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
+    work.follows = any([each.follows for each in work.works])
+    work.has_scratch = any([each.has_scratch for each in work.works])
+    work.measures = any([each.measures for each in work.works])
+    return work
+
+
+def make_empty() -> EmptyWork:
+    """Make a work that does nothing."""
+    cdef EmptyWork work = EmptyWork.__new__(EmptyWork)
+    work.kind = "empty"
+    work.buffers = work.writes = ()
+    return work
+
+
+def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserved | None = None) -> MemoryWork:
+    """Make the work of ``queue.alloc(shape, dtype)``.
+
+    Parameters
+    ----------
+    freed : Reserved, optional
+        Memory that was freed earlier and is used again; without it the work gets memory of its own.
+    """
+    shape, dtype = read_shape(shape), read_dtype(dtype)
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = GraphMemory(Reserved(device, nbytes) if freed is None else freed, nbytes)
+    work = memory_work("alloc", device.pool._buffer_on(device, memory, shape, dtype))
+    memory.work = ref(work)
+    return work
+
+
+def make_free(device: Device, buffer: Buffer) -> MemoryWork:
+    """Make the work of ``queue.free(buffer)`` for memory that a graph allocates."""
+    if not isinstance(buffer, Buffer):
+        raise ArgumentTypeError(f"free() needs a Buffer, not {type(buffer).__name__}")
+    check_buffer(device, buffer, "buf")
+    if graph_memory_of(buffer) is None:
+        raise InvalidArgumentError(
+            "free: a graph can free only what a graph has allocated; free this outside of the capture")
+    return memory_work("free", buffer)
+
+
+cdef MemoryWork memory_work(str kind, Buffer buffer):
+    cdef MemoryWork work = MemoryWork.__new__(MemoryWork)
+    work.kind = kind
+    work.buffer = buffer
+    work.memory = graph_memory_of(buffer)
+    work.buffers = (buffer,)
+    work.writes = (buffer,) if kind == "alloc" else ()  # an allocation's contents are unspecified
+    return work
+
+
+# -- memory that graphs allocate: nodes that hand it out, and nodes that take it back (CUDA, graph memory nodes)
+#
+# Its address is fixed when the node is made. The memory therefore exists from then on, for as long as a node, an
+# executable graph or a Buffer uses it. Launches and frees only limit the time in which it may be used: a launch of the
+# graph hands it out; a free node, or a free after the launch, takes it back.
+
+
+memory_lock = threading.RLock()  # reentrant: the garbage collector may run a `free` while this thread holds it
+_figures: WeakKeyDictionary[Device, Figures] = WeakKeyDictionary()
+
+
+class Figures:
+    """The device memory that the graphs of a device use, in bytes.
+
+    Attributes
+    ----------
+    used_high, reserved_high : int
+        The peaks of `used` and `reserved`. `used_high` includes memory that graphs free themselves.
+    """
+
+    used_high: int
+    reserved_high: int
+
+    def __init__(self) -> None:
+        self._used = self._reserved = self.used_high = self.reserved_high = 0
+        self._gone = deque()  # (used, reserved) that destructors gave back
+
+    def _settle(self) -> None:
+        while self._gone:
+            used, reserved = self._gone.popleft()
+            self._used -= used
+            self._reserved -= reserved
+
+    @property
+    def used(self) -> int:
+        """Bytes that launches have handed out and nobody has freed."""
+        with memory_lock:
+            self._settle()
+            return self._used
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that were allocated from the driver and not given back."""
+        with memory_lock:
+            self._settle()
+            return self._reserved
+
+    def reserve(self, nbytes: int) -> None:
+        """Count bytes that the driver has allocated."""
+        with memory_lock:
+            self._settle()
+            self._reserved += nbytes
+            self.reserved_high = max(self.reserved_high, self._reserved)
+
+    def reset(self, name: str) -> None:
+        """Reset a peak, "used_high" or "reserved_high", to the current figure."""
+        setattr(self, name, getattr(self, name.removesuffix("_high")))
+
+
+def figures_of(device: Device) -> Figures:
+    """Return the memory figures of a device's graphs."""
+    return _figures.setdefault(device, Figures())
+
+
+class Reserved:
+    """The driver's memory object, and its share of the figures."""
+
+    nbytes: int
+    figures: Figures
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        self.memory = device._allocate(nbytes, "device")
+        self.nbytes = nbytes
+        self.figures = figures_of(device)
+        self.figures.reserve(nbytes)
+
+    def __del__(self) -> None:
+        if hasattr(self, "figures"):
+            self.figures._gone.append((0, self.nbytes))  # the collector may run this: only append to a deque
+
+
+class GraphMemory(Unpooled):
+    """Stands for the driver's memory object in a Buffer of an allocation node.
+
+    Attributes
+    ----------
+    inner : bool
+        Whether its graph frees it, so that nobody else can.
+    live : bool
+        Whether a launch has handed it out and nobody has freed it since. Always False for inner memory.
+    freed_at : tuple of int
+        Id of the queue, and epoch, at which it was last freed. Its next use comes after that point.
+    work : weakref
+        The work of the allocation node.
+    """
+
+    reserved: Reserved
+    handle: int
+    address: int
+    nbytes: int
+    inner: bool
+    live: bool
+    freed_at: tuple[int, int]
+    work: Callable[[], Work | None]
+
+    def __init__(self, reserved: Reserved, nbytes: int) -> None:
+        self.reserved = reserved
+        self.handle = reserved.memory.native.handle
+        self.address = reserved.memory.native.address
+        self.nbytes = nbytes
+        self.inner = self.live = False
+        self.freed_at = (0, 0)
+        self.work = lambda: None
+
+    def __del__(self) -> None:
+        if self.live:
+            self.reserved.figures._gone.append((self.nbytes, 0))
+
+    def set_live(self, live: bool) -> None:
+        """Hand the memory out, or take it back."""
+        self.reserved.figures._used += self.nbytes * (live - self.live)
+        self.live = live
+
+    def check_live(self) -> None:
+        """Raise InvalidArgumentError when there is nothing to free: before the first launch, or after a free."""
+        if self.inner:
+            raise InvalidArgumentError("free: the graph that allocates this memory frees it, and nobody else can")
+        if not self.live:
+            raise InvalidArgumentError("free: this memory was freed before, or no launch of its graph has allocated it")
+
+    def free(self, queue: int, epoch: int) -> None:
+        """Take the memory back at this epoch of this queue."""
+        with memory_lock:
+            self.check_live()
+            self.set_live(False)
+            self.freed_at = (queue, epoch)
+
+
+def graph_memory_of(Buffer buffer) -> GraphMemory | None:
+    """Return the graph memory of a buffer. None for other memory, and for a closed buffer."""
+    native = None if buffer.allocation.memory is None else buffer.allocation.memory.native
+    return native if type(native) is GraphMemory else None
+
+
+class Lifetimes:
+    """The graph memory that a launch hands out and takes back.
+
+    Parameters
+    ----------
+    nodes, works
+        In the order in which they run.
+    auto_free : bool
+        Whether a launch takes back the memory that the previous launch handed out.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a node uses memory before it is allocated or after it is freed.
+    """
+
+    def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
+        self.auto_free = auto_free
+        self.made = list(_memories(works, "alloc"))
+        self.handed_out = [memory for memory in self.made if not memory.inner]
+        self.taken = [memory for memory in _memories(works, "free") if memory not in self.made]
+        self.peak = used = 0
+        ours = {*self.made, *self.taken}
+        there = set(self.taken)
+        for node, work in zip(nodes, works, strict=True):
+            for memory in {graph_memory_of(buffer) for buffer in work.buffers}:
+                if memory is None or memory not in ours:
+                    continue
+                if work.kind == "alloc":
+                    there.add(memory)
+                    used += memory.nbytes
+                elif memory not in there:
+                    raise InvalidArgumentError(
+                        f"{node!r} uses memory before the graph allocates it, or after it frees it"
+                    )
+                elif work.kind == "free":
+                    there.remove(memory)
+                    used -= memory.nbytes
+            self.peak = max(self.peak, used)
+
+    @property
+    def freed_at(self) -> list[tuple[int, int]]:
+        """The points that a launch must come after, as (queue id, epoch) pairs."""
+        return list({memory.freed_at for memory in self.made} - {(0, 0)})
+
+    def begin(self) -> list[tuple[GraphMemory, bool]]:
+        """Hand memory out and take memory back, and return the state that `undo` needs.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When memory to hand out was not freed since the last launch, or memory to free is not allocated.
+        """
+        with memory_lock:
+            for memory in self.handed_out:
+                if memory.live and not self.auto_free:
+                    raise InvalidArgumentError(
+                        "the graph was launched before, and memory that it allocates was not freed since: free it, or "
+                        "instantiate the graph with auto_free"
+                    )
+            for memory in self.taken:
+                memory.check_live()
+            before = [(memory, memory.live) for memory in (*self.handed_out, *self.taken)]
+            for memory in self.handed_out:
+                memory.set_live(False)
+            if self.made:
+                figures = self.made[0].reserved.figures
+                figures.used_high = max(figures.used_high, figures.used + self.peak)
+            for memory in self.handed_out:
+                memory.set_live(True)
+            for memory in self.taken:
+                memory.set_live(False)
+        return before
+
+    def undo(self, before: list[tuple[GraphMemory, bool]]) -> None:
+        """Restore the state before `begin`, because nothing was launched."""
+        with memory_lock:
+            for memory, live in before:
+                memory.set_live(live)
+
+    def end(self, queue: int, epoch: int) -> None:
+        """Note that the launch was submitted, up to this epoch of this queue."""
+        for memory in self.taken:
+            memory.freed_at = (queue, epoch)
+
+
+def _memories(works: Sequence[Work], kind: str) -> Iterator[GraphMemory]:
+    for work in works:
+        if work.kind == kind:
+            yield work.memory
+
+
+# -- for the checker of races
+
+
+cdef int add_end(object end, CopyWork work, bint writes, vector[Use]& uses) except -1:
+    if isinstance(end, Buffer):
+        return add_use(end, writes, "copy", uses)
+    return add_host_use(
+        end if work.host is None else work.host, work.to.address if writes else work.source.address, work.nbytes,
+        writes, "copy", uses)
+
+
+cdef int add_uses(Work work, vector[Use]& uses) except -1:
+    cdef KernelWork launched
+    if type(work) is KernelWork:
+        launched = work
+        return add_launch(
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(&launched.packed),
+            &launched.geometry, uses)
+    if type(work) is CopyWork:
+        add_end((<CopyWork> work).src, work, False, uses)
+        return add_end((<CopyWork> work).dst, work, True, uses)
+    if type(work) is FillWork:
+        return add_use((<FillWork> work).buffer, True, "fill", uses)
+    if type(work) is MemoryWork:
+        return add_use((<MemoryWork> work).buffer, True, work.kind, uses)
+    if type(work) is ListWork:
+        for each in (<ListWork> work).works:
+            add_uses(each, uses)
+    return 0
+
+
+cdef int add_nodes(tuple works, tuple nodes, vector[Use]& uses, vector[size_t]& owners) except -1:
+    """Add the uses of all works, and of which node each is; each says which line made the node."""
+    cdef size_t i, before
+    for at, node in enumerate(nodes):
+        before = uses.size()
+        add_uses(works[at], uses)
+        owners.resize(uses.size(), at)
+        for i in range(before, uses.size()):
+            uses[i].what = what_of_node(uses[i].what, node._place)
+    return 0
+
+
+# -- what two graphs must share for one to replace the other
+
+
+def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
+    """Return what two graphs must share for one to replace the other (the rule of CUDA and HIP).
+
+    That is each node's kind, its dependencies, and the kinds of memory between which it copies.
+    """
+    at = {node: i for i, node in enumerate(ordered)}
+    return [
+        (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered
+    ]
+
+
+def direction_of(work: Any) -> Any:
+    """Return between which kinds of memory a work copies; for a graph that of each work, None for all others."""
+    if work.kind == "graph":
+        return [(each.kind, direction_of(each)) for each in work.works]
+    if work.kind != "copy":
+        return None
+    if type(work) is ListWork:
+        return direction_of(work.works[0])
+    return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
+
+
+def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]]) -> None:
+    """Check that nodes, in their serial order, have the shape of an executable.
+
+    Raises
+    ------
+    GraphUpdateError
+        When they do not; it says in what they differ.
+    """
+    shape = shape_of(ordered)
+    if len(shape) != len(expected):
+        raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(expected)}", "nodes")
+    for i, (there, here) in enumerate(zip(shape, expected, strict=True)):
+        if there[0] != here[0]:
+            raise GraphUpdateError(
+                f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i]
+            )
+        if there[1] != here[1]:
+            raise GraphUpdateError(
+                f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}",
+                "dependencies",
+                ordered[i],
+            )
+        if there[2] != here[2]:
+            does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
+            raise GraphUpdateError(f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
+
+
+# -- sizes of scratch
+
+
+cdef inline bint is_still(const Basis* moment, const DeviceState* device) noexcept nogil:
+    """Return whether nothing may have been written since to what the sizes were read from."""
+    return moment.seen.empty() or still_holds(moment, device.resident.unseen_writes.load())
+
+
+cdef class Sizes:
+    """The sizes of all scratch of a graph."""
+
+    cdef tuple works  # the graph's, all of them
+    cdef dict by_work  # bytes of each scratch of a KernelWork
+    cdef Basis moment  # the writes to what they were read from, whose buffers the works keep
+    cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
 
 
 cdef inline object id_of(Buffer buffer):
@@ -204,6 +1000,50 @@ cdef object refuse(tuple entry, Work writer):
 
 cdef enum:
     MOST_TRIES = 100
+
+
+cdef enum StepKind:
+    COMMANDS  # submitted one by one
+    RECORDED  # submitted by one call of the driver
+    HOST_CALL
+    JOIN  # does nothing but wait
+
+
+cdef struct Step:
+    StepKind kind
+    size_t first  # index of the first command, or of the host function
+    size_t count
+    void* recording  # owned
+    uint32_t lane  # see `forebay.queues.graphs.shape`
+    bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
+    bint awaited  # another lane waits for it
+    uint64_t room  # that it takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
+    size_t first_wait
+    size_t wait_count
+
+
+cdef struct UseOf:
+    Uses* uses  # retained
+    bint writes
+
+
+cdef cppclass Submission:
+    """The steps, commands and lanes that a launch submits."""
+    vector[UseOf] uses  # of the allocations that it uses
+    bint follows  # it follows pointers in memory, so it may use all
+    Epochs* last_queue  # of the last launch; retained; NULL before the first
+    uint64_t last_epoch
+    vector[Step] steps
+    vector[Command] commands
+    vector[Plan*] following  # by command: the plan, owned by the replay, if its kernel follows pointers; else NULL
+    vector[size_t] waits  # indices of steps of other lanes
+    vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
+    bint needs_start  # some step has `from_start`
+    uint64_t room  # of all steps
+
+
+cdef enum:
+    OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
 cdef cppclass Run:
@@ -482,9 +1322,33 @@ cdef Status submit_replay(
 # -- what the launches of a graph submit, with all that this needs
 
 
+cdef enum:
+    NO_LAUNCH = 0xFFFFFFFF
+
+
 @cython.no_gc_clear
 cdef class Prepared:
     """Owns what a graph submits. It is given back once the device is done with it."""
+
+    cdef DeviceState* state  # retained
+    cdef const Driver* driver
+    cdef Submission* submission  # owned
+    cdef uint32_t lane  # the lane of the steps added next
+    cdef bint cut  # the next command begins a new step
+    cdef vector[Plan*] plans  # owned
+    cdef vector[uint32_t] sharers  # by plan: how many launches it is for
+    cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
+    cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
+    cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
+    cdef bint changeable  # its recordings can be changed
+    cdef bint not_now  # something is not recorded that could be at another time
+    cdef vector[size_t] command_of  # by node: the index of its launch, NO_LAUNCH for other nodes
+    cdef vector[size_t] step_of
+    cdef vector[size_t] plan_of
+    cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
+    cdef list guards  # of a debugging device
+    cdef list functions
+    cdef list kept  # objects that must live as long as this one, the works first
 
     def __cinit__(self) -> None:
         self.submission = new Submission()
@@ -548,37 +1412,13 @@ cdef enum:
     PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
 
 
-class CopyOnHost:
-    """A copy that the host thread runs because the driver does not take pageable memory."""
-
-    def __init__(self, to: HostBuffer, source: HostBuffer) -> None:
-        self.to = np.frombuffer(to, np.uint8) if not isinstance(to, np.ndarray) else to.reshape(-1).view(np.uint8)
-        self.source = np.frombuffer(source, np.uint8) if not isinstance(source, np.ndarray) else (
-            source.reshape(-1).view(np.uint8))
-
-    def __call__(self) -> None:
-        self.to[:] = self.source
-
-
-cdef class Scratch:
-    """Scratch of a kernel in a lane."""
-
-
-cdef Scratch new_scratch(object device, size_t nbytes):
-    cdef Scratch scratch = Scratch.__new__(Scratch)
-    scratch.memory = device._lease_scratch(None, nbytes)
-    scratch.pointer = pointer_to(scratch.memory)
-    scratch.nbytes = nbytes
-    return scratch
-
-
 cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
     """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
 
     What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
     the other, too.
     """
-    cdef Scratch scratch
+    cdef OwnedMemory memory
     cdef KernelWork work
     cdef dict needed = {}
     placed = [
@@ -591,14 +1431,15 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
     if device.debug:
         return 0
     for key, nbytes in needed.items():
-        scratch = None if last is None else last.scratch.get(key)
-        if scratch is None or scratch.nbytes < nbytes or scratch.nbytes > LARGE and scratch.nbytes // 4 > nbytes:
+        memory = None if last is None else last.scratch.get(key)
+        there = 0 if memory is None else memory.native.nbytes
+        if there < nbytes or there > LARGE and there // 4 > nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
-            scratch = new_scratch(device, nbytes if scratch is None else nbytes + nbytes // 8)
-        prepared.scratch[key] = scratch
+            memory = device._lease_scratch(None, nbytes if memory is None else nbytes + nbytes // 8)
+        prepared.scratch[key] = memory
     prepared.room = {}
     for lane, work in placed:
-        there = [(<Scratch> prepared.scratch[lane, work.kernel, index]).nbytes for index, _ in work.scratch]
+        there = [prepared.scratch[lane, work.kernel, index].native.nbytes for index, _ in work.scratch]
         prepared.room[work] = [min(pair) for pair in zip(there, prepared.room.get(work, there), strict=True)]
     return 0
 
@@ -632,26 +1473,21 @@ cdef bint has_room(Replay replay, Sizes sizes):
     return True
 
 
-cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
+cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
     """Return the memory for a launch's scratch."""
-    cdef Scratch scratch
+    cdef OwnedMemory memory
     if not device.debug:
         return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
     nbytes = prepared.room[work][i]
-    scratch = new_scratch(device, nbytes + GUARD)
-    prepared.kept.append(scratch)
-    prepared.guards.append(new_guard(device, work.kernel, scratch.memory, work.scratch[i], nbytes))
-    return scratch
+    memory = device._lease_scratch(None, nbytes + GUARD)
+    prepared.kept.append(memory)
+    prepared.guards.append(new_guard(device, work.kernel, memory, work.scratch[i], nbytes))
+    return memory
 
 
 cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
     """Add a plan for a launch of this kernel, with a kernel object of its own."""
-    cdef uintptr_t handle
-    check_memory()
-    handle = work.kernel._create()
-    prepared.plans.push_back(new_plan(
-        prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
-        work.kernel.packed_size, NULL))
+    prepared.plans.push_back(create_plan(prepared.driver, work.kernel, NULL))
     prepared.sharers.push_back(1)
     return prepared.plans.back()
 
@@ -686,7 +1522,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
         prepared.add_copy(&slot.memory, &source, len(given))
     for i in range(len(work.scratch)):
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
-        slot[0] = scratch_of(prepared, device, work, i).pointer
+        slot[0] = pointer_to(scratch_of(prepared, device, work, i))
     key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
     if key in prepared.by_arguments:
         at = prepared.by_arguments[key]
@@ -713,6 +1549,11 @@ cdef bint runs_on_host(object device, CopyWork work):
         device.driver.takes_pageable if work.to.kind & HOST_MEMORY else device.driver.reads_pageable_late)
 
 
+cdef object bytes_of(object host):
+    """Return the bytes of host memory as an array."""
+    return (host if isinstance(host, np.ndarray) else np.frombuffer(host, np.uint8)).reshape(-1).view(np.uint8)
+
+
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
     cdef Memory memory
@@ -723,8 +1564,8 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     memory = host_memory_of(staged)
     if work.to.kind & HOST_MEMORY:
         prepared.add_copy(&memory, &work.source, work.nbytes)
-        return prepared.add_host(CopyOnHost(work.host, staged))
-    prepared.add_host(CopyOnHost(staged, work.host))
+        return prepared.add_host(partial(np.copyto, bytes_of(work.host), staged))
+    prepared.add_host(partial(np.copyto, staged, bytes_of(work.host)))
     return prepared.add_copy(&work.to, &memory, work.nbytes)
 
 
@@ -981,6 +1822,20 @@ cdef class Replay:
     """What launches submit until something is changed. Keeps its `Prepared` until everything submitted of it is done.
     """
 
+    cdef Prepared prepared
+    cdef Submission* submission  # owned by `prepared`
+    cdef tuple works  # None while it is changed, and when that has failed
+    cdef int users  # how many threads launch it or change it; only touched with the GIL
+    cdef Sizes sizes  # of the scratch when they were last read; there is room for them
+    cdef tuple buffers  # all that the works use
+    cdef tuple written  # those that they may write to
+    cdef bint alone  # all is in one recording
+    cdef bint one_by_one  # without recordings, though the driver has them
+    cdef int repeats  # launches of such a one in turn with nothing changed
+    cdef int wasted  # how many sizes in turn needed far less scratch than there is
+    cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None; set by who made it
+    cdef uint64_t closings  # the device's count when all buffers were last seen open
+
     def __dealloc__(self):
         if self.prepared is not None:
             retire_after(self.prepared.state, self.prepared, self.submission.last_queue, self.submission.last_epoch)
@@ -1009,23 +1864,15 @@ cdef inline bint is_changeable(PyObject* work):
 
 cdef bint can_become(PyObject* work, PyObject* other):
     """Return whether a recorded launch can be changed to the other: in its arguments and groups, not in its block."""
-    cdef const Parameter* parameter
     cdef const Geometry* geometry = &(<KernelWork> work).geometry
     cdef const Geometry* becomes = &(<KernelWork> other).geometry
     cdef Py_ssize_t i
     for i in range(3):
         if geometry.block[i] != becomes.block[i]:
             return False
-    if not (<KernelWork> work).kernel.has_local:
-        return True
-    for i in range((<KernelWork> work).kernel.count):
-        parameter = &(<KernelWork> work).kernel.layout[i]
-        if parameter.kind == LOCAL and not has_value(
-            packed_bytes(&(<KernelWork> work).packed) + parameter.offset,
-            packed_bytes(&(<KernelWork> other).packed) + parameter.offset, parameter.width
-        ):
-            return False
-    return True
+    return not (<KernelWork> work).kernel.has_local or has_same_local(
+        (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
+        packed_bytes(&(<KernelWork> work).packed), packed_bytes(&(<KernelWork> other).packed))
 
 
 cdef inline bint is_recorded(Prepared prepared, size_t node):
@@ -1107,11 +1954,7 @@ cdef void add_changes(PyObject* work, PyObject* other, uint32_t command, vector[
         parameter = &parameters[i]
         value = becomes + parameter.offset
         if not has_value(known + parameter.offset, value, parameter.width):
-            if parameter.kind == POINTER:
-                changes.push_back(Change(
-                    CHANGED_POINTER, command, <uint32_t> i, 0, &(<const PackedPointer*> value).memory))
-            else:
-                changes.push_back(Change(CHANGED_VALUE, command, <uint32_t> i, parameter.size, value))
+            changes.push_back(change_of(parameter, value, command, <uint32_t> i))
     if memcmp(&(<KernelWork> work).geometry.groups[0], &(<KernelWork> other).geometry.groups[0],
               3 * sizeof(uint32_t)) != 0:
         changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &(<KernelWork> other).geometry.groups[0]))
@@ -1341,6 +2184,11 @@ cdef list spares_of(list replays):
     return kept[:MOST_SPARES]
 
 
+cdef inline bint is_one_call(Replay replay):
+    """Return whether a launch is one call of the driver, replaying a recording, and nothing else."""
+    return replay.alone and replay.lifetimes is None and replay.sizes.lasting and not replay.submission.follows
+
+
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object dictionary, object key)
 
@@ -1370,9 +2218,7 @@ cdef class ExecutableGraph:
     # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef tuple works  # the nodes' works, or their replacements
     cdef list latest  # the same, with those that were set since the last launch
-    cdef bint stale  # there are such
-    cdef vector[size_t] set_at  # at these nodes
-    cdef bint set_often  # and perhaps at others
+    cdef vector[size_t] set_at  # the nodes at which they were; more than `most_in_place`: and perhaps at others
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
@@ -1439,41 +2285,42 @@ cdef class ExecutableGraph:
         _before = self.works, self.latest, self.replay
         self._check_open()
         self.works, self.latest, self.replay = works, latest, replay
-        self.note_taken()
+        self.set_at.clear()
         self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
     cdef tuple current(self):
         """Return the works, once those that were set are among them."""
         _before = self.works
-        if self.stale:
-            self.note_taken()
+        if not self.set_at.empty():
+            self.set_at.clear()
             self.works = tuple(self.latest)
         return self.works
-
-    cdef void note_taken(self) noexcept:
-        self.stale = self.set_often = False
-        self.set_at.clear()
 
     cdef size_t most_in_place(self) noexcept:
         """Return how many nodes are changed in place. For more, a look at every node costs less."""
         return 16 + <size_t> len(self.latest) // 32
 
     cdef int change_at_once(self) except -1:
-        """Let what was launched last do what was set since then, where it can be changed in its place."""
-        cdef vector[size_t] changed
+        """Let what was launched last do what was set since then, where it can be changed in its place. Meanwhile others
+        may set more, or launch what was set, as other works.
+        """
         cdef Replay replay = self.replay
+        cdef size_t i, kept = 0
         if (
-            replay is None or self.set_often or replay.works is not self.works
+            replay is None or self.set_at.size() > self.most_in_place() or replay.works is not self.works
             or replay.sizes.works is not self.works
         ):
             return 0
-        changed.swap(self.set_at)
-        self.set_often = True  # until it is done
-        # Meanwhile others may set more, or launch what was set, as other works.
-        if change_in_place(replay, self.latest, changed) and replay.works is self.works:
-            self.stale = not self.set_at.empty()
-            self.set_often = self.set_at.size() == self.most_in_place()
+        if (
+            change_in_place(replay, self.latest, self.set_at) and replay.works is self.works
+            and self.set_at.size() <= self.most_in_place()
+        ):
+            for i in range(self.set_at.size()):
+                if self.works[self.set_at[i]] is not self.latest[self.set_at[i]]:
+                    self.set_at[kept] = self.set_at[i]
+                    kept += 1
+            self.set_at.resize(kept)
         return 0
 
     cdef Replay prepare(self, Sizes sizes):
@@ -1590,7 +2437,7 @@ cdef class ExecutableGraph:
         cdef Queue on
         cdef Status status
         if type(queue) is Queue:
-            if self.stale:
+            if not self.set_at.empty():
                 self.change_at_once()
             status = self.launch_at_once((<Queue> queue).state)
             if status == 0:
@@ -1661,7 +2508,7 @@ cdef class ExecutableGraph:
         cdef Replay replay = self.replay
         cdef Submission* submission
         cdef Status status = NO_PLAN
-        if replay is None or self.stale or replay.works is not self.works or not is_one_call(replay):
+        if replay is None or not self.set_at.empty() or replay.works is not self.works or not is_one_call(replay):
             return NO_PLAN
         submission = replay.submission
         if state.device != replay.prepared.state or not self.lock.try_lock():
@@ -1912,11 +2759,8 @@ cdef class ExecutableGraph:
         self.have_scratch = self.have_scratch or work.has_scratch
         _before = self.latest[at]
         self.latest[at] = work
-        if self.set_at.size() < self.most_in_place():
+        if self.set_at.size() <= self.most_in_place():
             self.set_at.push_back(<size_t> at)
-        else:
-            self.set_often = True
-        self.stale = True
         return 0
 
     @property
@@ -1928,8 +2772,9 @@ cdef class ExecutableGraph:
         """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
         _before = self.works, self.latest, self.replay, self.spares, self.lanes, self.ordered, self.places
-        self.works, self.latest, self.stale, self.replay = (), [], False, None
-        self.spares, self.lanes, self.ordered, self.places = [], [], (), {}
+        self.works, self.latest, self.replay, self.spares, self.lanes = (), [], None, [], []
+        self.ordered, self.places = (), {}
+        self.set_at.clear()
 
     def __enter__(self) -> Self:
         self._check_open()

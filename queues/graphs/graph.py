@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -17,11 +17,12 @@ from forebay.core.errors import (
     InvalidArgumentError,
     NotSupportedError,
 )
-from forebay.queues.graphs.executable import Accesses, ExecutableGraph
-from forebay.queues.graphs.memory import GraphMemory, Reserved, ancestors
-from forebay.queues.graphs.shape import serial_order
-from forebay.queues.graphs.work import (
+from forebay.queues.graphs.executable import (
+    Accesses,
+    ExecutableGraph,
+    GraphMemory,
     MemoryWork,
+    Reserved,
     Work,
     graph_memory_of,
     make_alloc,
@@ -33,6 +34,7 @@ from forebay.queues.graphs.work import (
     make_kernel,
     make_list,
 )
+from forebay.queues.graphs.shape import serial_order
 from forebay.races.checker import place
 
 if TYPE_CHECKING:
@@ -455,6 +457,18 @@ class Graph:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "being captured" if self._captured else f"{len(self._nodes)} nodes"
         return f"<forebay.Graph {self.id}, {state}, on {self.device.name}>"
+
+
+def ancestors(nodes: Sequence[Node]) -> set[Node]:
+    """Return these nodes and all the nodes that they depend on, directly or through others."""
+    found: set[Node] = set()
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left.extend(node.dependencies)
+    return found
 
 
 be(AnyGraph, Graph)

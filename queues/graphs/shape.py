@@ -1,16 +1,12 @@
-"""The shape of a graph: the order of its nodes, and what two graphs must share for one to replace the other."""
+"""The order of a graph's nodes, and which of them run side by side."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from forebay.core.errors import GraphUpdateError, InvalidArgumentError
-from forebay.queues.graphs.memory import GraphMemory, lock
-from forebay.queues.graphs.work import ListWork, Work, graph_memory_of
-from forebay.queues.memory.buffer import Buffer
+from forebay.core.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,55 +40,6 @@ def serial_order(nodes: Sequence[Node]) -> list[Node]:
         ordered.append(nodes[heappop(ready)])
         sorter.done(at[ordered[-1]])
     return ordered
-
-
-def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
-    """Return what two graphs must share for one to replace the other (the rule of CUDA and HIP).
-
-    That is each node's kind, its dependencies, and the kinds of memory between which it copies.
-    """
-    at = {node: i for i, node in enumerate(ordered)}
-    return [
-        (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered
-    ]
-
-
-def direction_of(work: Any) -> Any:
-    """Return between which kinds of memory a work copies; for a graph that of each work, None for all others."""
-    if work.kind == "graph":
-        return [(each.kind, direction_of(each)) for each in work.works]
-    if work.kind != "copy":
-        return None
-    if type(work) is ListWork:
-        return direction_of(work.works[0])
-    return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
-
-
-def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]]) -> None:
-    """Check that nodes, in their serial order, have the shape of an executable.
-
-    Raises
-    ------
-    GraphUpdateError
-        When they do not; it says in what they differ.
-    """
-    shape = shape_of(ordered)
-    if len(shape) != len(expected):
-        raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(expected)}", "nodes")
-    for i, (there, here) in enumerate(zip(shape, expected, strict=True)):
-        if there[0] != here[0]:
-            raise GraphUpdateError(
-                f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i]
-            )
-        if there[1] != here[1]:
-            raise GraphUpdateError(
-                f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}",
-                "dependencies",
-                ordered[i],
-            )
-        if there[2] != here[2]:
-            does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
-            raise GraphUpdateError(f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
 
 
 # -- decides which nodes of a graph run side by side, and where they wait for each other
@@ -255,99 +202,3 @@ def _cut(
     if last:
         segments.append(Segment(0, [], [ending_at[point] for point in last]))
     return segments
-
-
-# -- how a launch of a graph allocates and frees graph memory
-
-
-class Lifetimes:
-    """The graph memory that a launch hands out and takes back.
-
-    Parameters
-    ----------
-    nodes, works
-        In the order in which they run.
-    auto_free : bool
-        Whether a launch takes back the memory that the previous launch handed out.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When a node uses memory before it is allocated or after it is freed.
-    """
-
-    def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
-        self.auto_free = auto_free
-        self.made: list[GraphMemory] = list(_memories(works, "alloc"))
-        self.handed_out: list[GraphMemory] = [memory for memory in self.made if not memory.inner]
-        self.taken: list[GraphMemory] = [memory for memory in _memories(works, "free") if memory not in self.made]
-        self.peak: int = 0
-        used = 0
-        ours = {*self.made, *self.taken}
-        there = set(self.taken)
-        for node, work in zip(nodes, works, strict=True):
-            for memory in {graph_memory_of(buffer) for buffer in work.buffers}:
-                if memory is None or memory not in ours:
-                    continue
-                if work.kind == "alloc":
-                    there.add(memory)
-                    used += memory.nbytes
-                elif memory not in there:
-                    raise InvalidArgumentError(
-                        f"{node!r} uses memory before the graph allocates it, or after it frees it"
-                    )
-                elif work.kind == "free":
-                    there.remove(memory)
-                    used -= memory.nbytes
-            self.peak = max(self.peak, used)
-
-    @property
-    def freed_at(self) -> list[tuple[int, int]]:
-        """The points that a launch must come after, as (queue id, epoch) pairs."""
-        return list({memory.freed_at for memory in self.made} - {(0, 0)})
-
-    def begin(self) -> list[tuple[GraphMemory, bool]]:
-        """Hand memory out and take memory back, and return the state that `undo` needs.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When memory to hand out was not freed since the last launch, or memory to free is not allocated.
-        """
-        with lock:
-            for memory in self.handed_out:
-                if memory.live and not self.auto_free:
-                    raise InvalidArgumentError(
-                        "the graph was launched before, and memory that it allocates was not freed since: free it, or "
-                        "instantiate the graph with auto_free"
-                    )
-            for memory in self.taken:
-                memory.check_live()
-            before = [(memory, memory.live) for memory in (*self.handed_out, *self.taken)]
-            for memory in self.handed_out:
-                memory.set_live(False)
-            if self.made:
-                figures = self.made[0].reserved.figures
-                figures.used_high = max(figures.used_high, figures.used + self.peak)
-            for memory in self.handed_out:
-                memory.set_live(True)
-            for memory in self.taken:
-                memory.set_live(False)
-        return before
-
-    def undo(self, before: list[tuple[GraphMemory, bool]]) -> None:
-        """Restore the state before `begin`, because nothing was launched."""
-        with lock:
-            for memory, live in before:
-                memory.set_live(live)
-
-    def end(self, queue: int, epoch: int) -> None:
-        """Note that the launch was submitted, up to this epoch of this queue."""
-        for memory in self.taken:
-            memory.freed_at = (queue, epoch)
-
-
-def _memories(works: Sequence[Work], kind: str) -> Iterator[GraphMemory]:
-    for work in works:
-        if work.kind == kind:
-            yield work.memory  # type: ignore[attr-defined]

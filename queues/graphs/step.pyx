@@ -13,23 +13,24 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, NOT_NOW, WRONG_TYPE, Change, Command,
-    Geometry, Status, Waits
+    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_NOW, WRONG_TYPE, Change, Command, Geometry, Status, Waits
 )
 from forebay.core.plan cimport (
-    LOCAL, POINTER, VALUE, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_value, new_plan,
+    LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
     set_changed_arguments, take_value, uses_of
 )
-from forebay.core.process cimport check_memory, is_forked
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting,
+    BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, Marker,
     QueueState, open_step_count, poll_marker, refusal, release_marker, release_queue_state, retain_queue_state,
     submit_collected
 )
+from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.launch cimport create_plan, is_same_block
 from forebay.queues.memory.pool cimport lowest_bit
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
@@ -41,8 +42,90 @@ from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, St
 if TYPE_CHECKING:
     from typing_extensions import Never
 
+# -- what a step knows of one queue: the record of its launches, and the recordings that stand for runs of them
+
+
 cdef enum:
     MOST_COPIES = 3
+
+
+cdef enum:
+    ANY_FURTHER = 62  # the bit of `Entry.changed` for this parameter and all that follow
+    GROUPS = 63  # the bit for the number of work-groups
+
+
+cdef cppclass Entry:
+    """A launch of the record, as it was last collected."""
+    Plan* plan  # the lane's
+    Geometry geometry
+    vector[char] values  # the packed arguments
+    vector[Uses*] uses  # by parameter, as in a Plan; retained
+    uint64_t epoch
+    bint varies  # an argument was another one than the time before
+    # A bit for each of what changed since this run's recording took it; only where there is one copy
+    uint64_t changed
+    const void* taken_by
+
+
+cdef cppclass Copy:
+    """A recording of a run, and what it does now. It is changed only while it does not run."""
+    void* recording  # owned
+    vector[uint32_t] versions  # of its launches
+    vector[char] values  # their packed arguments, one after the other; empty where there is one copy
+    vector[Uses*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
+    vector[uint32_t] groups  # three for each; empty as the values are
+    uint64_t epoch  # of its last replay
+    Marker* marker  # after that replay; NULL until another copy takes its turn
+
+
+cdef cppclass Run:
+    """Launches that are submitted together, and the copies that take turns."""
+    size_t first, end
+    vector[Copy*] copies
+    size_t current
+
+
+cdef cppclass GivenUp:
+    """To be given back when the queue is done with it."""
+    vector[Copy*] copies
+    vector[Plan*] plans
+
+
+cdef cppclass LaneEpochs:
+    """Epochs of a lane's queue."""
+    uint64_t began  # when the step was opened
+    uint64_t last_seen  # of the last launch that was recorded or collected
+    uint64_t before  # before what is collected
+    uint64_t last_used  # of the last launch that used anything of this
+
+
+cdef cppclass Refused:
+    """The first collected launch that the driver did not take."""
+    Status status
+    uint64_t kernel_id
+    uint32_t argument
+
+
+cdef cppclass Lane(OpenStep):
+    # Guarded by the queue's lock. What only the step's thread changes it may also read without.
+    vector[Entry*] entries
+    vector[uint32_t] versions  # by entry: raised whenever it changes
+    vector[Run*] runs  # by their first entry; NULL for none
+    vector[size_t] ends  # by the entry with which it began: the end of each run, when the step was last open
+    vector[size_t] new_ends  # the same, while it is open
+    vector[Plan*] plans  # one for each kernel; owned
+    PyObject* names  # the owner's
+    GivenUp given_up
+    vector[Change] changes
+    size_t first  # of what is collected
+    size_t at  # the entry that the next launch is compared with
+    size_t run_first  # of the run that was submitted last, or is being recorded
+    LaneEpochs epochs
+    bint recording  # what comes is recorded, because it is new or different
+    bint plain  # the launches cannot be recorded, or are never the same, so they are submitted as they come
+    bint told  # that it is plain
+    int recorded  # how many times in a row
+    Refused refused
 
 
 cdef void submit(QueueState* queue) noexcept nogil:
@@ -259,11 +342,8 @@ cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
 cdef inline void add_change(
     Lane* lane, const Entry* entry, const Parameter* parameter, uint32_t command, uint32_t index
 ) noexcept nogil:
-    cdef const char* value = entry.values.data() + parameter.offset
-    if parameter.kind == POINTER:
-        lane.changes.push_back(Change(CHANGED_POINTER, command, index, 0, &(<const PackedPointer*> value).memory))
-    elif parameter.kind == VALUE:
-        lane.changes.push_back(Change(CHANGED_VALUE, command, index, parameter.size, value))
+    if parameter.kind != LOCAL:
+        lane.changes.push_back(change_of(parameter, entry.values.data() + parameter.offset, command, index))
 
 
 cdef inline void add_changed_groups(Lane* lane, const Entry* entry, uint32_t command) noexcept nogil:
@@ -361,16 +441,6 @@ cdef enum:
 # -- comparing
 
 
-cdef inline bint is_same(const char* known, const char* packed, size_t size) noexcept nogil:
-    cdef const char* end = known + size
-    while known != end:
-        if memcmp(known, packed, 16) != 0:  # in line
-            return False
-        known += 16
-        packed += 16
-    return True
-
-
 cdef inline bint has_block(const Entry* entry, const Geometry* geometry) noexcept nogil:
     return (
         entry.geometry.block[0] == geometry.block[0] and entry.geometry.block[1] == geometry.block[1]
@@ -400,21 +470,6 @@ cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
         unhold(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
         release_uses(entry.uses[index])
         entry.uses[index] = NULL
-
-
-cdef bint fits(const Entry* entry, const char* packed) noexcept nogil:
-    """Return whether only that changed which a recording can take: not the size of local memory."""
-    cdef const Parameter* parameter
-    cdef size_t i
-    if not entry.plan.has_local:
-        return True
-    for i in range(entry.plan.parameters.size()):
-        parameter = &entry.plan.parameters[i]
-        if parameter.kind == LOCAL and not has_value(
-            entry.values.data() + parameter.offset, packed + parameter.offset, parameter.width
-        ):
-            return False
-    return True
 
 
 cdef Status take_arguments(
@@ -489,10 +544,12 @@ cdef inline Collecting collect_next(
         return OWES_WAITS
     if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue, 0):
         return OUT_OF_TURN  # which waits for room
-    if not entry.varies and is_same(entry.values.data(), packed, entry.values.size()):
+    if not entry.varies and is_same_block(entry.values.data(), packed, entry.values.size()):
         queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
     else:
-        if not fits(entry, packed):
+        if entry.plan.has_local and not has_same_local(
+            entry.plan.parameters.data(), entry.plan.parameters.size(), entry.values.data(), packed
+        ):
             return TO_BE_RECORDED
         status[0] = take_arguments(queue, entry, packed, failed_at)
         lane.versions[lane.at] += entry.varies
@@ -542,14 +599,11 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
 
 cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
     """Return the lane's own plan of a kernel: its arguments are set when a run is recorded, or submitted one by one."""
-    cdef size_t i, handle
+    cdef size_t i
     for i in range(lane.plans.size()):
         if lane.plans[i].kernel_id == kernel.id:
             return lane.plans[i]
-    check_memory()
-    handle = kernel._create()
-    lane.plans.push_back(new_plan(
-        queue.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, NULL))
+    lane.plans.push_back(create_plan(queue.driver, kernel, NULL))
     return lane.plans.back()
 
 
@@ -609,6 +663,10 @@ cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
 
 
 # -- opening and leaving
+
+
+cdef enum:
+    IN_STEP = -101  # the queue is in an open step already
 
 
 cdef bint can_collect(QueueState* queue) noexcept nogil:
@@ -768,6 +826,11 @@ cdef void retire_lane(LaneOwner owner):
 @cython.no_gc_clear
 cdef class LaneOwner:
     """Owns what a step knows of one queue. It is given back when the queue is done with it."""
+
+    cdef Lane* lane
+    cdef QueueState* state  # of the queue; retained
+    cdef readonly object queue
+    cdef readonly dict names  # of the kernels in the record, by id; for errors
 
     def __dealloc__(self):
         cdef size_t i

@@ -16,8 +16,7 @@ from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
-from forebay.queues.launch.arguments import by_value, local
-from forebay.queues.launch.launch import BoundLaunch
+from forebay.queues.launch.launch import BoundLaunch, by_value, local
 from forebay.queues.launch.results import Result
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pool import MemoryPool

@@ -1,4 +1,4 @@
-"""The launch path, from Python arguments to the driver call, top to bottom.
+"""The launch path, from Python arguments to the driver call, top to bottom. What is not common is in the .pyx.
 
 Grid, block and arguments are read before the lock is taken. Reading them may run Python code, which may close a Buffer
 that was checked, so the last check comes after all such code. Under the lock, the changed arguments are set, the driver
@@ -7,36 +7,67 @@ that and keeps the GIL. It is inline, because function calls around it took a te
 `launch_gathered` does it without the GIL. Once the plan exists, neither allocates anything or makes an event.
 """
 
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, Py_TYPE
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
 from libcpp.atomic cimport memory_order_relaxed, memory_order_release
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
-from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
-from forebay.core.state cimport Collecting, QueueState, begin_following, end_following, renew_followed
-from forebay.core.uses cimport Basis, Uses, still_holds
-from forebay.core.vector_clock cimport submitted_epoch
+from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
+from forebay.core.plan cimport Plan, set_changed_arguments
+from forebay.core.state cimport QueueState
+from forebay.core.uses cimport Basis
+from forebay.core.vector_clock cimport Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
-from forebay.queues.launch.arguments cimport Views, pack_arguments, upload_spills, use_spills
-from forebay.queues.launch.vectorcall cimport vectorcallfunc
-from forebay.queues.memory.buffer cimport Buffer, note_launch_write
-from forebay.sync.ordering cimport count_command, is_ready_to_launch
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.sync.ordering cimport is_ready_to_launch
 
-cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
 
-cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept
-cdef int launch_uncommon(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
-) except -1
-cdef int launch_elsewhere(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    Py_ssize_t count
-) except -1
-cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1
+# PEP 590: an object that is called without a tuple made of its arguments first. Cython has no word for it.
+cdef extern from "Python.h":
+    ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+    unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+        Py_ssize_t tp_vectorcall_offset
+    void PyType_Modified(PyTypeObject*)
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
+
+
+cdef inline void enable_vectorcall(object probe, const vectorcallfunc* called):
+    """Have CPython call objects of the probe's type by what is in `called`, a member of the probe.
+
+    Patching the type is safe as long as nobody has used it: when its module is imported.
+    """
+    cdef PyTypeObject* patched = <PyTypeObject*> Py_TYPE(probe)
+    patched.tp_vectorcall_offset = <const char*> called - <const char*> <void*> probe
+    patched.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+    PyType_Modified(patched)
+
+
+cdef enum:
+    NO_ARGUMENT = 0xFFFFFFFF
+    MOST_VIEWS = 16
+
+
+cdef enum:
+    # what is unusual about the arguments of a launch
+    RAN_PYTHON = 1  # an argument was converted by Python code, which may have closed a Buffer that was packed before
+    HAS_BYTES = 2  # bytes by value
+    HAS_ARRAYS = 4  # arrays of the host and memory of other packages, for which nothing is packed
+    HAS_MUCH = 8  # large by value: compared and copied without the GIL
+
+
+cdef struct Views:
+    int unusual  # some of these, or 0
+    int count  # how many of `views` are held; `release_views` releases them
+    Py_buffer views[MOST_VIEWS]
+
+
+cdef PyObject* the_null  # fb.NULL
 
 
 cdef inline bint has_geometry(Kernel kernel, object grid, object block):
@@ -57,14 +88,37 @@ cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object blo
     return &kernel.geometry
 
 
-cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        pass
-    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
+cdef object plain_extents(Kernel kernel, str what, object value)  # may run Python code; nothing below does
+cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1
+# After success the caller must call `release_views` if anything is unusual.
+cdef int pack_arguments(
+    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
+) except -1
+cdef void release_views(Views* views)
+cdef Status launch_after_waits(
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
+) noexcept nogil
+cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept
+cdef int launch_elsewhere(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1
+cdef Status launch_at_once(
+    QueueState* state, Kernel kernel, const Geometry* geometry, PyObject* const* arguments, char* packed, bint spilled,
+    const Basis* basis, uint32_t* failed_at
+) noexcept
+cdef int launch_uncommon(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+) except -1
+cdef int check_elements(Kernel kernel, const char* packed) except -1
+cdef list spilled_bytes(Kernel kernel, const char* packed)
+cdef int refuse_kernel(object queue, Kernel kernel) except -1
+cdef Plan* create_plan(const Driver* driver, Kernel kernel, Epochs* queue) except NULL
+cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
+cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
+cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
 
-
-cdef enum:
-    NO_ARGUMENT = 0xFFFFFFFF
 
 cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogil:
     cdef unordered_map[uint64_t, Plan*].iterator found
@@ -77,12 +131,23 @@ cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogi
     return state.plans.last
 
 
+cdef inline bint is_same_block(const char* known, const char* packed, size_t size) noexcept nogil:
+    """Compare packed arguments: the block is small, and a whole number of word pairs."""
+    cdef const char* end = known + size
+    while known != end:
+        if memcmp(known, packed, 16) != 0:  # in line
+            return False
+        known += 16
+        packed += 16
+    return True
+
+
 cdef inline Status submit_launch(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
     """Set the changed arguments and call the driver. The queue is locked, and its epoch has not advanced yet."""
     cdef Status status
-    if are_unchanged(plan, packed):
+    if plan.all_known and is_same_block(plan.values.data(), packed, plan.values.size()):
         state.counts.arg_bytes_skipped += plan.argument_bytes
     else:
         status = set_changed_arguments(
@@ -102,97 +167,32 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
     plan.epoch = epoch  # all that an unchanged launch notes about the memory it uses
 
 
-cdef inline Status submit_following(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
-) noexcept nogil:
-    """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
-    cdef Status status
-    begin_following(state)
-    status = renew_followed(state.device, plan)
-    if status == 0:
-        status = submit_launch(state, plan, geometry, packed, waits, failed_at)
-    end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
-    return status
-
-
-cdef inline void note_gathered(QueueState* state, Plan* plan, vector[Uses*]& written) noexcept nogil:
-    """Note the uses of a launch that `end_command` counts next. The queue is locked."""
-    cdef size_t i
-    plan.epoch = submitted_epoch(state.epochs) + 1
-    for i in range(written.size()):
-        written[i].other_writes.fetch_add(1)
-
-
 cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
     """Note that a launch may write to every buffer that it takes through a pointer that is not const. The queue is
-    locked.
+    locked; the plan of the launch knows the epoch.
     """
     cdef PyObject* value
     for index in written:
         value = arguments[index]
         if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
-            note_launch_write(<Buffer> value)
-
-
-cdef int refuse_kernel(object queue, Kernel kernel) except -1
-cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
-cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
+            (<Buffer> value).allocation.uses.generation += 1  # a variable for the allocation would be a reference
 
 
 cdef inline Status launch_ready(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, bint follows,
-    uint32_t* failed_at
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch in the common case; return NO_PLAN in any other case. The queue is locked."""
     cdef Plan* plan
     cdef Status status
-    cdef uint64_t uploads
     if not is_ready_to_launch(state):
         return NO_PLAN
     plan = find_plan(state, kernel_id)
     if plan == NULL:
         return NO_PLAN
-    if spilled:
-        status = upload_spills(state, plan, packed, no_waits(), &uploads, failed_at)
-        while uploads != 0:
-            count_command(state)
-            uploads -= 1
-        if status != 0:
-            return status
-        use_spills(plan, packed)
-    if follows:
-        status = submit_following(state, plan, geometry, packed, no_waits(), failed_at)
-    else:
-        status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
+    status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
     return status
-
-
-cdef inline int launch_packed(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, bint follows
-) except -1:
-    """Launch with packed arguments and the kernel's geometry, which is that of grid and block unless something is
-    unusual. Releases the views. Returns 1 when `basis` does not hold any more: then nothing was submitted. It is NULL
-    for launches that need none.
-    """
-    cdef const Geometry* geometry = &kernel.geometry
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_PLAN
-    if not views.unusual:
-        if state.lock.try_lock():
-            if basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
-                state.lock.unlock()
-                return 1
-            status = launch_ready(state, kernel.id, geometry, packed, False, follows, &failed_at)
-            if status == 0:
-                note_writes(kernel.written, arguments)
-                state.lock.unlock()
-                return 0
-            if offer_and_unlock(state, kernel, packed, basis):  # alone, or a launch takes instructions more
-                return 0
-    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
 
 
 cdef inline int launch(
@@ -201,16 +201,32 @@ cdef inline int launch(
 ) except -1:
     """Launch a kernel that is `plain`."""
     cdef char packed[MOST_PACKED]
+    cdef const Geometry* geometry = &kernel.geometry
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_PLAN
     cdef Views views
     if kernel.state != state.device:
         refuse_kernel(queue, kernel)
     if not has_geometry(kernel, grid, block):
         return launch_elsewhere(queue, state, kernel, grid, block, arguments, count)
     pack_arguments(kernel, arguments, count, packed, &views)  # if it runs Python code, it says so
-    return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views, NULL, False)
-
-
-cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
+    if not views.unusual:
+        if state.lock.try_lock():
+            status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
+            if status == NO_PLAN and not state.order.pending.empty():
+                status = launch_after_waits(state, kernel.id, geometry, packed, &failed_at)
+            if status == 0:
+                note_writes(kernel.written, arguments)
+                state.lock.unlock()
+                return 0
+            if offer_and_unlock(state, kernel, packed):  # alone, or a launch takes instructions more
+                return 0
+    elif views.unusual == HAS_BYTES:
+        status = launch_at_once(state, kernel, geometry, arguments, packed, True, NULL, &failed_at)
+        if status == 0:
+            release_views(&views)
+            return 0
+    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, &views, NULL, status, failed_at)
 
 
 cdef class BoundLaunch:

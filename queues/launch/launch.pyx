@@ -1,175 +1,77 @@
-"""The uncommon launches: with waits, with bytes by value, the first launch of a kernel, and launches that fail."""
+"""The uncommon launches: with waits, with bytes by value, the first launch of a kernel, and launches that fail.
 
+Then what all launches share: grid and block, what a Python value becomes, bytes by value; and bound launches.
+"""
+
+import ctypes
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 cimport cython
-from cpython.long cimport PyLong_AsSsize_t
+from cpython.buffer cimport PyBuffer_Release
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLong, PyLong_AsSsize_t, PyLong_AsUnsignedLongLong
+from cpython.number cimport PyNumber_Long
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from cython.operator cimport dereference
+from libc.math cimport isinf
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcmp, memcpy, memset
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    NO_PLAN, NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, Geometry, Status, Waits, no_waits
+    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, WRONG_TYPE, Driver, Geometry, Memory,
+    Status, Waits, element_of, no_waits
 )
-from forebay.core.plan cimport Plan, delete_plan, new_plan, set_changed_arguments
+from forebay.core.plan cimport (
+    POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
+    set_changed_arguments
+)
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
     begin_following, end_following, note_planned, refusal, release_queue_state, renew_followed, retain_queue_state
 )
-from forebay.core.uses cimport Uses
-from forebay.core.vector_clock cimport submitted_epoch
+from forebay.core.uses cimport Basis, Uses, still_holds
+from forebay.core.vector_clock cimport Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, HAS_MUCH, RAN_PYTHON, Views, apply_uploads, argument_error, check_elements, end_uploads,
-    make_room, needs_uploads, pack_arguments, refuse_count, release_views, spilled_bytes, upload_again, upload_spills,
-    use_spills
-)
-from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
+from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, structure_bytes, view_bytes
 from forebay.races.checker cimport Announcement, Use, command, is_told, on_host, withdraw
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, drop_pending, end_order, gather_ahead, gathers_nothing, is_ready_to_launch,
-    waits_of, waits_of_pending
+    Order, abort_command, apply_command, begin_command, count_command, drop_pending, end_command, end_order,
+    gather_ahead, gathers_nothing, is_ready_to_launch, waits_of, waits_of_pending
 )
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.queues.launch.arguments import launch_with_arrays
-from forebay.queues.memory.shapes import read_int, shortened
+from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
+from forebay.core.process import refuse_on_host_thread
+from forebay.queues.kernels.parameters import UNTYPED
+from forebay.queues.memory.foreign import is_foreign, name_of, read_only_array, why_unfit
+from forebay.queues.memory.shapes import StridedView, convert, element_code, read_int, shortened, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
-    from typing_extensions import Never
+    from typing import Any, SupportsIndex
+    from typing_extensions import Buffer as HostBuffer, Never
     from forebay.queues.queue import Queue
+
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
 
-UNITS: str = "; grid counts groups, as in HIP, and block the work-items of each"
-cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
-
-
-cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
-    cdef Py_ssize_t number
-    if not PyLong_CheckExact(value):
-        value = read_int(
-            value, f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints", way_out(value))
-    try:
-        number = PyLong_AsSsize_t(value)
-    except OverflowError:
-        raise InvalidArgumentError(
-            f"kernel {kernel.name!r}: {what} of {shortened(value)} is too large{UNITS}") from None
-    if number < 1:
-        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value}: at least 1 is needed{UNITS}")
-    return number
-
-
-cdef str way_out(object value):
-    """Return what to write instead, for the end of a message."""
-    if isinstance(value, (float, np.floating)):
-        return f" ({value:.8g}): n // block is an int, and -(-n // block) rounds up"
-    return ": tuple(…) makes one of it" if isinstance(value, (list, np.ndarray)) else ""
-
-
-cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
-    """Fill three sizes from an int or a tuple, and return how many were given."""
-    cdef Py_ssize_t i, count
-    into[1] = into[2] = 1
-    if type(value) is not tuple:
-        into[0] = extent(kernel, what, value)
-        return 1
-    count = PyTuple_GET_SIZE(value)
-    if not 1 <= count <= 3:
-        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} has 1 to 3 dimensions, not {count}")
-    for i in range(count):
-        into[i] = extent(kernel, what, <object> PyTuple_GET_ITEM(value, i))
-    return <int> count
-
-
-cdef int check_block(Kernel kernel, const size_t* block) except -1:
-    cdef size_t items = 1
-    cdef int i
-    for i in range(3):
-        if block[i] > kernel.max_block_axis[i]:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}: block has {block[i]} work-items in dimension {i}, "
-                f"{kernel.device.name} allows {kernel.max_block_axis[i]}{UNITS}")
-        items *= block[i]
-    if items > kernel.max_block:
-        raise InvalidArgumentError(
-            f"kernel {kernel.name!r}: block has {items} work-items, this kernel can have {kernel.max_block} on "
-            f"{kernel.device.name}{UNITS}")
-    if kernel.required_block[0] and not (
-        block[0] == kernel.required_block[0] and block[1] == kernel.required_block[1]
-        and block[2] == kernel.required_block[2]
-    ):
-        raise InvalidArgumentError(
-            f"kernel {kernel.name!r} was compiled for a block of {tuple(kernel.required_block)}, "
-            f"not {(block[0], block[1], block[2])}")
-    return 0
-
-
-cdef object plain_extents(Kernel kernel, str what, object value):
-    """Return grid or block as an int or a tuple of ints, which always mean the same sizes. This may run Python code."""
-    cdef size_t sizes[3]
-    cdef int count
-    if type(value) is int:
-        return value
-    if type(value) is tuple:
-        for each in <tuple> value:
-            if type(each) is not int:
-                break
-        else:
-            return value
-    count = extents(kernel, what, value, sizes)
-    return tuple([sizes[i] for i in range(count)])
-
-
-cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
-    """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel. It runs
-    no Python code, not even the garbage collector's: only `plain_extents` does.
-    """
-    cdef Geometry geometry
-    cdef size_t groups[3]
-    cdef size_t shape[3]
-    cdef int i, dimensions, block_dimensions
-    dimensions = extents(kernel, "grid", grid, groups)
-    block_dimensions = extents(kernel, "block", block, shape)
-    if block_dimensions > dimensions:
-        dimensions = block_dimensions
-    check_block(kernel, shape)
-    geometry.dimensions = dimensions
-    for i in range(3):
-        geometry.block[i] = <uint32_t> shape[i]
-        geometry.local_size[i] = shape[i]
-        geometry.offset[i] = 0
-    if kernel.reshape != NULL:
-        kernel.reshape(&geometry)
-    for i in range(3):
-        if groups[i] > MOST_GROUPS:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}: grid of {groups[i]} groups in dimension {i} is too large, {MOST_GROUPS} is "
-                f"the most{UNITS}")
-        geometry.groups[i] = <uint32_t> groups[i]
-        geometry.global_size[i] = groups[i] * geometry.local_size[i]
-    # The kernel keeps the objects; otherwise new objects could get their addresses.
-    kernel.last_grid = grid
-    kernel.last_block = block
-    kernel.geometry = geometry
-    return 0
-
-
-cdef int refuse_kernel(object queue, Kernel kernel) except -1:
-    if kernel.closed:
-        raise ClosedError(f"kernel {kernel.name!r} is closed")
-    raise InvalidArgumentError(f"kernel {kernel.name!r} belongs to {kernel.device.name}, {queue!r} does not")
+cdef extern from "<alloca.h>":
+    void* alloca(size_t size) nogil
 
 
 cdef int launch_elsewhere(
@@ -184,12 +86,252 @@ cdef int launch_elsewhere(
     return launch(queue, state, kernel, grid, block, arguments, count)
 
 
-cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at):
-    what = f"kernel {kernel.name!r}"
-    if failed_at != NO_ARGUMENT:
-        parameter = kernel.parameters[failed_at]
-        what += f", argument {failed_at} ({parameter.type_name} {parameter.name})"
-    queue._raise(status, what)
+cdef int refuse_kernel(object queue, Kernel kernel) except -1:
+    if kernel.closed:
+        raise ClosedError(f"kernel {kernel.name!r} is closed")
+    raise InvalidArgumentError(f"kernel {kernel.name!r} belongs to {kernel.device.name}, {queue!r} does not")
+
+
+cdef Status launch_after_waits(
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
+) noexcept nogil:
+    """Submit a launch with pending waits, which gathers none; NO_PLAN in any other case. The queue is locked."""
+    cdef Plan* plan = find_plan(state, kernel_id)
+    cdef vector[void*] events
+    cdef Status status
+    if plan == NULL or not gathers_nothing(state):
+        return NO_PLAN
+    status = submit_launch(state, plan, geometry, packed, waits_of_pending(state, events), failed_at)
+    if status == 0:
+        drop_pending(state)
+        count_launch(state, plan)
+    return status
+
+
+cdef Status submit_following(
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
+) noexcept nogil:
+    """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
+    cdef Status status
+    begin_following(state)
+    status = renew_followed(state.device, plan)
+    if status == 0:
+        status = submit_launch(state, plan, geometry, packed, waits, failed_at)
+    end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
+    return status
+
+
+cdef Status launch_special(
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
+) noexcept nogil:
+    """`launch_ready` of a launch with bytes by value, or of a kernel that follows pointers."""
+    cdef Plan* plan
+    cdef Status status = 0
+    cdef uint64_t uploads
+    if not is_ready_to_launch(state):
+        return NO_PLAN
+    plan = find_plan(state, kernel.id)
+    if plan == NULL:
+        return NO_PLAN
+    if spilled:
+        status = upload_spills(state, plan, packed, no_waits(), &uploads, failed_at)
+        while uploads != 0:
+            count_command(state)
+            uploads -= 1
+        if status != 0:
+            return status
+        use_spills(plan, packed)
+    if kernel.follows:
+        status = submit_following(state, plan, geometry, packed, no_waits(), failed_at)
+    else:
+        status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
+    if status == 0:
+        count_launch(state, plan)
+    return status
+
+
+cdef Status launch_at_once(
+    QueueState* state, Kernel kernel, const Geometry* geometry, PyObject* const* arguments, char* packed, bint spilled,
+    const Basis* basis, uint32_t* failed_at
+) noexcept:
+    """Launch as the common launch does: no Python code has run since the arguments were checked, and the GIL is kept.
+    NO_PLAN in any other case; STALE when `basis`, NULL for launches that need none, does not hold any more.
+    """
+    cdef Status status
+    if not state.lock.try_lock():
+        return NO_PLAN
+    if basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
+        status = STALE
+    elif spilled or kernel.follows:
+        status = launch_special(state, kernel, geometry, packed, spilled, failed_at)
+    else:
+        status = launch_ready(state, kernel.id, geometry, packed, failed_at)
+        if status == NO_PLAN and not state.order.pending.empty():
+            status = launch_after_waits(state, kernel.id, geometry, packed, failed_at)
+    if status == 0:
+        note_writes(kernel.written, arguments)
+    state.lock.unlock()
+    return status
+
+
+cdef int launch_uncommon(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+) except -1:
+    """Launch in every other case: with waits to gather, without a plan yet, or after a failure. Releases the views.
+    Returns 1 when `basis` does not hold any more: then nothing was submitted.
+    """
+    try:
+        if is_told(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
+            return launch_checked(
+                queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
+        return launch_otherwise(
+            queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
+    finally:
+        release_views(views)
+
+
+cdef int launch_checked(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
+) except -1:
+    """Launch on a queue that is checked for races."""
+    cdef Announcement uses
+    cdef vector[Use] read
+    cdef int out_of_date
+    check_elements(kernel, packed)
+    if unusual & HAS_BYTES:
+        add_by_value(kernel, arguments, read)
+        on_host(state.device, read)
+    add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
+    command(queue, state, uses)
+    try:
+        out_of_date = launch_otherwise(
+            queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
+    except BaseException:
+        withdraw(uses)
+        raise
+    if out_of_date:
+        withdraw(uses)
+    return out_of_date
+
+
+cdef int launch_otherwise(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
+) except -1:
+    cdef Geometry geometry
+    cdef vector[Uses*] written
+    cdef bint spilled = unusual & HAS_BYTES != 0
+    cdef Collecting answer = NOT_COLLECTED
+    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
+    if state.barred & BY_STEP and basis == NULL and not unusual:
+        answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
+        if answer == COLLECTED:
+            return 0
+    check_elements(kernel, packed)
+    if unusual & HAS_ARRAYS:
+        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
+        return 0
+    geometry = read_geometry(kernel, grid, block)[0]
+    # The GIL may go from here on, and was given to other code where an argument was converted.
+    _held = hold_arguments(kernel, arguments, written)
+    if state.barred & BY_STEP and basis == NULL and unusual == RAN_PYTHON:
+        answer = ask_step(state, kernel, &geometry, packed, &failed_at)
+    answer = ask_step_again(state, kernel, &geometry, packed, answer)
+    if answer == COLLECTED:
+        return 0
+    if basis == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
+        status = launch_at_once(state, kernel, &geometry, arguments, packed, spilled, NULL, &failed_at)
+        if status == 0:
+            return 0
+    while status == NO_PLAN or status == NO_ROOM:
+        with nogil:
+            status = launch_gathered(
+                state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, basis, written, &failed_at)
+        if status == NO_PLAN:
+            add_plan(queue, state, kernel)
+        elif status == NO_ROOM:
+            make_room(queue, state, kernel.id, NULL, packed)
+    if status == QUEUE_CAPTURED:
+        return capture_launch(queue, kernel, grid, block, arguments)
+    if status == STALE:
+        return 1
+    if status != 0:
+        raise_launch_error(queue, kernel, status, failed_at)
+    tell_step(state, answer, kernel, &geometry, packed)
+    if waits_watcher is not None and state.counts.waits_made != waits:
+        waits_watcher(queue, kernel, state.counts.waits_made - waits)
+    return 0
+
+
+cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written):
+    """Return the memory of all Buffers, to be held until the launch is submitted, and list what it may write to."""
+    cdef list held = []
+    cdef Py_ssize_t i
+    for i in range(kernel.count):
+        if type(<object> arguments[i]) is Buffer:
+            if (<Buffer> arguments[i]).allocation.closed:
+                raise argument_error(
+                    kernel, i, str((<Buffer> arguments[i])._closed_error("this Buffer")), ClosedError)
+            held.append((<Buffer> arguments[i]).allocation.memory)
+    for i in kernel.written:
+        if type(<object> arguments[i]) is Buffer:
+            written.push_back((<Buffer> arguments[i]).allocation.uses)
+    return held
+
+
+cdef Status launch_gathered(
+    QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
+    bint follows, const Basis* basis, vector[Uses*]& written, uint32_t* failed_at
+) noexcept nogil:
+    """Submit a launch with its waits. Uploads are commands before it; the first carries the waits.
+
+    `bound` is the plan of a bound launch, and `packed` its arguments; NULL for any other, whose plan must exist.
+    """
+    cdef Order order
+    cdef Plan* plan = bound
+    cdef Status status
+    cdef Waits waits
+    cdef uint64_t uploads = 0
+    cdef size_t i
+    if bound == NULL:
+        state.lock.lock()
+        status = refusal(state)
+        plan = find_plan(state, kernel_id)
+        state.lock.unlock()
+        if status != 0:
+            return status
+        if plan == NULL:
+            return NO_PLAN
+    status = begin_command(state, &order)
+    if status != 0:
+        return status
+    if bound == NULL:
+        plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
+    if plan == NULL:
+        status = NO_PLAN
+    elif basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
+        status = STALE
+    elif spilled:
+        if bound == NULL:
+            status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
+        else:
+            status = upload_again(state, plan, waits_of(state, &order), &uploads, failed_at)
+        apply_uploads(state, &order, uploads)
+        if status == 0:
+            use_spills(plan, packed)
+    if status == 0:
+        waits = no_waits() if uploads else waits_of(state, &order)
+        if follows:
+            status = submit_following(state, plan, geometry, packed, waits, failed_at)
+        else:
+            status = submit_launch(state, plan, geometry, packed, waits, failed_at)
+    if status == 0:
+        plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
+        for i in range(written.size()):
+            written[i].other_writes.fetch_add(1)
+    return end_uploads(state, &order, uploads, status)
 
 
 cdef int capture_launch(
@@ -204,12 +346,21 @@ cdef int capture_launch(
     return 0
 
 
-cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL:
+cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at):
+    what = f"kernel {kernel.name!r}"
+    if failed_at != NO_ARGUMENT:
+        parameter = kernel.parameters[failed_at]
+        what += f", argument {failed_at} ({parameter.type_name} {parameter.name})"
+    queue._raise(status, what)
+
+
+cdef Plan* create_plan(const Driver* driver, Kernel kernel, Epochs* queue) except NULL:
+    """Make a plan with a kernel object of its own; `queue` is NULL for that of a graph or a step."""
     cdef uintptr_t handle
     check_memory()
     handle = kernel._create()
     return new_plan(
-        state.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, state.epochs)
+        driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, queue)
 
 
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
@@ -218,7 +369,7 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
     cdef Status refused
     queue._check_open()
     collect_device(state.device)  # first drop the plans of kernels that are gone
-    plan = create_plan(state, kernel)
+    plan = create_plan(state.driver, kernel, state.epochs)
     with nogil:
         state.lock.lock()
         refused = refusal(state)
@@ -241,62 +392,7 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
     return [<object> arguments[i] for i in range(count)]
 
 
-cdef Status launch_gathered(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, bint follows,
-    const Basis* basis, vector[Uses*]& written, uint32_t* failed_at
-) noexcept nogil:
-    """Submit a launch with its waits. Its plan exists. Uploads are commands before it; the first carries the waits."""
-    cdef Order order
-    cdef Plan* plan
-    cdef Status status
-    cdef Waits waits
-    cdef uint64_t uploads = 0
-    state.lock.lock()
-    status = refusal(state)
-    plan = find_plan(state, kernel_id)
-    state.lock.unlock()
-    if status != 0:
-        return status
-    if plan == NULL:
-        return NO_PLAN
-    status = begin_command(state, &order)
-    if status != 0:
-        return status
-    plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
-    if plan == NULL:
-        status = NO_PLAN
-    elif basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
-        status = STALE
-    elif spilled:
-        status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
-        apply_uploads(state, &order, uploads)
-        if status == 0:
-            use_spills(plan, packed)
-    if status == 0:
-        waits = no_waits() if uploads else waits_of(state, &order)
-        if follows:
-            status = submit_following(state, plan, geometry, packed, waits, failed_at)
-        else:
-            status = submit_launch(state, plan, geometry, packed, waits, failed_at)
-    if status == 0:
-        note_gathered(state, plan, written)
-    return end_uploads(state, &order, uploads, status)
-
-
-cdef Status launch_after_waits(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept nogil:
-    """Submit a launch that carries pending waits, and gathers none; NO_PLAN in any other case. The queue is locked."""
-    cdef Plan* plan = find_plan(state, kernel_id)
-    cdef vector[void*] events
-    cdef Status status
-    if plan == NULL or state.order.pending.empty() or not gathers_nothing(state):
-        return NO_PLAN
-    status = submit_launch(state, plan, geometry, packed, waits_of_pending(state, events), failed_at)
-    if status == 0:
-        drop_pending(state)
-        count_launch(state, plan)
-    return status
+# -- open steps, which may collect a launch
 
 
 cdef Collecting ask_step(
@@ -313,7 +409,7 @@ cdef Collecting ask_step(
     return answer
 
 
-cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed, const Basis* basis) noexcept:
+cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept:
     """Whether the open step takes a launch for which the queue was not ready. The queue is locked, and is not any more.
 
     A launch that is not taken is offered once more by who handles it then, and its error told there.
@@ -322,7 +418,7 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed,
     cdef uint32_t failed_at
     cdef Status status = 0
     cdef bint taken = False
-    if state.barred == BY_STEP and step != NULL and basis == NULL and not kernel.follows:
+    if state.barred == BY_STEP and step != NULL:
         taken = COLLECTED == step.collect(
             state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
     state.lock.unlock()
@@ -368,152 +464,1081 @@ def watch_waits(watcher: Callable[[Queue, Kernel, int], None] | None) -> None:
     waits_watcher = watcher
 
 
-cdef Status launch_at_once(
-    QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments, char* packed,
-    uint32_t* failed_at
-) except? -1:
-    """Launch with bytes by value as the common launch does: no Python code has run since the arguments were checked,
-    and the GIL is kept. Returns NO_PLAN in any other case.
-    """
-    cdef const Geometry* geometry = read_geometry(kernel, grid, block)
-    cdef Status status = NO_PLAN
-    if state.lock.try_lock():
-        status = launch_ready(state, kernel.id, geometry, packed, True, kernel.follows, failed_at)
-        if status == 0:
-            note_writes(kernel.written, arguments)
-        state.lock.unlock()
-    return status
+# -- grid and block
 
 
-# Handles every other launch: with bytes by value, with waits, without a plan yet, or after a failure.
-cdef int launch_uncommon(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
-) except -1:
-    try:
-        if is_told(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
-            return launch_checked(
-                queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
-        if views.unusual == HAS_BYTES and basis == NULL:
-            status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
-            if status == 0:
-                return 0
-        return launch_otherwise(
-            queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
-    finally:
-        release_views(views)
+UNITS: str = "; grid counts groups, as in HIP, and block the work-items of each"
+cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
 
 
-cdef int launch_checked(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
-) except -1:
-    """Launch on a queue that is checked for races."""
-    cdef Announcement uses
-    cdef vector[Use] read
-    cdef int out_of_date
-    check_elements(kernel, packed)
-    if unusual & HAS_BYTES:
-        add_by_value(kernel, arguments, read)
-        on_host(state.device, read)
-    add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
-    command(queue, state, uses)
-    try:
-        out_of_date = launch_otherwise(
-            queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
-    except BaseException:
-        withdraw(uses)
-        raise
-    if out_of_date:
-        withdraw(uses)
-    return out_of_date
+cdef object plain_extents(Kernel kernel, str what, object value):
+    """Return grid or block as an int or a tuple of ints, which always mean the same sizes. This may run Python code."""
+    cdef size_t sizes[3]
+    cdef int count
+    if type(value) is int:
+        return value
+    if type(value) is tuple:
+        for each in <tuple> value:
+            if type(each) is not int:
+                break
+        else:
+            return value
+    count = extents(kernel, what, value, sizes)
+    return tuple([sizes[i] for i in range(count)])
 
 
-cdef int launch_otherwise(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
-) except -1:
-    cdef Geometry geometry
-    cdef vector[Uses*] written
-    cdef bint spilled = unusual & HAS_BYTES != 0, keeps_gil
-    cdef Collecting answer = NOT_COLLECTED
-    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
-    if state.barred & BY_STEP and basis == NULL and not unusual:
-        answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
-        if answer == COLLECTED:
-            return 0
-    check_elements(kernel, packed)
-    if unusual & HAS_ARRAYS:
-        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
-        return 0
-    if status == NO_PLAN and basis == NULL and not (unusual or kernel.follows) and state.lock.try_lock():
-        status = launch_after_waits(state, kernel.id, read_geometry(kernel, grid, block), packed, &failed_at)
-        if status == 0:
-            note_writes(kernel.written, arguments)
-        state.lock.unlock()
-        if status == 0:
-            return 0
-    geometry = read_geometry(kernel, grid, block)[0]
-    # The GIL may go from here on, and was given to other code where an argument was converted.
-    _held = hold_arguments(kernel, arguments, written)
-    if state.barred & BY_STEP and basis == NULL and unusual == RAN_PYTHON:
-        answer = ask_step(state, kernel, &geometry, packed, &failed_at)
-    answer = ask_step_again(state, kernel, &geometry, packed, answer)
-    if answer == COLLECTED:
-        return 0
-    keeps_gil = unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON
-    if basis == NULL and status == NO_PLAN and keeps_gil and state.lock.try_lock():
-        status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
-        if status == 0:
-            note_writes(kernel.written, arguments)
-        state.lock.unlock()
-        if status == 0:
-            return 0
-    while status == NO_PLAN or status == NO_ROOM:
-        with nogil:
-            status = launch_gathered(
-                state, kernel.id, &geometry, packed, spilled, kernel.follows, basis, written, &failed_at)
-        if status == NO_PLAN:
-            add_plan(queue, state, kernel)
-        elif status == NO_ROOM:
-            make_room(queue, state, kernel.id, NULL, packed)
-    if status == QUEUE_CAPTURED:
-        return capture_launch(queue, kernel, grid, block, arguments)
-    if status == STALE:
+cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
+    """Fill three sizes from an int or a tuple, and return how many were given."""
+    cdef Py_ssize_t i, count
+    into[1] = into[2] = 1
+    if type(value) is not tuple:
+        into[0] = extent(kernel, what, value)
         return 1
-    if status != 0:
-        raise_launch_error(queue, kernel, status, failed_at)
-    tell_step(state, answer, kernel, &geometry, packed)
-    if waits_watcher is not None and state.counts.waits_made != waits:
-        waits_watcher(queue, kernel, state.counts.waits_made - waits)
+    count = PyTuple_GET_SIZE(value)
+    if not 1 <= count <= 3:
+        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} has 1 to 3 dimensions, not {count}")
+    for i in range(count):
+        into[i] = extent(kernel, what, <object> PyTuple_GET_ITEM(value, i))
+    return <int> count
+
+
+cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
+    cdef Py_ssize_t number
+    if not PyLong_CheckExact(value):
+        value = read_int(
+            value, f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints", way_out(value))
+    try:
+        number = PyLong_AsSsize_t(value)
+    except OverflowError:
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r}: {what} of {shortened(value)} is too large{UNITS}") from None
+    if number < 1:
+        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value}: at least 1 is needed{UNITS}")
+    return number
+
+
+cdef str way_out(object value):
+    """Return what to write instead, for the end of a message."""
+    if isinstance(value, (float, np.floating)):
+        return f" ({value:.8g}): n // block is an int, and -(-n // block) rounds up"
+    return ": tuple(…) makes one of it" if isinstance(value, (list, np.ndarray)) else ""
+
+
+cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
+    """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel. It runs
+    no Python code, not even the garbage collector's: only `plain_extents` does.
+    """
+    cdef Geometry geometry
+    cdef size_t groups[3]
+    cdef size_t shape[3]
+    cdef int i, dimensions, block_dimensions
+    dimensions = extents(kernel, "grid", grid, groups)
+    block_dimensions = extents(kernel, "block", block, shape)
+    if block_dimensions > dimensions:
+        dimensions = block_dimensions
+    check_block(kernel, shape)
+    geometry.dimensions = dimensions
+    for i in range(3):
+        geometry.block[i] = <uint32_t> shape[i]
+        geometry.local_size[i] = shape[i]
+        geometry.offset[i] = 0
+    if kernel.reshape != NULL:
+        kernel.reshape(&geometry)
+    for i in range(3):
+        if groups[i] > MOST_GROUPS:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}: grid of {groups[i]} groups in dimension {i} is too large, {MOST_GROUPS} is "
+                f"the most{UNITS}")
+        geometry.groups[i] = <uint32_t> groups[i]
+        geometry.global_size[i] = groups[i] * geometry.local_size[i]
+    # The kernel keeps the objects; otherwise new objects could get their addresses.
+    kernel.last_grid = grid
+    kernel.last_block = block
+    kernel.geometry = geometry
     return 0
 
 
-cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written):
-    """Return the memory of all Buffers, to be held until the launch is submitted, and list what it may write to."""
-    cdef list held = []
+cdef int check_block(Kernel kernel, const size_t* block) except -1:
+    cdef size_t items = 1
+    cdef int i
+    for i in range(3):
+        if block[i] > kernel.max_block_axis[i]:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}: block has {block[i]} work-items in dimension {i}, "
+                f"{kernel.device.name} allows {kernel.max_block_axis[i]}{UNITS}")
+        items *= block[i]
+    if items > kernel.max_block:
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r}: block has {items} work-items, this kernel can have {kernel.max_block} on "
+            f"{kernel.device.name}{UNITS}")
+    if kernel.required_block[0] and not (
+        block[0] == kernel.required_block[0] and block[1] == kernel.required_block[1]
+        and block[2] == kernel.required_block[2]
+    ):
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r} was compiled for a block of {tuple(kernel.required_block)}, "
+            f"not {(block[0], block[1], block[2])}")
+    return 0
+
+
+# -- what a Python value becomes
+
+
+cdef extern from *:
+    """
+    #include <array>
+    #include <cstdint>
+
+    // What an integer parameter takes. The bytes of a number that fits are number & mask.
+    struct Range {
+        std::uint64_t bias;  // 0 without a sign
+        std::uint64_t mask;  // 0: no integer
+        std::uint64_t most;  // a number of 30 bits fits when number + bias <= most, counted without a sign
+    };
+
+    constexpr std::array<Range, 256> make_ranges() {
+        std::array<Range, 256> ranges{};
+        for (auto &range : ranges) {
+            range.bias = std::uint64_t(1) << 62;
+        }
+        const char codes[] = "BHIQbhiq";
+        for (int i = 0; i < 8; i++) {
+            std::uint64_t mask = ~std::uint64_t(0) >> (64 - (8 << i % 4));
+            ranges[codes[i]] = i < 4 ? Range{0, mask, mask >> (i == 3)} : Range{mask / 2 + 1, mask, mask};
+        }
+        return ranges;
+    }
+
+    constexpr std::array<Range, 256> ranges = make_ranges();
+
+    static inline const Range *range_of(char code) { return &ranges[static_cast<unsigned char>(code)]; }
+
+    // Whether an exact int has one digit, of 30 bits, and its value. CPython's own function is a call, and its result
+    // must be looked at for errors: half of what an argument takes.
+    static inline bool read_small(PyObject *integer, std::int64_t *number) {
+    #if PY_VERSION_HEX >= 0x030C0000
+        auto *object = reinterpret_cast<PyLongObject *>(integer);
+        bool is_small = PyUnstable_Long_IsCompact(object);
+        *number = is_small ? PyUnstable_Long_CompactValue(object) : 0;
+        return is_small;
+    #else
+        Py_ssize_t digits = Py_SIZE(integer);  // negative for a negative number
+        *number = digits * static_cast<std::int64_t>(reinterpret_cast<PyLongObject *>(integer)->ob_digit[0]);
+        return -1 <= digits && digits <= 1;
+    #endif
+    }
+    """
+    ctypedef struct Range:
+        uint64_t bias
+        uint64_t mask
+        uint64_t most
+    const Range* range_of(char code)
+    bint read_small(PyObject* integer, int64_t* number)
+
+
+cdef class Local:
+    """An argument for a parameter in local memory: ``fb.local(nbytes)`` bytes for each group.
+
+    Attributes
+    ----------
+    nbytes : int
+    """
+
+    cdef readonly size_t nbytes
+
+    def __init__(self, nbytes: SupportsIndex) -> None:
+        nbytes = read_int(nbytes, "local(nbytes) needs an int")
+        if not 1 <= nbytes < 1 << 63:
+            raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed, and no more than fits")
+        self.nbytes = nbytes
+
+    def __repr__(self) -> str:
+        return f"forebay.local({self.nbytes})"
+
+
+local = Local  # fb.local(nbytes)
+
+
+cdef class Null:
+    """A null pointer, for a pointer parameter: ``fb.NULL``, of which there is one.
+
+    A kernel that reads or writes through it may end the process. So it is never passed by accident: a launch refuses
+    None, which is what a function without a ``return`` gives.
+    """
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        raise ArgumentTypeError("there is one null pointer: forebay.NULL")
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "null"  # the same one again, also in another process
+
+    def __repr__(self) -> str:
+        return "forebay.NULL"
+
+
+null: Null = Null.__new__(Null)  # fb.NULL
+the_null = <PyObject*> null
+
+
+cdef object structure = ctypes.Structure
+cdef object structure_of_numpy = np.void
+
+# Types of Python's and NumPy's own numbers: no Python code runs when one is converted
+cdef frozenset whole_numbers = frozenset({
+    int, bool, np.bool_, np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong, np.uint8, np.uint16, np.uint32,
+    np.uint64, np.uintc, np.ulonglong
+})
+cdef frozenset numbers = whole_numbers | {float, np.float16, np.float32, np.float64}
+
+
+cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
+    parameter = kernel.parameters[index]
+    return kind(
+        f"kernel {kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): {problem}")
+
+
+cdef uint64_t kind_of(object value):
+    """Return the part of `Memory.kind` that tells the elements of an array; 0 for other bytes."""
+    return <uint64_t> element_code(value.dtype) << ELEMENT_AT if isinstance(value, np.ndarray) else 0
+
+
+cdef int check_elements(Kernel kernel, const char* packed) except -1:
+    """Refuse memory whose elements are not of the type that its parameter points to.
+
+    A launch that changes nothing needs no such check, and the common launch leaves it to `set_changed_arguments`. All
+    others call this before they submit anything.
+    """
+    cdef uint32_t i = 0
+    cdef uint64_t given
+    if check_types(kernel.layout, kernel.count, packed, &i) == 0:
+        return 0
+    given = element_of((<const PackedPointer*> (packed + kernel.layout[i].offset)).memory.kind)
+    wanted = kernel.parameters[i].dtype
+    kind = "floating-point numbers" if given & 1 else "integers"
+    raise argument_error(
+        kernel, i, f"needs elements of {wanted}, not {kind} of {given >> 1} bytes; if their bytes are meant, pass "
+        f".view({wanted.str[1:]!r})", ArgumentTypeError)
+
+
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Range* fitting) except? 0:
+    """Return the bytes of any integer."""
+    cdef uint64_t number
+    if not PyLong_CheckExact(value):
+        value = whole_value(kernel, i, value)
+    try:
+        number = <uint64_t> PyLong_AsLongLong(value) if fitting.bias else PyLong_AsUnsignedLongLong(value)
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+    if number + fitting.bias > fitting.mask:
+        raise out_of_range(kernel, i, value)
+    return number & fitting.mask
+
+
+cdef str value_of(object value):
+    """Return the way out for who gives memory instead of the number in it."""
+    if isinstance(value, (Buffer, StridedView)):
+        return ": x.item() is what one element holds"
+    return ""
+
+
+cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
+    return argument_error(kernel, i, f"{shortened(value)} is out of its range", InvalidArgumentError)
+
+
+cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
+    if type(value) in whole_numbers:
+        return PyNumber_Long(value)
+    try:
+        return whole_number(value)
+    except TypeError:
+        raise argument_error(
+            kernel, i, f"needs an integer, not {type(value).__name__}{value_of(value)}", ArgumentTypeError) from None
+
+
+cdef bint is_complex(object value) except -1:
+    """Return whether ``float`` would drop a part of it, or raise: NumPy's only warns, in a process that may hide it."""
+    return isinstance(value, complex) or "complex" in str(getattr(value, "dtype", ""))
+
+
+cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
+    if PyFloat_CheckExact(value):
+        return PyFloat_AS_DOUBLE(value)
+    if type(value) not in numbers and (
+        isinstance(value, (Buffer, str, bytes)) or is_complex(value) or not hasattr(value, "__float__")
+    ):
+        raise argument_error(
+            kernel, i, f"needs a number, not {type(value).__name__}{value_of(value)}", ArgumentTypeError)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise argument_error(kernel, i, f"needs a number, not {shortened(value)}", ArgumentTypeError) from None
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+
+
+cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
+    return not buffer.allocation.closed and buffer.allocation.state == kernel.state
+
+
+cdef uint64_t _stamps = 0  # how many were given; with the GIL
+
+
+cdef class ByValue:
+    """An argument for a pointer parameter whose bytes are passed by value: ``fb.by_value(array)``.
+
+    The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs; if the
+    pointer is const, only when the bytes have changed since the last launch of this kernel on this queue. Anything the
+    kernel writes there is lost. The launch takes the bytes as they are when it is called; they may be changed as soon
+    as it returns. The ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need
+    to be wrapped.
+
+    Parameters
+    ----------
+    value : anything with a C-contiguous buffer, such as a NumPy array
+        An array of numbers goes where a Buffer of its dtype would.
+    """
+
+    cdef Py_buffer view  # held for the life of this object, so that the memory is neither moved nor resized
+    cdef uint64_t kind  # of its elements, as in Memory
+    cdef uint64_t stamp  # as in PackedBytes
+    cdef readonly object value
+
+    value: HostBuffer
+
+    def __init__(self, value: HostBuffer) -> None:
+        global _stamps
+        if self.view.buf != NULL:
+            raise ArgumentTypeError("this by_value is made already")
+        try:
+            problem = view_bytes(value, &self.view, 0)
+        except (TypeError, ValueError, BufferError) as error:
+            raise ArgumentTypeError(
+                f"by_value needs C-contiguous bytes, such as an array of NumPy, not this {type(value).__name__}: "
+                f"numbers and Buffers are passed as they are ({error})") from None
+        if problem:
+            raise ArgumentTypeError(f"by_value: {problem}")
+        self.value = value
+        self.kind = kind_of(value)
+        if type(value) is bytes:
+            _stamps += 1
+            self.stamp = _stamps
+        if self.view.len == 0:
+            raise InvalidArgumentError("by_value: no bytes to pass")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    def __repr__(self) -> str:
+        return f"forebay.by_value({self.value!r})"
+
+
+by_value = ByValue  # fb.by_value(array)
+
+
+cdef inline void pack_bytes_at(
+    PackedPointer* slot, const void* data, size_t nbytes, uint64_t kind, uint64_t stamp, Views* views
+) noexcept:
+    (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, stamp, data, nbytes, kind)
+    views.unusual |= HAS_BYTES if nbytes < LARGE else HAS_BYTES | HAS_MUCH
+
+
+cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
+    """Pack bytes by value that are not wrapped in a ByValue."""
+    cdef Py_buffer* view = &views.views[views.count]
+    if views.count == MOST_VIEWS:
+        raise argument_error(kernel, i, f"more than {MOST_VIEWS} structures by value", InvalidArgumentError)
+    try:
+        problem = view_bytes(value, view, 0)
+    except (TypeError, ValueError, BufferError) as error:
+        problem = f"these are no plain bytes ({error})"
+    if problem:
+        raise argument_error(kernel, i, problem, ArgumentTypeError)
+    views.count += 1
+    if view.len == 0:
+        raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
+    pack_bytes_at(slot, view.buf, view.len, 0, 0, views)
+    return 0
+
+
+cdef void release_views(Views* views):
+    cdef int i
+    for i in range(views.count):
+        PyBuffer_Release(&views.views[i])
+    views.count = 0
+
+
+cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
+    """Pass bytes by value, note an array to be copied in and out, and refuse everything else."""
+    if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
+        memset(slot, 0, sizeof(PackedPointer))
+        slot.memory.address = integer_value(kernel, i, value, range_of(c"q" if value < 0 else c"Q"))
+        return 0
+    if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
+        return pack_spilled(kernel, i, value, slot, views)
+    if isinstance(value, np.ndarray):
+        views.unusual |= HAS_ARRAYS
+        memset(slot, 0, sizeof(PackedPointer))
+        slot.memory.kind = kind_of(value)
+        return 0
+    if type(value) is not Buffer:
+        if isinstance(value, StridedView):
+            raise argument_error(
+                kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
+                "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
+        if is_foreign(value, kernel.device.driver):
+            views.unusual |= HAS_ARRAYS
+            memset(slot, 0, sizeof(PackedPointer))
+            return 0
+        instead = ""
+        if value is None or isinstance(value, (int, np.integer)):
+            instead = "; a null pointer is forebay.NULL"
+            if value:
+                instead += ", and an address goes to a parameter of 64 bits, see Kernel.follow_pointers"
+        raise argument_error(
+            kernel, i, "needs a Buffer, an array, or bytes by value (forebay.by_value), not "
+            f"{name_of(value)}{instead}", ArgumentTypeError)
+    if value.closed:
+        raise argument_error(kernel, i, str(value._closed_error("this Buffer")), ClosedError)
+    if value.device.driver in kernel.device._peers:
+        views.unusual |= HAS_ARRAYS
+        memset(slot, 0, sizeof(PackedPointer))
+        return 0
+    raise argument_error(
+        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
+        InvalidArgumentError)
+
+
+cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    """Pack a vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector.
+
+    A ctypes.Structure is bytes for a vector, too: `hip.float4`.
+    """
+    cdef Parameter* parameter = &kernel.layout[i]
+    cdef Py_buffer view
+    dtype = kernel.parameters[i].dtype
+    if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview, structure)):
+        lanes = dtype.shape[0] if dtype.shape else 1
+        try:
+            value = np.ascontiguousarray(convert(value, dtype.base))
+        except TypeError as error:
+            raise argument_error(
+                kernel, i, f"needs {dtype.base} values, not {shortened(value)} ({error})", ArgumentTypeError) from None
+        except ValueError as error:
+            raise argument_error(kernel, i, str(error), InvalidArgumentError) from None
+        if value.size != lanes:
+            raise argument_error(kernel, i, f"needs {lanes} values, not {value.size}", InvalidArgumentError)
+    try:
+        problem = view_bytes(value, &view, 0)
+    except (TypeError, ValueError, BufferError):
+        problem = (
+            f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), not {type(value).__name__}")
+    if problem:
+        raise argument_error(kernel, i, problem, ArgumentTypeError)
+    try:
+        # a vector of three is as large as one of four; its last element is never used
+        if view.len != parameter.size and not (dtype is not None and view.len == dtype.itemsize):
+            raise argument_error(
+                kernel, i, f"needs {parameter.size} bytes, not {view.len}", InvalidArgumentError)
+        memset(slot, 0, parameter.width)
+        memcpy(slot, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    if type(value) is not Local:
+        raise argument_error(kernel, i, f"needs forebay.local(nbytes), not {type(value).__name__}", ArgumentTypeError)
+    if (<Local> value).nbytes > kernel.local_bytes:
+        raise argument_error(
+            kernel, i, f"{(<Local> value).nbytes} bytes of local memory: the device has {kernel.local_bytes}",
+            InvalidArgumentError)
+    (<uint64_t*> slot)[0] = (<Local> value).nbytes
+    return 0
+
+
+cdef int pack_special_pointer(
+    Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
+) except -1:
+    """Pack what a pointer takes beside an open Buffer. A structure of NumPy's, like bytes, is the caller's to keep."""
+    cdef void* data
+    cdef Py_ssize_t nbytes = 0
+    if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
+        pack_bytes_at(
+            slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, (<ByValue> value).kind,
+            (<ByValue> value).stamp, views)
+        return 0
+    if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
+        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), 0, 0, views)
+        return 0
+    if value == the_null:
+        memset(slot, 0, sizeof(PackedPointer))
+        return 0
+    if isinstance(<object> value, structure_of_numpy):
+        data = structure_bytes(<object> value, &nbytes)
+        if nbytes:
+            pack_bytes_at(slot, data, nbytes, 0, 0, views)
+            return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
+cdef int refuse_count(Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
+    given = f"{count} given"
+    if count == 1 and isinstance(<object> arguments[0], (tuple, list)):
+        given += f": a {type(<object> arguments[0]).__name__}, pass *args"
+    raise ArgumentTypeError(
+        f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({given}): {kernel.signature}")
+
+
+cdef int pack_arguments(
+    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
+) except -1:
+    """Check the arguments and put their bytes into their slots. Unused bytes are zero. The driver sees nothing yet.
+
+    The usual kinds are read here, and borrowed: the caller keeps them. The rest, and errors, are left to `pack_other`.
+    """
     cdef Py_ssize_t i
+    cdef const Parameter* layout = kernel.layout
+    cdef const Parameter* parameter
+    cdef const Range* fitting
+    cdef PyObject* value
+    cdef char* slot
+    cdef int64_t number
+    views.count = views.unusual = 0
+    if count != kernel.count:
+        refuse_count(kernel, arguments, count)
+    memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
+    for i in range(count):
+        parameter = &layout[i]
+        slot = packed + parameter.offset
+        value = arguments[i]
+        if parameter.code == 0:
+            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+                (<PackedPointer*> slot).allocation = <uint64_t> (<Buffer> value).allocation.uses
+                (<PackedPointer*> slot).memory = (<Buffer> value).memory
+            else:
+                pack_special_pointer(kernel, i, value, <PackedPointer*> slot, views)
+            continue
+        if PyLong_CheckExact(<object> value):
+            fitting = range_of(parameter.code)
+            if read_small(value, &number) and <uint64_t> number + fitting.bias <= fitting.most:
+                (<uint64_t*> slot)[0] = <uint64_t> number & fitting.mask
+                continue
+        elif PyFloat_CheckExact(<object> value):
+            if parameter.code == c"f":
+                (<uint64_t*> slot)[0] = 0
+                (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
+                if not isinf((<float*> slot)[0]):
+                    continue
+            elif parameter.code == c"d":
+                (<double*> slot)[0] = PyFloat_AS_DOUBLE(<object> value)
+                continue
+        pack_other(kernel, i, <object> value, slot, views)
+    return 0
+
+
+cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    cdef char code = kernel.layout[i].code
+    if type(value) not in numbers or not (range_of(code).mask or code == c"f" or code == c"d"):
+        views.unusual |= RAN_PYTHON  # any code, or the collector: it may have closed a Buffer that is packed already
+    try:
+        pack_argument(kernel, i, value, slot, views)
+    except BaseException:
+        release_views(views)
+        raise
+    return 0
+
+
+cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    cdef char code = kernel.layout[i].code
+    cdef const Range* fitting = range_of(code)
+    cdef double real
+    if code == 0:
+        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
+    elif fitting.mask:
+        (<uint64_t*> slot)[0] = integer_value(kernel, i, value, fitting)
+    elif code == c"f":
+        real = real_value(kernel, i, value)
+        (<uint64_t*> slot)[0] = 0
+        (<float*> slot)[0] = <float> real
+        if isinf((<float*> slot)[0]) and not isinf(real):
+            raise out_of_range(kernel, i, value)
+    elif code == c"d":
+        (<double*> slot)[0] = real_value(kernel, i, value)
+    elif code == c"L":
+        pack_local(kernel, i, value, slot)
+    else:
+        pack_bytes(kernel, i, value, slot)
+    return 0
+
+
+# -- a plan's spill buffers, and the uploads to them
+#
+# Bytes that the kernel only reads are uploaded when they differ from those of its last launch. They are compared,
+# unless they are the same `bytes` in one ByValue, which cannot change. Bytes that it may write to are uploaded for
+# each launch.
+#
+# A buffer belongs to one parameter of one plan, so only launches of one kernel on one queue use it, and these run in
+# order. A command before the launch therefore writes it in place, even if earlier launches have not read it yet. The
+# other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
+
+
+# Each upload has a slot of its own, because earlier ones may not have been read yet. An event for each costs more than
+# the copy does, so a piece of memory has several slots and one event.
+cdef enum:
+    SLOTS = 16
+    ALIGNMENT = 64
+    SMALLEST_PIECE = 4 << 10
+    LARGEST_PIECE = 1 << 20  # unless one slot is larger
+
+
+cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
+    """Return the slot of an argument by value. NULL for any other argument."""
+    cdef PackedBytes* slot = <PackedBytes*> (packed + plan.parameters[index].offset)
+    return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
+
+
+cdef inline bint is_uploaded(Plan* plan, size_t index, const PackedBytes* given) noexcept nogil:
+    """Return whether the kernel finds these bytes without an upload. Where it may write to them, it has: then never."""
+    cdef Spill* spill = &plan.spills[index]
+    return (
+        not plan.parameters[index].writes and spill.known and spill.nbytes == given.nbytes
+        and (given.stamp != 0 and given.stamp == spill.stamp or memcmp(spill.last, given.data, spill.nbytes) == 0)
+    )
+
+
+cdef list spilled_bytes(Kernel kernel, const char* packed):
+    cdef const PackedBytes* given
+    cdef Py_ssize_t i
+    cdef list found = []
+    cdef bytes copied
     for i in range(kernel.count):
-        if type(<object> arguments[i]) is Buffer:
-            if (<Buffer> arguments[i]).allocation.closed:
-                raise argument_error(
-                    kernel, i, str((<Buffer> arguments[i])._closed_error("this Buffer")), ClosedError)
-            held.append((<Buffer> arguments[i]).allocation.memory)
-    for i in kernel.written:
-        if type(<object> arguments[i]) is Buffer:
-            written.push_back((<Buffer> arguments[i]).allocation.uses)
-    return held
+        given = <const PackedBytes*> (packed + kernel.layout[i].offset)
+        if kernel.layout[i].kind == POINTER and given.allocation == SPILLED:
+            copied = PyBytes_FromStringAndSize(NULL, given.nbytes)
+            copy_bytes(<void*> PyBytes_AS_STRING(copied), given.data, given.nbytes)
+            found.append((i, copied))
+    return found
+
+
+cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
+    """Replace the addresses of the bytes by those of the buffers to which the bytes were uploaded."""
+    cdef PackedBytes* slot
+    cdef size_t i
+    for i in range(plan.parameters.size()):
+        slot = spilled_at(plan, packed, i)
+        if slot != NULL:
+            (<PackedPointer*> slot)[0] = plan.spills[i].device
+
+
+cdef bint is_free(QueueState* state, const Staging* piece) noexcept nogil:
+    """Return whether the device has read all of a piece. Uploads end in order, unless they fail."""
+    if piece.epoch <= completed_epoch(state.epochs):
+        return True
+    return piece.used == 0 and (piece.event == NULL or state.driver.event_status(piece.event) == DONE)
+
+
+cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
+    """Return whether the first piece of staging memory has room."""
+    cdef Staging* piece
+    if spill.staging.empty():
+        return False
+    piece = &spill.staging.front()
+    if piece.used != 0 and piece.used + nbytes <= piece.capacity:
+        return True
+    return piece.capacity >= nbytes and is_free(state, piece)
+
+
+cdef bint has_wrong_type(const Plan* plan, size_t index, const PackedBytes* given) noexcept nogil:
+    """Return what `check_types` says of bytes by value."""
+    return (
+        given.kind != 0 and plan.parameters[index].element != 0
+        and element_of(given.kind) != plan.parameters[index].element
+    )
+
+
+cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed, bint* any_chosen) noexcept nogil:
+    """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use.
+
+    This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
+    the kernel sees, but the upload still fits, and the uploaded bytes are the ones remembered.
+    """
+    cdef PackedBytes* given
+    cdef Spill* spill
+    cdef uint64_t skipped = 0
+    cdef size_t i
+    any_chosen[0] = False
+    if plan.spills.empty():
+        return NO_ROOM
+    for i in range(plan.parameters.size()):
+        given = spilled_at(plan, packed, i)
+        if given == NULL:
+            continue
+        if has_wrong_type(plan, i, given):
+            return WRONG_TYPE
+        if is_uploaded(plan, i, given):
+            skipped += given.nbytes
+            continue
+        spill = &plan.spills[i]
+        if spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
+            return NO_ROOM
+        spill.known = False
+        any_chosen[0] = True
+    state.counts.arg_bytes_skipped += skipped
+    return 0
+
+
+cdef Status upload(
+    QueueState* state, Spill* spill, const PackedBytes* given, Waits waits, uint64_t epoch
+) noexcept nogil:
+    cdef Status status
+    cdef Staging* piece = &spill.staging.front()
+    cdef Memory slot = piece.memory
+    cdef size_t end
+    cdef bint fills_up
+    if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
+        piece.used = 0
+    if piece.event != NULL:
+        state.driver.release_event(piece.event)
+        piece.event = NULL
+    end = piece.used + (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    fills_up = end + spill.capacity > piece.capacity
+    slot.address += piece.used
+    memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
+    status = state.driver.copy(
+        state.handle, &spill.device.memory, &slot, given.nbytes, waits, &piece.event if fills_up else NULL)
+    if status != 0:
+        return status
+    piece.epoch = epoch
+    piece.used = end
+    spill.last = <const void*> <uintptr_t> slot.address
+    spill.nbytes = given.nbytes
+    spill.stamp = given.stamp
+    spill.known = True
+    state.counts.arg_bytes_set += given.nbytes
+    if fills_up:
+        piece.used = 0
+        state.counts.events_made += 1
+        spill.staging.push_back(dereference(piece))
+        spill.staging.pop_front()
+    return 0
+
+
+cdef Status upload_spills(
+    QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at
+) noexcept nogil:
+    """Upload the given bytes to the plan's buffers. The queue is locked and stays locked.
+
+    Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
+    WRONG_TYPE when memory has other elements than its parameter points to: nobody need have looked before.
+    `uploads` is the number of commands that the driver took, also after a failure. The first carried the waits. The
+    caller counts them in the epoch.
+    """
+    cdef PackedBytes* given
+    cdef size_t i
+    cdef bint any_chosen
+    cdef Status status = choose_uploads(state, plan, packed, &any_chosen)
+    uploads[0] = 0
+    if status != 0 or not any_chosen:
+        return status
+    status = check_types(plan.parameters.data(), plan.parameters.size(), packed, failed_at)
+    for i in range(plan.parameters.size()):
+        if status != 0:
+            break
+        given = spilled_at(plan, packed, i)
+        if given == NULL or plan.spills[i].known:
+            continue
+        status = upload(
+            state, &plan.spills[i], given, waits if uploads[0] == 0 else no_waits(),
+            submitted_epoch(state.epochs) + uploads[0] + 1)
+        if status == 0:
+            uploads[0] += 1
+            # The launch may never come: it may fail, and a bound one may be dropped.
+            plan.epoch = submitted_epoch(state.epochs) + uploads[0]
+        else:
+            failed_at[0] = <uint32_t> i
+    return status
+
+
+cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexcept nogil:
+    """Count the uploads. The first has carried the waits of the order."""
+    cdef uint64_t i
+    for i in range(uploads):
+        if i == 0:
+            apply_command(state, order)
+        else:
+            count_command(state)
+
+
+cdef Status end_uploads(QueueState* state, Order* order, uint64_t uploads, Status status) noexcept nogil:
+    """End a launch like `end_command`, after its uploads were applied."""
+    if uploads == 0:
+        return end_command(state, order, status)
+    if status == 0:
+        count_command(state)
+    state.lock.unlock()
+    end_order(order)
+    return status
+
+
+cdef bint needs_uploads(Plan* plan) noexcept nogil:
+    """Return whether the kernel may write to bytes by value that were bound, so that each call must upload them."""
+    cdef size_t i
+    for i in range(plan.spills.size()):
+        if plan.parameters[i].writes and plan.spills[i].capacity != 0:
+            return True
+    return False
+
+
+cdef Status upload_again(
+    QueueState* state, Plan* plan, Waits waits, uint64_t* uploads, uint32_t* failed_at
+) noexcept nogil:
+    """Upload the bound bytes that the kernel may have written to. The queue is locked and stays locked.
+
+    They still are in the staging memory of the first upload, which nobody else fills. `uploads` is as in
+    `upload_spills`.
+    """
+    cdef Spill* spill
+    cdef Memory source
+    cdef Status status
+    cdef size_t i
+    uploads[0] = 0
+    for i in range(plan.spills.size()):
+        spill = &plan.spills[i]
+        if not plan.parameters[i].writes or spill.capacity == 0:
+            continue
+        source = spill.staging.front().memory
+        source.address = <uint64_t> <uintptr_t> spill.last
+        status = state.driver.copy(
+            state.handle, &spill.device.memory, &source, spill.nbytes, waits if uploads[0] == 0 else no_waits(), NULL)
+        if status != 0:
+            failed_at[0] = <uint32_t> i
+            return status
+        uploads[0] += 1
+        plan.epoch = submitted_epoch(state.epochs) + uploads[0]  # the launch may fail
+        state.counts.arg_bytes_set += spill.nbytes
+    return 0
+
+
+# -- memory, allocated with the GIL and put in place without it
+
+
+cdef struct Room:
+    size_t parameter
+    size_t nbytes  # of the argument
+    size_t capacity  # of the new buffer; 0 when the present one is large enough
+    PackedPointer device
+    PyObject* buffer
+    Staging staging  # capacity 0 when none is needed
+
+
+cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
+    """Return how much staging memory to make at once. It doubles while the device does not keep up."""
+    cdef size_t size = max(<size_t> SMALLEST_PIECE, SLOTS * nbytes)
+    if not spill.staging.empty():
+        size = max(size, 2 * spill.staging.back().capacity)
+    return max(nbytes, min(size, <size_t> LARGEST_PIECE))
+
+
+cdef void look_for_needs(
+    QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms
+) noexcept nogil:
+    cdef PackedBytes* given
+    cdef Plan* plan
+    cdef Spill* spill
+    cdef Room room
+    cdef size_t i
+    state.lock.lock()
+    plan = bound if bound != NULL else find_plan(state, kernel_id)
+    if plan != NULL:
+        plan.spills.resize(plan.parameters.size())  # zeroed
+        for i in range(plan.parameters.size()):
+            given = spilled_at(plan, packed, i)
+            spill = &plan.spills[i]
+            if given == NULL or is_uploaded(plan, i, given):
+                continue
+            room.parameter = i
+            room.nbytes = given.nbytes
+            room.capacity = given.nbytes if spill.capacity < given.nbytes else 0
+            room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else piece_size(spill, given.nbytes)
+            rooms.push_back(room)
+    state.lock.unlock()
+
+
+cdef void put_in_place(
+    QueueState* state, uint64_t kernel_id, Plan* bound, vector[Room]& rooms, vector[PyObject*]& dropped
+) noexcept nogil:
+    cdef Plan* plan
+    cdef Room* room
+    cdef Spill* spill
+    cdef size_t i
+    state.lock.lock()
+    plan = bound if bound != NULL else find_plan(state, kernel_id)
+    for i in range(rooms.size()):
+        room = &rooms[i]
+        if plan == NULL:
+            dropped.push_back(room.buffer)
+            dropped.push_back(room.staging.array)
+            continue
+        spill = &plan.spills[room.parameter]
+        if spill.capacity < room.capacity:
+            dropped.push_back(spill.buffer)
+            spill.buffer = room.buffer
+            spill.device = room.device
+            spill.capacity = room.capacity
+            spill.known = False
+        else:
+            dropped.push_back(room.buffer)  # another thread was faster
+        if room.staging.array != NULL:
+            drop_smaller(state, spill, room.nbytes, dropped)
+            spill.staging.push_front(room.staging)
+            state.plans.staged += 1
+    state.lock.unlock()
+
+
+cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
+    """Drop staging memory that is too small, or it would be met again and new memory made each time."""
+    cdef Staging* oldest
+    while not spill.staging.empty() and spill.staging.front().capacity < capacity:
+        oldest = &spill.staging.front()
+        if oldest.event != NULL:
+            state.driver.release_event(oldest.event)
+        dropped.push_back(oldest.array)
+        spill.staging.pop_front()
+        spill.known = False  # the bytes to compare with may have been there
+
+
+cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
+    """Make the buffers and staging memory that the plan's uploads need. If an allocation fails, nothing has changed.
+
+    A replaced buffer is given back when the launches that read it are done.
+    """
+    cdef vector[Room] rooms
+    cdef vector[PyObject*] dropped
+    cdef Room* room
+    cdef size_t i
+    with nogil:
+        look_for_needs(state, kernel_id, bound, packed, rooms)
+    device = queue.device
+    made = []  # put in place only once all allocations have succeeded
+    for i in range(rooms.size()):
+        room = &rooms[i]
+        native = staged = None
+        if room.capacity:
+            room.capacity = 1 << (<object> room.capacity - 1).bit_length()
+            native = device._allocate(room.capacity, "device")
+        if room.staging.capacity:
+            staged = device.driver.stage(room.staging.capacity)
+        made.append((native, staged))
+    for i in range(rooms.size()):
+        room = &rooms[i]
+        native, staged = made[<Py_ssize_t> i]
+        room.buffer = room.staging.array = NULL
+        if native is not None:
+            room.device = pointer_to(native)
+            room.buffer = <PyObject*> native
+            Py_INCREF(native)
+        if staged is not None:
+            room.staging.memory = host_memory_of(staged)
+            room.staging.capacity = len(staged)
+            room.staging.event = NULL
+            room.staging.epoch = room.staging.used = 0
+            room.staging.array = <PyObject*> staged
+            Py_INCREF(staged)
+    with nogil:
+        put_in_place(state, kernel_id, bound, rooms, dropped)
+    for i in range(dropped.size()):
+        if dropped[i] != NULL:
+            retire_after(state.device, <object> dropped[i], state.epochs, submitted_epoch(state.epochs))
+            Py_DECREF(<object> dropped[i])
+    return 0
+
+
+# -- NumPy arrays as arguments, copied in before the launch and out after it; and memory of other packages
+
+
+def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:
+    """Launch with arrays, and copy them on `queue`.
+
+    Blocks until the results are there, if any array is written to. In a capture it does not block: launch and copies
+    become part of the graph, with their own memory.
+    """
+    captured = queue.capturing
+    given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
+    arguments = [
+        _taken_over(kernel, queue, i, given[i], each) if given[i].kind == "pointer" else each
+        for i, each in enumerate(arguments)
+    ]
+    arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+    written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]
+    for i, array in arrays:
+        problem = why_unfit(array) or ("" if array.size else f"it is empty (shape {array.shape})")
+        if problem:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): this array cannot be "
+                f"copied to the device: {problem}"
+            )
+        if captured and given[i].name in kernel._measured:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): the size of scratch is "
+                "read from it before the graph runs, but only the graph copies the array: pass a Buffer"
+            )
+        for j, other in written:
+            if i != j and _place(array) != _place(other) and np.may_share_memory(array, other):
+                raise InvalidArgumentError(
+                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one is written to"
+                )
+    if written and not captured:
+        refuse_on_host_thread("A launch that writes to arrays of the host")
+    buffers: dict[tuple[int, int], Buffer] = {}
+    replaced = list(arguments)
+    try:
+        for i, array in arrays:
+            if _place(array) not in buffers:
+                lend = _of_a_graph if captured else queue.device._lend
+                buffers[_place(array)] = lend(queue, array.shape, array.dtype)
+                queue.copy(buffers[_place(array)], array)
+            replaced[i] = buffers[_place(array)]
+        queue.launch(kernel, grid, block, *replaced)
+        for _, array in written:
+            queue.copy(array, buffers[_place(array)])
+    finally:
+        for buffer in () if captured else buffers.values():
+            queue.free(buffer)
+    if written and not captured:
+        queue.record().wait()
+
+
+def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: object, value: Any) -> Any:
+    """Return a Buffer over what another package or another device owns, and everything else as it is."""
+    if isinstance(value, Buffer):
+        return queue.device._over_peer(value) if value.device.driver in queue.device._peers else value
+    if isinstance(value, np.ndarray) or not is_foreign(value, queue.device.driver):
+        return value
+    try:
+        array = read_only_array(value, queue.device.driver) if parameter.read_only else None
+        return queue.device._as_buffer(value, queue) if array is None else array
+    except Error as error:
+        raise type(error)(
+            f"kernel {kernel.name!r}, argument {i} ({parameter.type_name} {parameter.name}): {error}"
+        ) from None
+
+
+def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
+    """Make memory that lives as long as the nodes that use it."""
+    device = queue.device
+    memory = device._allocate(math.prod(shape) * dtype.itemsize, "device")
+    return device.pool._buffer_on(device, memory, shape, dtype)
+
+
+def _place(array: np.ndarray[Any, np.dtype[Any]]) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
 
 
 # -- bound launches: everything is checked and packed once, and each call is just the driver call
-
-
-cdef extern from "<alloca.h>":
-    void* alloca(size_t size) nogil
-
-cdef extern from "Python.h":
-    ctypedef struct PyTupleObject:
-        PyObject** ob_item
 
 
 @cython.no_gc_clear
@@ -588,7 +1613,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
                 f"kernel {kernel.name!r}: a bound launch takes no arrays of the host nor memory of other "
                 "packages; launch it, or bind Buffers (Device.array, Device.as_buffer)")
         held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item, written)
-        owner.plan = create_plan(state, kernel)
+        owner.plan = create_plan(state.driver, kernel, state.epochs)
         bound.by_value = spilled_bytes(kernel, packed)
     except BaseException:
         release_views(&views)
@@ -624,44 +1649,11 @@ cdef inline Status submit_bound(QueueState* state, Plan* plan, const Geometry* g
     return status
 
 
-cdef Status submit_bound_following(QueueState* state, Plan* plan, const Geometry* geometry, Waits waits) noexcept nogil:
-    """`submit_bound` of a kernel that follows pointers. The launch is counted next."""
-    cdef Status status
-    begin_following(state)
-    status = renew_followed(state.device, plan)
-    if status == 0:
-        status = submit_bound(state, plan, geometry, waits)
-    end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
-    return status
-
-
-cdef Status launch_bound_gathered(
-    QueueState* state, Plan* plan, const Geometry* geometry, bint follows, vector[Uses*]& written, uint32_t* failed_at
-) noexcept nogil:
-    cdef Order order
-    cdef Waits waits
-    cdef uint64_t uploads
-    cdef Status status = begin_command(state, &order)
-    if status != 0:
-        return status
-    status = upload_again(state, plan, waits_of(state, &order), &uploads, failed_at)
-    apply_uploads(state, &order, uploads)
-    if status == 0:
-        waits = no_waits() if uploads else waits_of(state, &order)
-        if follows:
-            status = submit_bound_following(state, plan, geometry, waits)
-        else:
-            status = submit_bound(state, plan, geometry, waits)
-    if status == 0:
-        note_gathered(state, plan, written)
-    return end_uploads(state, &order, uploads, status)
-
-
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
     cdef vector[Uses*] written
     cdef uint32_t failed_at = NO_ARGUMENT
-    cdef const char* packed = bound.plan.values.data()
+    cdef char* packed = bound.plan.values.data()
     cdef Collecting answer = NOT_COLLECTED
     if status == NO_PLAN:
         if bound.state.barred & BY_STEP and not needs_uploads(bound.plan):
@@ -674,8 +1666,8 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
             bound.plan.epoch = submitted_epoch(bound.state.epochs)
             return 0
         with nogil:
-            status = launch_bound_gathered(
-                bound.state, bound.plan, &bound.geometry, bound.follows, written, &failed_at)
+            status = launch_gathered(
+                bound.state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, written, &failed_at)
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture

@@ -6,29 +6,28 @@ costs one integer comparison per buffer. Otherwise the sizes are computed again.
 """
 
 import logging
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Geometry, Status
+from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
-from forebay.core.state cimport QueueState, closed_gates, release_device_state
+from forebay.core.state cimport DeviceState, QueueState, closed_gates, release_device_state
 from forebay.core.uses cimport (
-    Point, Seen, generation_of, note_use, release_points, release_uses, retain_uses, points_of
+    Basis, Point, Seen, generation_of, note_use, release_points, release_uses, retain_uses, points_of
 )
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views, the_null
-)
 from forebay.queues.launch.launch cimport (
-    add_plan, find_plan, launch_packed, list_of, plain_extents, read_geometry, refuse_kernel
+    HAS_ARRAYS, HAS_BYTES, NO_ARGUMENT, RAN_PYTHON, Views, add_plan, check_elements, find_plan, launch_at_once,
+    launch_uncommon, list_of, pack_arguments, plain_extents, read_geometry, refuse_kernel, release_views, the_null
 )
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
@@ -41,7 +40,12 @@ from forebay.core.errors import (
 )
 from forebay.core.process import on_host_thread, refuse_on_host_thread
 from forebay.queues.kernels.parameters import Argument
-from forebay.queues.launch.arguments import launch_with_arrays
+from forebay.queues.launch.launch import launch_with_arrays
+
+if TYPE_CHECKING:
+    from typing import Any
+    from forebay.queues.device import Device
+    from forebay.queues.queue import Queue
 
 log = logging.getLogger("forebay.launch")
 
@@ -122,11 +126,33 @@ cdef extern from "<alloca.h>":
 
 cdef enum:
     MANY = 1024
+    GUARD_BYTE = 0xC5
+
+
+cdef struct KnownBuffer:
+    Py_ssize_t index  # of the argument
+    bint exposed  # others may write there without forebay's knowledge, so it must be measured in each launch
+    size_t start
+    size_t nbytes
+    PyObject* dtype  # borrowed from the snapshot's `dtypes`
 
 
 @cython.no_gc_clear
 cdef class Snapshot:
-    """Immutable once a plan has it, so a launch may go on using it while another launch replaces it."""
+    """The scratch of a plan, and the values from which its sizes were computed. Immutable once a plan has it, so a
+    launch may go on using it while another launch replaces it.
+    """
+
+    cdef DeviceState* state  # retained
+    cdef tuple declared  # the kernel's scratch declarations at that time
+    cdef vector[KnownBuffer] buffers  # each once
+    cdef Basis basis  # the writes to these buffers, in their order
+    cdef vector[Py_ssize_t] scalars  # indices of scalar arguments
+    cdef vector[char] packed
+    cdef vector[PackedPointer] scratch  # by position in `declared`
+    cdef vector[size_t] sizes
+    cdef list memory  # OwnedMemory of each, which does not keep the Device
+    cdef list dtypes
 
     def __dealloc__(self):
         cdef size_t i
@@ -234,10 +260,9 @@ cdef int launch_with_scratch(
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
             return 0
         if not kernel.scratch_sizes and kernel.device.debug:
-            return launch_with_guards(queue, state, kernel, grid, block, all_arguments, packed, &views)
+            return launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, None)
         if not kernel.scratch_sizes:
-            return launch_packed(
-                queue, state, kernel, grid, block, all_arguments, packed, &views, NULL, kernel.follows)
+            return launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views, NULL)
         try:
             snapshot = find_snapshot(state, kernel.id, &views)
             if snapshot is None or not holds(snapshot, kernel, all_arguments, packed):
@@ -253,8 +278,26 @@ cdef int launch_with_scratch(
             stale = launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
         else:
             stale = launch_packed(
-                queue, state, kernel, grid, block, all_arguments, packed, &views, &snapshot.basis, kernel.follows)
+                queue, state, kernel, grid, block, all_arguments, packed, &views, &snapshot.basis)
     return 0
+
+
+cdef int launch_packed(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, const Basis* basis
+) except -1:
+    """Launch with packed arguments and the kernel's geometry. Releases the views. Returns 1 when `basis` does not hold
+    any more: then nothing was submitted. It is NULL for launches that need none.
+    """
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_PLAN
+    if views.unusual & ~HAS_BYTES == 0:
+        status = launch_at_once(
+            state, kernel, &kernel.geometry, arguments, packed, views.unusual & HAS_BYTES, basis, &failed_at)
+        if status == 0 or status == STALE:
+            release_views(views)
+            return status == STALE
+    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
 
 
 cdef void use_scratch(Snapshot snapshot, Kernel kernel, char* packed):
@@ -311,12 +354,12 @@ cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments
     return scalars, buffers
 
 
-cdef dict known_of(dict scalars, dict buffers, list reduced):
+def known_of(dict scalars, dict buffers, list reduced) -> dict[Any, int]:
     """Return the value of each leaf, given the reductions of the buffers."""
     return scalars | {leaf: found[leaf.place] for leaf, found in zip(buffers, reduced, strict=True)}
 
 
-cdef list sizes_of(Kernel kernel, tuple declared, dict known):
+def sizes_of(Kernel kernel, tuple declared, dict known) -> list[int]:
     """Return the bytes of each scratch, at least 1."""
     cdef list sizes = []
     for index, size in declared:
@@ -466,8 +509,13 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
 cdef class Guard:
     """The bytes behind scratch: on a debugging device a kernel that writes there is found out."""
 
+    cdef Kernel kernel
+    cdef tuple declared
+    cdef object buffer
+    cdef size_t nbytes  # of the scratch
 
-cdef Guard new_guard(object device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes):
+
+def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> Guard:
     """Make the guard of scratch of so many bytes. `declared` is the scratch's (index of the parameter, Size)."""
     cdef Guard guard = Guard.__new__(Guard)
     guard.kernel = kernel
@@ -477,15 +525,15 @@ cdef Guard new_guard(object device, Kernel kernel, OwnedMemory memory, tuple dec
     return guard
 
 
-cdef int fill_guards(object queue, list guards) except -1:
+def fill_guards(queue: Queue, list guards) -> None:
+    """Fill the guards on the queue."""
     cdef Guard guard
     refuse_on_host_thread("A launch of a debugging device")
     for guard in guards:
         queue.fill(guard.buffer, GUARD_BYTE)
-    return 0
 
 
-cdef int check_guards(object queue, list guards) except -1:
+def check_guards(queue: Queue, list guards) -> None:
     """Wait for the queue, and raise ScratchOverflowError if a kernel wrote behind its scratch."""
     cdef Guard guard
     for guard in guards:
@@ -497,44 +545,31 @@ cdef int check_guards(object queue, list guards) except -1:
                 f"kernel {guard.kernel.name!r} (id {guard.kernel.content_id:08x}) wrote behind its scratch {name!r} "
                 f"(id {guard.kernel.scratch_id(name):08x}): it has {guard.nbytes} bytes, from {size!r}, and at least "
                 f"{written[-1] + 1} more were written to")
-    return 0
-
-
-cdef int launch_with_guards(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views
-) except -1:
-    """Launch, wait for the kernel, and raise OutOfBoundsError if it wrote behind a buffer."""
-    try:
-        warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
-        guards = guard_buffers(queue, state, kernel, arguments)
-        views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
-    except BaseException:
-        release_views(views)
-        raise
-    launch_packed(queue, state, kernel, grid, block, arguments, packed, views, NULL, kernel.follows)
-    return check_buffers(queue, kernel, guards)
 
 
 cdef int launch_guarded(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Snapshot snapshot
 ) except -1:
-    """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory."""
+    """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory.
+    `snapshot` is None for a kernel without scratch.
+    """
+    cdef const Basis* basis = NULL
+    cdef list guards = []
     try:
-        guards = [
-            new_guard(queue.device, kernel, memory, declared, nbytes)
-            for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
-        fill_guards(queue, guards)
+        if snapshot is not None:
+            basis = &snapshot.basis
+            guards = [
+                new_guard(queue.device, kernel, memory, declared, nbytes)
+                for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
+            fill_guards(queue, guards)
         warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
         behind = guard_buffers(queue, state, kernel, arguments)
-        views.unusual |= RAN_PYTHON  # as in `launch_with_guards`
+        views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
     except BaseException:
         release_views(views)
         raise
-    if launch_packed(
-        queue, state, kernel, grid, block, arguments, packed, views, &snapshot.basis, kernel.follows
-    ):
+    if launch_packed(queue, state, kernel, grid, block, arguments, packed, views, basis):
         return 1
     check_guards(queue, guards)
     return check_buffers(queue, kernel, behind)

@@ -18,12 +18,6 @@ cdef class Buffer:
     cdef readonly size_t nbytes
 
 
-# Call it with the GIL and the queue locked. (Through the Buffer, because a variable for its allocation would be counted
-# as a reference.) The plan of the launch knows the epoch.
-cdef inline void note_launch_write(Buffer buffer) noexcept:
-    buffer.allocation.uses.generation += 1
-
-
 # For the checker of races: what a command of this kind, a copy or a fill, does with it
 cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)

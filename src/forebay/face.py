@@ -24,10 +24,10 @@ from forebay.queues.kernels.parameters import MaxOver as MaxOver
 from forebay.queues.kernels.parameters import MinOver as MinOver
 from forebay.queues.kernels.parameters import SumOver as SumOver
 from forebay.queues.kernels.program import Program as Program
-from forebay.queues.launch.arguments import by_value as by_value
-from forebay.queues.launch.arguments import local as local
-from forebay.queues.launch.arguments import null as _null
 from forebay.queues.launch.launch import BoundLaunch as BoundLaunch
+from forebay.queues.launch.launch import by_value as by_value
+from forebay.queues.launch.launch import local as local
+from forebay.queues.launch.launch import null as _null
 from forebay.queues.launch.results import Result as Result
 from forebay.queues.launch.results import results as results
 from forebay.queues.memory.allocation import host_empty as host_empty

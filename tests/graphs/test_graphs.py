@@ -110,7 +110,7 @@ def test_wrong_arguments(device, another, kernels, x):
 
 
 def test_classes_are_made_by_their_owners(device):
-    from forebay.queues.graphs.work import Work
+    from forebay.queues.graphs.executable import Work
 
     for kind in (fb.Graph, fb.ExecutableGraph, Work):
         with refused(fb.ArgumentTypeError, TypeError, "made by"):

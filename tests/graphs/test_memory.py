@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import forebay as fb
-from forebay.queues.graphs.memory import figures_of
+from forebay.queues.graphs.executable import figures_of
 from tests.helpers.device_data import device_data
 from tests.helpers.refusals import refused
 from tests.inside import clock_of

@@ -544,7 +544,7 @@ def between(queue, own, rows, out):
             queue.launch(own["use"], 1, 1, rows, out, 2000)
         executable = graph.instantiate()
         queue.fill(rows, 16)
-        with mock.patch("forebay.queues.graphs.shape.lock", Between(do)):
+        with mock.patch("forebay.queues.graphs.executable.memory_lock", Between(do)):
             executable.launch(queue)
 
     return between

@@ -17,7 +17,7 @@ from forebay.queues.device import Device, find_built, keep_built
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.parameters import KernelInfo
 from forebay.queues.kernels.program import Program
-from forebay.queues.launch.arguments import local, null
+from forebay.queues.launch.launch import local, null
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.shapes import read_int
 from forebay.queues.queue import Queue

@@ -23,8 +23,7 @@ from forebay.hip.enums import hipError_t, hipMemoryType
 from forebay.hip.errors import HipError
 from forebay.hip.pointers import DeviceArray, Number, address_of
 from forebay.queues.device import Device
-from forebay.queues.graphs.memory import GraphMemory
-from forebay.queues.graphs.work import graph_memory_of
+from forebay.queues.graphs.executable import GraphMemory, graph_memory_of
 from forebay.queues.memory.buffer import Buffer
 
 __all__ = [

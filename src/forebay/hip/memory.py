@@ -32,7 +32,7 @@ from forebay.hip.pointers import DeviceArray, HostArray, address_of
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import Device, finish_all, give_back_shared
-from forebay.queues.graphs.memory import figures_of
+from forebay.queues.graphs.executable import figures_of
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.queue import Queue

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forebay.hip.enums import hipMemoryType
-    from forebay.queues.graphs.memory import GraphMemory
+    from forebay.queues.graphs.executable import GraphMemory
 
 cdef extern from "Python.h":
     ctypedef object (*Maker "newfunc")(PyTypeObject* kind, PyObject* arguments, PyObject* names)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.queues.launch.arguments import local, null
+from forebay.queues.launch.launch import local, null
 from forebay.queues.memory.shapes import read_int, shortened
 
 if TYPE_CHECKING:

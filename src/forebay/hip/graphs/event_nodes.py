@@ -12,7 +12,7 @@ from forebay.hip.graphs.handles import executable_of, hipGraphNode, node_of
 from forebay.hip.graphs.nodes import begin_node
 from forebay.hip.graphs.parts import Mark, PartedGraph, event_work, mark_of
 from forebay.hip.graphs.works import invalid
-from forebay.queues.graphs.work import Work
+from forebay.queues.graphs.executable import Work
 
 __all__ = [
     "hipGraphAddEventRecordNode",

@@ -26,7 +26,7 @@ from forebay.hip.graphs.params import hipMemAllocNodeParams
 from forebay.hip.memory import hand_out, size_of
 from forebay.hip.pointers import DeviceArray, address_of
 from forebay.hip.transfers.params import check_params, hipMemLocation, hipMemPoolProps
-from forebay.queues.graphs.memory import figures_of
+from forebay.queues.graphs.executable import figures_of
 
 __all__ = [
     "hipDeviceGetGraphMemAttribute",

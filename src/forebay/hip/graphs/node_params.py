@@ -17,7 +17,7 @@ from forebay.hip.graphs.nodes import copies_on_host
 from forebay.hip.graphs.params import hipHostNodeParams, hipKernelNodeParams, hipMemsetParams
 from forebay.hip.graphs.works import copy_params, copy_work, has_rows, host_work, invalid, kernel_work, memset_work
 from forebay.hip.transfers.params import check_params, hipMemcpy3DParms
-from forebay.queues.graphs.work import Work
+from forebay.queues.graphs.executable import Work
 
 __all__ = [
     "hipGraphExecChildGraphNodeSetParams",

@@ -11,8 +11,8 @@ from forebay.hip.graphs.handles import copy_of, graph_of, hipGraphNode, ihipGrap
 from forebay.hip.graphs.parts import has_marks, mark_of
 from forebay.hip.graphs.works import copy_params, copy_work, host_work, invalid, kernel_work, memset_work
 from forebay.hip.transfers.copies import CopyOnHost
+from forebay.queues.graphs.executable import Work
 from forebay.queues.graphs.graph import Graph, Node
-from forebay.queues.graphs.work import Work
 
 __all__ = [
     "hipGraphAddChildGraphNode",

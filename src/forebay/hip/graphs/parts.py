@@ -18,10 +18,9 @@ from forebay.events.event import Event
 from forebay.hip import events
 from forebay.hip.events import ihipEvent_t
 from forebay.queues.device import Device
-from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.graphs.executable import ExecutableGraph, Work, make_empty, shape_of
 from forebay.queues.graphs.graph import Graph, Node
-from forebay.queues.graphs.shape import serial_order, shape_of
-from forebay.queues.graphs.work import Work, make_empty
+from forebay.queues.graphs.shape import serial_order
 from forebay.queues.queue import Queue
 
 

@@ -18,7 +18,7 @@ from forebay.hip.modules import function_of
 from forebay.hip.transfers.copies import CopyOnHost, parts_of
 from forebay.hip.transfers.params import check_params, hipExtent, hipMemcpy3DParms, hipPitchedPtr
 from forebay.hip.transfers.volumes import Box
-from forebay.queues.graphs.work import Work, make_copy, make_fill, make_host, make_kernel, make_list
+from forebay.queues.graphs.executable import Work, make_copy, make_fill, make_host, make_kernel, make_list
 from forebay.queues.memory.shapes import whole_number
 
 ELEMENTS = {1: "u1", 2: "u2", 4: "u4"}

@@ -2,46 +2,36 @@
 
 A capture begins on one queue. Another queue joins by waiting for an event that was recorded in the capture. The first
 queue must wait for it again before the capture ends. No captured command reaches the driver.
-"""
 
-from __future__ import annotations
+Compiled, because Python looks for signals between the lines of its functions: a Ctrl-C there would come before
+`Capturing` could end what it has begun.
+"""
 
 import itertools
 import math
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from forebay.core.errors import (
-    CaptureError,
-    CaptureImplicitError,
-    CaptureInvalidatedError,
-    CaptureIsolationError,
-    CaptureMergeError,
-    CaptureUnjoinedError,
-    CaptureUnmatchedError,
-    CaptureUnsupportedError,
-    CaptureWrongThreadError,
-    NotSupportedError,
-    StepError,
+    CaptureError, CaptureImplicitError, CaptureInvalidatedError, CaptureIsolationError, CaptureMergeError,
+    CaptureUnjoinedError, CaptureUnmatchedError, CaptureUnsupportedError, CaptureWrongThreadError, NotSupportedError,
+    StepError
 )
 from forebay.queues.capture_rules import active, check_mode, lock
-from forebay.queues.graphs.graph import Graph, Node
-from forebay.queues.graphs.work import (
-    Work,
-    make_alloc,
-    make_bound,
-    make_copy,
-    make_fill,
-    make_free,
-    make_host,
-    make_kernel,
+from forebay.queues.graphs.executable import (
+    make_alloc, make_bound, make_copy, make_fill, make_free, make_host, make_kernel
 )
+from forebay.queues.graphs.graph import Graph
 from forebay.queues.memory.shapes import StridedView, read_dtype, read_shape
 from forebay.queues.queue import set_capture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Any
+    from forebay.queues.graphs.executable import Work
+    from forebay.queues.graphs.graph import Node
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.launch.launch import BoundLaunch
     from forebay.queues.memory.buffer import Buffer
@@ -67,15 +57,23 @@ class Capture:
         True until the capture ends.
     """
 
+    id: int
+    origin: Any
+    mode: str
+    thread: int
+    graph: Graph
+    invalid: str
+    active: bool
+    _ends: dict[Queue, tuple[Node, ...]]  # the nodes that each queue's next command depends on
+
     def __init__(self, queue: Queue, mode: str) -> None:
-        self.id: int = next(_ids)
-        self.origin: Any = queue
+        self.id = next(_ids)
+        self.origin = queue
         self.mode = mode
-        self.thread: int = threading.get_ident()
-        self.graph: Graph
-        self.invalid: str = ""
-        self.active: bool = False
-        self._ends: dict[Queue, tuple[Node, ...]] = {}  # the nodes that each queue's next command depends on
+        self.thread = threading.get_ident()
+        self.invalid = ""
+        self.active = False
+        self._ends = {}
 
     def __del__(self) -> None:
         if getattr(self, "active", False):
@@ -320,3 +318,35 @@ class Capture:
                 reached.add(node)
                 left.extend(node.dependencies)
         return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
+
+
+class Capturing:
+    """``with queue.capture() as graph:`` begins and ends a capture. An exception in the block discards the capture."""
+
+    def __init__(self, queue: Queue, mode: str) -> None:
+        check_mode(mode)
+        self._queue = queue
+        self._mode = mode
+        self._capture = None
+
+    def __enter__(self) -> Graph:
+        self._capture = Capture(self._queue, self._mode)
+        self._capture.begin()
+        return self._capture.graph
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        capture, self._capture = self._capture, None
+        if not capture.active:
+            if kind is None:
+                capture.check()
+            return
+        try:
+            if kind is None:
+                capture.end(self._queue)
+            else:
+                capture.discard()
+        except BaseException:
+            capture.discard()
+            raise
