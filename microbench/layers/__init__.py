@@ -223,7 +223,7 @@ class Layer:
     make_event : callable
         Makes an event without timing, which the host may wait for if it is given True.
     memory : callable
-        Makes so many bytes of memory of the device.
+        Makes the given number of bytes of memory of the device.
     function : callable
         Finds the kernel with the given number of arguments.
     """
