@@ -12,14 +12,13 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import forebay as fb
 from forebay.core.errors import how_to_install
+from forebay.selftest.command import progress_bar
 
 from . import report as reports
 from .cases import CASES
-from .compare import show as show_changes
 from .harness import Bench
 from .layers import LAYERS
 
@@ -78,12 +77,7 @@ def run(
     with fb.Device(device) as opened:
         bench = Bench(opened, quick, rounds or usual["rounds"], calls or usual["calls"], only)
         rows = []
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("left:"), TimeRemainingColumn(),
-        )  # fmt: skip
-        shown = Console(stderr=True)
-        with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        with progress_bar() as progress:
             task = progress.add_task("", total=sum(map(bench.turns, chosen)))
             for number, case in enumerate(chosen, 1):
                 progress.update(task, description=case.name)
@@ -126,7 +120,7 @@ def show(path: Path) -> None:
 @click.option("--check", is_flag=True, help="Fail when something is slower.")
 def compare(old: Path, new: Path, check: bool) -> None:
     """Say what changed beyond noise between two results, both ÷ their own C loop where there is one."""
-    slower = show_changes(_read(old), _read(new), _console())
+    slower = reports.show_changes(_read(old), _read(new), _console())
     if check and slower:
         raise SystemExit(1)
 

@@ -223,7 +223,7 @@ class Layer:
     make_event : callable
         Makes an event without timing, which the host may wait for if it is given True.
     memory : callable
-        Makes so many bytes of memory of the device.
+        Makes the given number of bytes of memory of the device.
     function : callable
         Finds the kernel with the given number of arguments.
     """
@@ -336,10 +336,6 @@ class Layer:
             raise AbsentError("has nothing like it")
         return self.say(text, stream, events[0])
 
-    def synchronize(self, stream: Handle) -> list[Any]:
-        """A wait of the host for all that a stream was given."""
-        return self.say(self.texts.finish, stream)
-
     def wait_for_all(self, events: Any) -> list[Any]:
         """A wait of the host for these events, or for the device."""
         return self.say(self.texts.all)
@@ -405,7 +401,7 @@ class Layer:
 
     def launch_finish(self) -> Subject:
         """A launch, and the wait for its stream."""
-        return self.subject([*self.enqueue(self.main, self.kernel()), *self.synchronize(self.main)], hold=False)
+        return self.subject([*self.enqueue(self.main, self.kernel()), *self.say(self.texts.finish)], hold=False)
 
     def record(self, new: bool) -> Subject:
         """An event, after a launch or with nothing new since the last one."""
@@ -419,7 +415,7 @@ class Layer:
     def query(self, what: str) -> Subject:
         """The question whether an event, or a stream, is done, which it is."""
         events = self.events(1, for_host=True)
-        self.run([*self.signal(self.main, events), *self.synchronize(self.main)])(1)
+        self.run([*self.signal(self.main, events), *self.say(self.texts.finish)])(1)
         return self.subject(self.ask(what, self.main, events), hold=False)
 
     def chain(self, length: int) -> Subject:
@@ -465,7 +461,7 @@ class Layer:
 
     def copy(self, direction: str, nbytes: int) -> Subject:
         """A copy "up", "down" or "across", and the wait for it."""
-        return self.subject([*self.transfer(self.main, direction, nbytes), *self.synchronize(self.main)], hold=False)
+        return self.subject([*self.transfer(self.main, direction, nbytes), *self.say(self.texts.finish)], hold=False)
 
     def alloc(self, nbytes: int) -> Subject:
         """Memory taken and given back in the order of a stream."""
@@ -475,7 +471,7 @@ class Layer:
         """A host function, and the wait for it."""
         if not self.ground.executes:
             raise AbsentError("null hardware calls no host functions")
-        return self.subject([*self.say(self.texts.host), *self.synchronize(self.main)], hold=False)
+        return self.subject([*self.say(self.texts.host), *self.say(self.texts.finish)], hold=False)
 
     def threads(self, size: int) -> Subject:
         """Launches from the given number of threads, each on a stream of its own."""

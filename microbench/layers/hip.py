@@ -150,7 +150,7 @@ class Hip(Layer):
     def copy_part(self, nbytes: int) -> Subject:
         """`hipMemcpyAsync` between halves of two allocations, and `hipStreamSynchronize`."""
         names = {"to": self.memory(2 * nbytes) + nbytes, "source": self.pinned(2 * nbytes) + nbytes, "n": nbytes}
-        return self.subject([*self.say(self.texts.copy[0], **names), *self.synchronize(self.main)], hold=False)
+        return self.subject([*self.say(self.texts.copy[0], **names), *self.say(self.texts.finish)], hold=False)
 
     def copy_at_once(self, nbytes: int) -> Subject:
         """`hipMemcpy` from pinned memory of the host."""
@@ -161,4 +161,4 @@ class Hip(Layer):
     def memset(self, nbytes: int) -> Subject:
         """`hipMemsetAsync` and `hipStreamSynchronize`."""
         steps = self.say("fill(to, 0, n, h{0})", to=self.memory(nbytes), n=nbytes)
-        return self.subject([*steps, *self.synchronize(self.main)], hold=False)
+        return self.subject([*steps, *self.say(self.texts.finish)], hold=False)

@@ -362,7 +362,7 @@ class CLoop(Layer):
         """The program's calls."""
         kernels = self.over([self.memory(4 * ELEMENTS) for _ in range(ARRAYS)])
         launches = [step for kernel in kernels for step in self.enqueue(null, kernel)]
-        return launches, [*self.transfer(null, "down", 4 * ELEMENTS), *self.synchronize(null)]
+        return launches, [*self.transfer(null, "down", 4 * ELEMENTS), *self.say(self.texts.finish, null)]
 
 
 class Recorded(Layer):

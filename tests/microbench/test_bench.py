@@ -17,14 +17,13 @@ from forebay.hip.streams import queue_of
 from microbench import raw
 from microbench.__main__ import main
 from microbench.cases import CASES
-from microbench.compare import changes
 from microbench.harness import Bench, Point, measure
 from microbench.layers import LAYERS, AbsentError, Ground, Subject
 from microbench.layers.forebay import Queues
 from microbench.layers.hip import Hip
 from microbench.layers.pyopencl import PyOpenCL
 from microbench.raw import Kernel
-from microbench.report import Report
+from microbench.report import Report, changes
 from tests.helpers.device_data import device_data
 from tests.helpers.processes import python
 from tests.inside import buffer_over
@@ -175,7 +174,7 @@ def test_the_floor_really_launches_and_copies(device, native):
     launch = native.enqueue(stream, Kernel(native.make_kernel(16, memory)))
     (upload,) = native.transfer(stream, "up", 4)
     upload.kept["source"].view("f4")[0] = 3
-    assert native.run([upload, *launch, *native.synchronize(stream)])(3) > 0
+    assert native.run([upload, *launch, *native.say(native.texts.finish, stream)])(3) > 0
     found = [buffer_over(device, source, (1,), "f4").item() for source in (upload.kept["to"], memory)]
     assert device_data(found) == [3, sum(range(100, 115))]
 

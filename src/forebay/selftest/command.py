@@ -70,15 +70,20 @@ def selftest(request: Request, output: str, in_process: bool = False) -> int:
     return status
 
 
-def _collect(report: Report, messages: Iterator[Message], request: Request, output: str) -> int:
-    """Take in all messages, and return the exit status."""
+def progress_bar() -> Progress:
+    """A bar on stderr, with the times; nothing where that is no terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
         TimeRemainingColumn(),
     )  # fmt: skip
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _collect(report: Report, messages: Iterator[Message], request: Request, output: str) -> int:
+    """Take in all messages, and return the exit status."""
     try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        with progress_bar() as progress:
             task = progress.add_task("opening", total=len(LITMUS) * request.rounds)
             for message in messages:
                 report.note(message)

@@ -309,7 +309,7 @@ class Scene:
         self._mix(queue, to, source, self._bench.steps)
 
     def dropped(self, to: Cell) -> None:
-        """The same, on a blocking queue that nobody has any more."""
+        """The same, on a blocking queue that is dropped at once."""
         self.slow(self.device.queue(), to)
 
     def _mix(self, queue: fb.Queue, to: Cell, source: Cell | None, steps: int) -> None:

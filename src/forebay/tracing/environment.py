@@ -92,7 +92,7 @@ LIBRARIES: dict[str, Callable[[], tuple[Begin, End]]] = {"nvtx": nvtx_range, "it
 
 
 class Ranges:
-    """Makes a range of each public call that it is told of as a listener.
+    """A listener that makes a range of each public call.
 
     Raises
     ------

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.tracing.watching import Call, Names
 
-# What is looked at beside what every listener is told of
+# What is looked at beside what every listener watches
 MORE_CALLS: Names = {
     Queue: ("wait", "gate"),
     Event: ("elapsed",),
@@ -387,7 +387,7 @@ class Findings:
             version = version_of(compared)
         yield
         device, context = self._number(queue.device), id(queue.device._context)
-        # Whoever copies from pinned memory has to wait before he writes there again.
+        # A program that copies from pinned memory has to wait before it writes there again.
         pinned = isinstance(src, np.ndarray) and queue.device._is_pinned(src.ctypes.data, src.nbytes)
         asks = pinned or not isinstance(dst, (Buffer, StridedView))
         is_seen = isinstance(dst, Buffer) and not isinstance(src, StridedView)
