@@ -223,8 +223,6 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
     if ending:
         raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
     call = new Call()
-    call.gate = NULL
-    call.held = call.settled = call.ended = False
     call.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)
     call.device = state.device

@@ -944,7 +944,6 @@ cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) no
     queue.stream = stream
     queue.context = context
     queue.owned = True
-    queue.owner = NULL
     return queue
 
 

@@ -833,8 +833,6 @@ cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexc
         is_new = True
         event = new ZeEvent()
         event.kind = kind
-        event.queue = NULL
-        event.passed = NULL
         made = create_event(device, kind, &event.handle)
         if made != 0:
             del event

@@ -747,8 +747,6 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     cdef SyclQueue* queue = new SyclQueue()
     queue.queue = handle
     queue.adopted = adopted
-    queue.held.store(False)
-    queue.failing = False
     queue.failed = make_shared[atomic[bint]](<bint> False)
     return queue
 
@@ -960,8 +958,6 @@ cdef SyclCommand* new_command(CommandKind kind, Waits waits) noexcept nogil:
     cdef SyclCommand* command = new SyclCommand()
     cdef size_t i
     command.kind = kind
-    command.kernel = NULL
-    command.event = NULL
     for i in range(waits.count):
         retain_event(<SyclEvent*> waits.events[i])
         command.waits.push_back(<SyclEvent*> waits.events[i])
