@@ -10,7 +10,6 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
 from forebay.core.plan cimport Plan, delete_plan
-from forebay.core.process cimport is_memory_low
 from forebay.core.vector_clock cimport (
     Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, release_clock, release_epochs,
     retain_clock, retain_epochs, submitted_epoch
@@ -34,7 +33,7 @@ cdef Marker* new_marker(
     return marker
 
 
-cdef inline void let_go(Marker* marker) noexcept nogil:
+cdef inline void empty_marker(Marker* marker) noexcept nogil:
     if marker.event != NULL:
         marker.driver.release_event(marker.event)
     release_clock(marker.clock)
@@ -45,7 +44,7 @@ cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event
     """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
     own.
     """
-    let_go(marker)
+    empty_marker(marker)
     marker.epoch = epoch
     marker.clock = retain_clock(clock)
     marker.after.store(NULL, memory_order_relaxed)
@@ -60,7 +59,7 @@ cdef Marker* retain_marker(Marker* marker) noexcept nogil:
 
 cdef void release_marker(Marker* marker) noexcept nogil:
     if marker.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        let_go(marker)
+        empty_marker(marker)
         release_epochs(marker.queue)
         del marker
 
@@ -309,14 +308,6 @@ cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
         queue.device.resident.unseen_writes.fetch_add(1)
 
 
-cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
-    if is_memory_low():  # at worst the plan outlives its kernel
-        return
-    device.registry.lock.lock()
-    device.registry.planned[kernel_id].insert(queue_id)
-    device.registry.lock.unlock()
-
-
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
     cdef QueueState* queue
@@ -374,14 +365,6 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
     cdef size_t i
     for i in range(sizeof(Statistics) // sizeof(uint64_t)):
         sums[i] += counters[i]
-
-
-cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil:
-    cdef uint64_t* sums = <uint64_t*> &counts
-    cdef const uint64_t* counters = <const uint64_t*> &before
-    cdef size_t i
-    for i in range(sizeof(Statistics) // sizeof(uint64_t)):
-        sums[i] -= counters[i]
 
 
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil:

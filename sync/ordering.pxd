@@ -11,7 +11,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
-from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Quota, retain_queue_state
+from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, retain_queue_state
 from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
 
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil

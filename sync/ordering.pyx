@@ -16,7 +16,7 @@ from forebay.core.driver cimport (
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
-    has_one_owner, is_closed, new_marker, note_done, poll_marker, refusal, release_marker,
+    is_closed, new_marker, note_done, poll_marker, refusal, release_marker,
     release_queue_state, renew_marker, renew_room, retain_marker, retain_queue_state, room_with,
     states, states_lock, submit_collected
 )
@@ -90,7 +90,7 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
 cdef inline void replace_marker(QueueState* queue, Marker** marker, void* event, int use) noexcept nogil:
     """Let the event be the marker of the queue's newest epoch. The queue is locked."""
     if marker[0] != NULL:
-        if has_one_owner(marker[0]):
+        if marker[0].references.load(memory_order_acquire) == 1:  # only the queue has it, so no other code can get it
             renew_marker(marker[0], submitted_epoch(queue.epochs), queue.order.clock, event, use)
             return
         release_marker(marker[0])
