@@ -104,7 +104,6 @@ cdef Plan* new_plan(
 cdef void delete_plan(Plan* plan) noexcept nogil
 # Plans of a queue whose work is done go to the next owner of its driver's queue
 cdef void forget_queue(Plan* plan) noexcept nogil
-cdef void be_plan_of(Plan* plan, Epochs* queue) noexcept nogil
 cdef inline bint has_right_type(const Parameter* parameter, const char* value) noexcept nogil:
     """Return whether memory has the elements that its parameter points to, as far as both are known."""
     cdef uint64_t given

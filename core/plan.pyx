@@ -72,10 +72,6 @@ cdef void forget_queue(Plan* plan) noexcept nogil:
     plan.all_known = plan.uses.empty()
     release_epochs(plan.queue)
     plan.queue = NULL
-
-
-cdef void be_plan_of(Plan* plan, Epochs* queue) noexcept nogil:
-    plan.queue = retain_epochs(queue)
     plan.epoch = 0
 
 

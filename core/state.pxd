@@ -7,11 +7,10 @@ end the ordering that it stands for.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libcpp.atomic cimport atomic, memory_order_acquire
+from libcpp.atomic cimport atomic
 from libcpp.deque cimport deque
 from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
-from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
@@ -34,11 +33,6 @@ cdef cppclass Marker:
     bint adopted  # its queue gets commands that forebay does not see
 
 cdef void forget_open_bridges(DeviceState* device) noexcept nogil
-
-
-cdef inline bint has_one_owner(Marker* marker) noexcept nogil:
-    """Return whether only the caller has the marker: then nobody else can get it."""
-    return marker.references.load(memory_order_acquire) == 1
 
 
 # The marker takes over `event`, and retains the epochs and the clock.
@@ -269,7 +263,6 @@ cdef cppclass Registry:
     vector[Registered] queues  # by ascending id
     vector[IdleQueue] idle_queues
     map[uint64_t, Statistics] counts_of_ended  # the counts of queues that are gone, for each Device that is not
-    unordered_map[uint64_t, unordered_set[uint64_t]] planned  # by kernel id: the queues with a plan for it, see below
     vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
 
 
@@ -318,7 +311,9 @@ cdef Lock states_lock  # taken before a registry's lock
 cdef vector[DeviceState*] states  # all that there are: private Devices have one each, and share the driver's queues
 
 
-cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
+cdef DeviceState* new_device_state(
+    const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
+) noexcept nogil
 cdef void release_device_state(DeviceState* device) noexcept nogil
 cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
@@ -335,8 +330,6 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
-# Who has a plan for a kernel: the ids of queues, and 0 for idle queues. So closing a kernel asks no other queue.
-cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
     return queue.barred & BY_CLOSING != 0
@@ -389,7 +382,6 @@ cdef void bar_for_capture(QueueState* queue, bint barred) noexcept nogil
 cdef int captures_under_way() noexcept nogil
 cdef atomic[int32_t] open_step_count  # of any device; while there are none, no wait lets a queue join one
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
-cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil
 # Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil
 

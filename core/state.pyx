@@ -13,7 +13,6 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
 from forebay.core.plan cimport Plan, delete_plan
-from forebay.core.process cimport is_memory_low
 from forebay.core.vector_clock cimport (
     Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, release_clock, release_epochs,
     retain_clock, retain_epochs, submitted_epoch
@@ -44,7 +43,7 @@ cdef Marker* new_marker(
     return marker
 
 
-cdef inline void let_go(Marker* marker) noexcept nogil:
+cdef inline void empty_marker(Marker* marker) noexcept nogil:
     if marker.event != NULL:
         marker.driver.release_event(marker.event)
     release_clock(marker.clock)
@@ -55,7 +54,7 @@ cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event
     """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
     own.
     """
-    let_go(marker)
+    empty_marker(marker)
     marker.epoch = epoch
     marker.clock = retain_clock(clock)
     marker.after.store(NULL, memory_order_relaxed)
@@ -70,7 +69,7 @@ cdef Marker* retain_marker(Marker* marker) noexcept nogil:
 
 cdef void release_marker(Marker* marker) noexcept nogil:
     if marker.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        let_go(marker)
+        empty_marker(marker)
         release_epochs(marker.queue)
         del marker
 
@@ -95,12 +94,15 @@ cdef Answer poll_marker(Marker* marker) noexcept nogil:
     return answer
 
 
-cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil:
+cdef DeviceState* new_device_state(
+    const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
+) noexcept nogil:
     cdef DeviceState* device = new DeviceState()
     device.references.store(1, memory_order_relaxed)
     device.driver = driver
     device.context = context
     device.in_flight.keeps_gil_below = keeps_gil_below
+    device.in_flight.waits_starve = waits_starve
     device.in_flight.calls = 1
     device.in_flight.limit.store(UNLIMITED)
     device.resident.followed.version.store(1)
@@ -223,7 +225,12 @@ cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:
 
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Take a queue off, with the registry's reference left to the caller. The registry is locked."""
+    cdef size_t i
     device.registry.queues.erase(device.registry.queues.begin() + place_of(device, queue_id))
+    for i in range(device.resident.all_users.size()):
+        if device.resident.all_users[i] == queue_id:
+            device.resident.all_users.erase(device.resident.all_users.begin() + i)
+            break
 
 
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
@@ -319,14 +326,6 @@ cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
         queue.device.resident.unseen_writes.fetch_add(1)
 
 
-cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
-    if is_memory_low():  # at worst the plan outlives its kernel
-        return
-    device.registry.lock.lock()
-    device.registry.planned[kernel_id].insert(queue_id)
-    device.registry.lock.unlock()
-
-
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
     cdef QueueState* queue
@@ -384,14 +383,6 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
     cdef size_t i
     for i in range(sizeof(Statistics) // sizeof(uint64_t)):
         sums[i] += counters[i]
-
-
-cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil:
-    cdef uint64_t* sums = <uint64_t*> &counts
-    cdef const uint64_t* counters = <const uint64_t*> &before
-    cdef size_t i
-    for i in range(sizeof(Statistics) // sizeof(uint64_t)):
-        sums[i] -= counters[i]
 
 
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil:

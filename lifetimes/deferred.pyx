@@ -14,7 +14,6 @@ from cython.operator cimport dereference, preincrement
 from libc.stdint cimport uint64_t
 from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
-from libcpp.unordered_set cimport unordered_set
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
@@ -23,14 +22,17 @@ from forebay.core.plan cimport Plan, Staging, delete_plan, forget_queue
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
     BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,
-    add_statistics, closed_gates, find_queue, is_closed, note_planned, poll_marker, registered_queues,
+    add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
     release_device_state, release_marker, release_queue_state, retain_queue_state, unregister, users_of_all
 )
 from forebay.core.uses cimport Point, release_points
 from forebay.core.vector_clock cimport (
     Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
-from forebay.sync.ordering cimport carry_pending, dissolve_list, return_quota, mark_alone, take_point, unlist_idle
+from forebay.sync.ordering cimport (
+    carry_pending, dissolve_list, forget_done_marks, mark_alone, note_listed_end, return_quota, take_markers, take_point,
+    unlist_idle
+)
 
 ctypedef pair[uint64_t, Retired*] Waiting
 
@@ -136,78 +138,45 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 # -- looking at what is retired
 
 
-cdef void take_idle_plans(DeviceState* device, uint64_t kernel_id, vector[Plan*]& plans) noexcept nogil:
-    """Take plans of a kernel off the idle queues. The registry is locked."""
-    cdef vector[Plan*]* idle
-    cdef size_t i, j, kept
-    for i in range(device.registry.idle_queues.size()):
-        idle = &device.registry.idle_queues[i].plans
-        kept = 0
-        for j in range(idle.size()):
-            if dereference(idle)[j].kernel_id == kernel_id:
-                plans.push_back(dereference(idle)[j])
-            else:
-                dereference(idle)[kept] = dereference(idle)[j]
-                kept += 1
-        idle.resize(kept)
-
-
-cdef bint take_plan(DeviceState* device, uint64_t queue_id, uint64_t kernel_id, vector[Plan*]& plans) noexcept nogil:
-    """Take the plan of a kernel off a queue. Returns False when another thread has the queue's lock, maybe for as long
-    as its call blocks.
-    """
-    cdef unordered_map[uint64_t, Plan*].iterator found
-    cdef QueueState* queue = find_queue(device, queue_id)
-    cdef bint locked
-    if queue == NULL:
-        return True
-    locked = queue.lock.try_lock()
-    if locked:
-        found = queue.plans.by_kernel.find(kernel_id)
-        if found != queue.plans.by_kernel.end():
-            plans.push_back(dereference(found).second)
-            queue.plans.by_kernel.erase(found)
-            queue.plans.last = NULL
-        queue.lock.unlock()
-    release_queue_state(queue)
-    return locked
-
-
 cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
-    """Take plans of dead kernels off the queues that have one. Each is kept for the launches that are in flight."""
-    cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator planned
-    cdef unordered_set[uint64_t].iterator each
+    """Take plans of dead kernels off all queues. Each is kept for the launches that are in flight."""
     cdef vector[uint64_t] dead
-    cdef unordered_set[uint64_t] queues
+    cdef vector[QueueState*] queues
     cdef vector[Plan*] plans
-    cdef bint left
-    cdef size_t i
+    cdef vector[Plan*]* idle
+    cdef unordered_map[uint64_t, Plan*].iterator found
+    cdef bint left = False
+    cdef size_t i, j
     if device.registry.dead_kernels.empty():  # this check may race: at worst the next call sees it
         return
+    registered_queues(device, queues)
     device.registry.lock.lock()
     dead.swap(device.registry.dead_kernels)
+    for i in range(device.registry.idle_queues.size()):
+        idle = &device.registry.idle_queues[i].plans
+        for j in range(idle.size(), 0, -1):
+            for kernel_id in dead:
+                if dereference(idle)[j - 1].kernel_id == kernel_id:
+                    plans.push_back(dereference(idle)[j - 1])
+                    idle.erase(idle.begin() + j - 1)
+                    break
     device.registry.lock.unlock()
-    for i in range(dead.size()):
-        queues.clear()
+    for queue in queues:
+        if queue.lock.try_lock():
+            for kernel_id in dead:
+                found = queue.plans.by_kernel.find(kernel_id)
+                if found != queue.plans.by_kernel.end():
+                    plans.push_back(dereference(found).second)
+                    queue.plans.by_kernel.erase(found)
+                    queue.plans.last = NULL
+            queue.lock.unlock()
+        else:  # another thread has the lock, maybe for as long as its call blocks
+            left = True
+        release_queue_state(queue)
+    if left:  # a later collection tries again
         device.registry.lock.lock()
-        planned = device.registry.planned.find(dead[i])
-        if planned != device.registry.planned.end():
-            queues.swap(dereference(planned).second)
-            device.registry.planned.erase(planned)
-        if queues.erase(0):
-            take_idle_plans(device, dead[i], plans)
+        device.registry.dead_kernels.insert(device.registry.dead_kernels.end(), dead.begin(), dead.end())
         device.registry.lock.unlock()
-        left = False
-        each = queues.begin()
-        while each != queues.end():
-            if not take_plan(device, dereference(each), dead[i], plans):
-                note_planned(device, dead[i], dereference(each))
-                left = True
-            preincrement(each)
-        if left:  # a later collection tries again
-            device.registry.lock.lock()
-            device.registry.dead_kernels.push_back(dead[i])
-            device.registry.lock.unlock()
     for plan in plans:
         retire_plan(device, plan)
 
@@ -523,7 +492,6 @@ cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
-    cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
     cdef RetiredList done
     done.first = NULL
@@ -532,12 +500,8 @@ cdef void collect_queue(QueueState* queue):
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
-        while not queue.order.marks.empty() and queue.order.marks.front().epoch <= completed_epoch(queue.epochs):
-            markers.push_back(queue.order.marks.front())
-            queue.order.marks.pop_front()
+        forget_done_marks(queue)
         queue.lock.unlock()
-        for marker in markers:
-            release_marker(marker)
         sort_in_fresh(queue.device, &done)
         take_done(queue, &done)
     for thing in dropped:
@@ -708,10 +672,6 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
         add_statistics(dereference(counts).second, queue.counts)
     if queue == device.null_queue:
         device.null_queue = NULL  # its Device is gone, so no more commands come
-    for i in range(device.resident.all_users.size()):
-        if device.resident.all_users[i] == queue.epochs.queue_id:
-            device.resident.all_users.erase(device.resident.all_users.begin() + i)
-            break
     if queue.made.native != NULL:
         idle.handle = queue.handle
         idle.made.native = queue.made.native
@@ -719,11 +679,7 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
         idle.made.timing = queue.made.timing
         idle.plans = plans
         device.registry.idle_queues.push_back(idle)
-    if queue.order.listed:
-        device.null_order.listed_ended += 1
-        crowded = device.null_order.listed_ended > 64 + device.registry.queues.size() // 4
-        if crowded:
-            device.null_order.listed_ended = 0
+    crowded = queue.order.listed and note_listed_end(device)
     device.registry.lock.unlock()
     queue.lock.unlock()
     if queue.made.native == NULL:
@@ -732,19 +688,6 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
         dissolve_list(device)
     elif crowded:
         unlist_idle(device)
-
-
-cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
-    """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
-    for marker in queue.order.marks:
-        markers.push_back(marker)
-    queue.order.marks.clear()
-    if queue.order.marker != NULL:
-        markers.push_back(queue.order.marker)
-        queue.order.marker = NULL
-    if queue.order.copied != NULL:
-        markers.push_back(queue.order.copied)
-        queue.order.copied = NULL
 
 
 cdef bint end_queue(QueueState* queue):
@@ -768,11 +711,8 @@ cdef bint end_queue(QueueState* queue):
         take_markers(queue, markers)
         queue.lock.unlock()
         for plan in plans:
-            forget_planned(queue.device, plan.kernel_id, queue.epochs.queue_id)
             retire_plan(queue.device, plan)
         for plan in handed_on:
-            forget_planned(queue.device, plan.kernel_id, queue.epochs.queue_id)
-            note_planned(queue.device, plan.kernel_id, 0)
             forget_queue(plan)
         for marker in markers:
             release_marker(marker)
@@ -817,19 +757,6 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
                 delete_plan(each.plans[j])
             device.driver.release_queue(each.handle)
         Py_DECREF(<object> each.made.native)
-
-
-cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
-    cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator found
-    cdef unordered_set[uint64_t]* queues
-    device.registry.lock.lock()
-    found = device.registry.planned.find(kernel_id)
-    if found != device.registry.planned.end():
-        queues = &dereference(found).second
-        queues.erase(queue_id)
-        if queues.empty():
-            device.registry.planned.erase(found)
-    device.registry.lock.unlock()
 
 
 cdef bint all_are_idle(DeviceState* device) noexcept nogil:

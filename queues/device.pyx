@@ -20,13 +20,12 @@ from libc.string cimport memset
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
-from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
-    new_device_state, note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
+    new_device_state, registered_queues, release_queue_state, stats_of
 )
-from forebay.core.vector_clock cimport note_reached, submitted_epoch
+from forebay.core.vector_clock cimport note_reached, retain_epochs, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
     abandon, close_queues, collect_abandoned, collect_all, collect_device, has_retired, refuse_all, release_idle_queues,
@@ -146,7 +145,7 @@ cdef class Device:
 
     cdef DeviceState* state  # the context's
     cdef uint64_t number  # no other Device of this process has it
-    cdef Statistics earlier  # what was counted before it was made, of what it shares
+    cdef object earlier  # Stats: what was counted before it was made, of what it shares
     cdef readonly Context _context
     cdef readonly OpenAllocations _open_allocations
     cdef readonly object info
@@ -293,8 +292,7 @@ cdef class Device:
         cdef Statistics counts
         with nogil:
             counts = device_statistics(self.state, self.number)
-            subtract_statistics(counts, self.earlier)
-        return stats_of(counts, self._allocations)
+        return stats_of(counts, self._allocations) - self.earlier
 
     @property
     def _checked(self) -> bool:
@@ -383,9 +381,8 @@ cdef class Device:
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):
-            be_plan_of(idle.plans[i], queue.state.epochs)
+            idle.plans[i].queue = retain_epochs(queue.state.epochs)
             queue.state.plans.by_kernel[idle.plans[i].kernel_id] = idle.plans[i]
-            note_planned(self.state, idle.plans[i].kernel_id, queue.state.epochs.queue_id)
         return unless_closed(self, queue)
 
     def _capturing(self, queue: Queue, mode: str) -> Capturing:
@@ -1093,7 +1090,7 @@ cdef object open_context(Device device, Context context, object timing):
     device.state = context.state
     device.check = ""
     device.number = context.number_device()
-    device.earlier = device_statistics(device.state, device.number)
+    device.earlier = stats_of(device_statistics(device.state, device.number))
     device._open_allocations = OpenAllocations()
     device._thread_queues = ThreadQueues()
     device._host_errors = HostErrors()
@@ -1408,8 +1405,8 @@ cdef Context new_context(object driver):
     context.open_devices = 1
     context.entered = Entered()
     context.state = new_device_state(
-        <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
-    context.state.in_flight.waits_starve = driver.waits_starve
+        <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below,
+        driver.waits_starve)
     join_quota(context.state, driver.shared_room)
     # Whoever shares it may want to time records.
     native, handle = driver.create_queue(0, True)

@@ -37,8 +37,6 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         Before before
 
 
-cdef list known_lines  # (file, line, function) by number
-
 cdef uint32_t line_of_program() except? 0
 cdef str place_at(uint32_t line)
 

@@ -117,7 +117,7 @@ cdef extern from "Python.h":
     int PyFrame_GetLineNumber(PyFrameObject* frame)
 
 cdef dict lines = {}  # by file, line and function: a number
-known_lines = [("", 0, "")]
+cdef list known_lines = [("", 0, "")]  # (file, line, function) by number
 
 
 cdef inline bint is_own(object frame) except -1:
@@ -286,9 +286,8 @@ cdef int begin_announcement(object queue, QueueState* state, Announcement& uses)
 cdef int check_command(object queue, QueueState* state, Announcement& uses) except -1:
     cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
-    cdef Queue* own = queue_of(queue, state)
+    cdef Queue* own = begin_order(queue, state, &uses.before)
     cdef bint raises = engine.contexts[own.context].raising != 0
-    begin_order(queue, state, &own, &uses.before)
     engine.find_conflicts(own, uses, found)
     if found.empty():
         engine.note(dereference(own), uses, line)
@@ -305,14 +304,15 @@ cdef int check_command(object queue, QueueState* state, Announcement& uses) exce
     return 0
 
 
-cdef int begin_order(object queue, QueueState* state, Queue** own, Before* before=NULL) except -1:
+cdef Queue* begin_order(object queue, QueueState* state, Before* before=NULL) except NULL:
+    """Order a queue for its next command, and return what the engine knows of it."""
+    cdef Queue* own = queue_of(queue, state)
     cdef const Moment* running = engine.running
-    own[0] = queue_of(queue, state)
     if running != NULL and not on_host_thread():
         engine.running = NULL  # a host function runs meanwhile
-    engine.begin(dereference(own[0]), before)
+    engine.begin(dereference(own), before)
     engine.running = running
-    return 0
+    return own
 
 
 cdef void withdraw(Announcement& uses) noexcept:
@@ -366,10 +366,8 @@ cdef int made(Uses* uses, uint64_t nbytes) except -1:
 
 cdef int note_point(object queue, QueueState* state, void** kept) except -1:
     cdef uint32_t line = line_of_program()
-    cdef Queue* own = NULL
-    cdef Moment* moment
-    begin_order(queue, state, &own)
-    moment = new Moment()
+    cdef Queue* own = begin_order(queue, state)
+    cdef Moment* moment = new Moment()
     moment[0] = engine.moment_of(dereference(own), line)
     drop_point(kept)
     kept[0] = moment
@@ -405,15 +403,13 @@ cdef void reached(const void* kept) noexcept:
 
 cdef int come_after_unseen(object queue, QueueState* state) except -1:
     """A queue waits for a value in memory, which any other queue may write. What it does then is possible only."""
-    cdef Queue* own = NULL
-    begin_order(queue, state, &own)
-    engine.come_after_all(dereference(own))
+    engine.come_after_all(dereference(begin_order(queue, state)))
     return 0
 
 
 cdef int other_command(object queue, QueueState* state) except -1:
-    cdef Queue* own = NULL
-    return begin_order(queue, state, &own)
+    begin_order(queue, state)
+    return 0
 
 
 cdef int finished(object queue, QueueState* state) except -1:
@@ -472,11 +468,9 @@ cdef object host_function(object queue, QueueState* state, object function, Anno
 
     What it tells other threads nobody sees. So what precedes it is never raced with for certain.
     """
-    cdef CheckedFunction made
-    cdef Queue* own = NULL
-    made = CheckedFunction.__new__(CheckedFunction)
+    cdef CheckedFunction made = CheckedFunction.__new__(CheckedFunction)
+    cdef Queue* own = begin_order(queue, state, &announced.before)
     made.function = function
-    begin_order(queue, state, &own, &announced.before)
     made.moment = engine.moment_of(dereference(own), 0)
     engine.told = engine.joined(engine.told, made.moment)
     engine.saved(dereference(own), announced.before)

@@ -11,7 +11,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
-from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, Quota, retain_queue_state
+from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, retain_queue_state
 from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
 
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
@@ -135,3 +135,6 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
 cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef void dissolve_list(DeviceState* device) noexcept nogil
+cdef bint note_listed_end(DeviceState* device) noexcept nogil
+cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil
+cdef void forget_done_marks(QueueState* queue) noexcept nogil

@@ -16,7 +16,7 @@ from forebay.core.driver cimport (
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
-    has_one_owner, is_closed, new_marker, note_done, poll_marker, refusal, release_marker,
+    is_closed, new_marker, note_done, poll_marker, refusal, release_marker,
     release_queue_state, renew_marker, renew_room, retain_marker, retain_queue_state, room_with,
     states, states_lock, submit_collected
 )
@@ -90,7 +90,7 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
 cdef inline void replace_marker(QueueState* queue, Marker** marker, void* event, int use) noexcept nogil:
     """Let the event be the marker of the queue's newest epoch. The queue is locked."""
     if marker[0] != NULL:
-        if has_one_owner(marker[0]):
+        if marker[0].references.load(memory_order_acquire) == 1:  # only the queue has it, so no other code can get it
             renew_marker(marker[0], submitted_epoch(queue.epochs), queue.order.clock, event, use)
             return
         release_marker(marker[0])
@@ -210,6 +210,19 @@ cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
     if queue.order.pending.empty():
         return take_marker(queue, FOR_HOST, marker)
     return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
+
+
+cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+    """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
+    for marker in queue.order.marks:
+        markers.push_back(marker)
+    queue.order.marks.clear()
+    if queue.order.marker != NULL:
+        markers.push_back(queue.order.marker)
+        queue.order.marker = NULL
+    if queue.order.copied != NULL:
+        markers.push_back(queue.order.copied)
+        queue.order.copied = NULL
 
 
 cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
@@ -772,6 +785,17 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         elif marker != NULL:
             add_wait(order, marker)
     return status
+
+
+cdef bint note_listed_end(DeviceState* device) noexcept nogil:
+    """Count a queue of the null queue's list that has ended. Return whether so many have that `unlist_idle` is due. The
+    registry is locked.
+    """
+    device.null_order.listed_ended += 1
+    if device.null_order.listed_ended <= 64 + device.registry.queues.size() // 4:
+        return False
+    device.null_order.listed_ended = 0
+    return True
 
 
 cdef void unlist_idle(DeviceState* device) noexcept nogil:

@@ -36,7 +36,7 @@ from forebay.core.plan cimport (
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
-    begin_following, end_following, note_planned, refusal, release_queue_state, renew_followed, retain_queue_state
+    begin_following, end_following, refusal, release_queue_state, renew_followed, retain_queue_state
 )
 from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.core.vector_clock cimport Epochs, completed_epoch, submitted_epoch
@@ -376,7 +376,6 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
         if refused == 0 and find_plan(state, kernel.id) == NULL:
             state.plans.by_kernel[kernel.id] = plan
             plan = NULL
-            note_planned(state.device, kernel.id, state.epochs.queue_id)
         state.lock.unlock()
         if plan != NULL:  # another thread was faster
             delete_plan(plan)
