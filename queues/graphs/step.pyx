@@ -206,11 +206,6 @@ cdef bint replay_run(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     return True
 
 
-cdef inline bint is_as_collected(const Lane* lane, const Run* run, const Copy* copy) noexcept nogil:
-    return memcmp(
-        copy.versions.data(), lane.versions.data() + run.first, copy.versions.size() * sizeof(uint32_t)) == 0
-
-
 cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
     if queue.driver.changes_spare_running:
         return False
@@ -226,7 +221,7 @@ cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     cdef size_t i, at
     if not run.copies.empty():
         copy = run.copies[run.current]
-        if is_as_collected(lane, run, copy):
+        if memcmp(copy.versions.data(), &lane.versions[run.first], copy.versions.size() * sizeof(uint32_t)) == 0:
             return copy  # it is not changed, so it may still run
         if copy.marker == NULL and may_run(queue, copy) and not is_done(queue, lane):
             mark_end(queue, lane, copy)
@@ -732,12 +727,6 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
     lane.plans.resize(kept)
 
 
-cdef void count_left(QueueState* queue) noexcept nogil:
-    queue.lock.lock()
-    queue.counts.steps += 1
-    queue.lock.unlock()
-
-
 cdef void end_record(QueueState* queue, Lane* lane) noexcept nogil:
     """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
     cdef bint differs = lane.recording or lane.at < lane.entries.size()
@@ -815,12 +804,6 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
     dropped.copies.swap(owner.lane.given_up.copies)
     dropped.plans.swap(owner.lane.given_up.plans)
     retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.epochs.last_used)
-
-
-cdef void retire_lane(LaneOwner owner):
-    leave_lane(owner, True)
-    owner.queue = None
-    retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.epochs.last_used)
 
 
 @cython.no_gc_clear
@@ -908,9 +891,12 @@ cdef class Step:
             self.give_back()
 
     cdef int give_back(self) except -1:
+        cdef LaneOwner owner
         for owner in [self.own, *self.others.values()]:
             if owner is not None:
-                retire_lane(owner)
+                leave_lane(owner, True)
+                owner.queue = None
+                retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.epochs.last_used)
         self.own = None
         self.others = {}
         self.joined = []
@@ -970,6 +956,7 @@ cdef class Step:
 
     cdef int leave(self, bint failed) except -1:
         """End it: first whatever cannot fail."""
+        cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
         self.is_open = False
@@ -988,7 +975,9 @@ cdef class Step:
         if self.joined:
             self.joined = []
         with nogil:
-            count_left(self.queue.state)
+            state.lock.lock()
+            state.counts.steps += 1
+            state.lock.unlock()
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0
