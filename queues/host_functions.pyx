@@ -84,14 +84,6 @@ cdef Call* next_call() noexcept nogil:
     return call
 
 
-cdef void open_call(Call* call, bint failed) noexcept nogil:
-    """Let the queue go on, and release the gate."""
-    call.driver.open_gate(call.gate, failed)
-    call.driver.release_event(call.gate)
-    end_host_function(call.device)
-    release_device_state(call.device)
-
-
 cdef void end_opening(Call* call) noexcept nogil:
     """Note that a gate is open: of this call, which whoever is done with it last deletes, or with NULL, of a Gate."""
     global opening
@@ -140,7 +132,10 @@ def _run() -> None:
             opening += mine
             lock.unlock()
             if mine:  # if not, the interpreter ends and `stop` opens the gate
-                open_call(call, False)
+                call.driver.open_gate(call.gate, False)
+                call.driver.release_event(call.gate)
+                end_host_function(call.device)
+                release_device_state(call.device)
                 end_opening(call)
         collect_abandoned()  # dropping the queue may have dropped its device too
 

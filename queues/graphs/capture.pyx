@@ -82,7 +82,6 @@ class Capture:
     def begin(self) -> None:
         """Begin, as described at `Queue.begin_capture`. After an error or a Ctrl-C it has not begun."""
         try:
-            check_mode(self.mode)
             with lock:
                 self._begin(self.origin)
         except BaseException:

@@ -1599,12 +1599,6 @@ cdef bint is_recordable(object device, const Driver* driver, Work work):
     return work.kind != "host" and not (work.follows and driver.follow != NULL)
 
 
-cdef bint is_one_recording(object device, const Driver* driver, tuple works):
-    """Return whether one recording does all of it, whatever runs side by side."""
-    return driver.recordings_branch and driver.new_recording != NULL and all([
-        is_recordable(device, driver, work) for work in works])
-
-
 cdef int add_work(Prepared prepared, object device, Work work) except -1:
     """Add a work for which `is_acting` is true."""
     if type(work) is ListWork:
@@ -1746,29 +1740,22 @@ cdef uint64_t copies_in(const vector[Command]& commands, const Step* step) noexc
 
 
 cdef int note_works(Replay replay, Sizes sizes) except -1:
-    """Note what the replay does from now on."""
+    """Note what the replay does from now on, and which allocations it uses, each once."""
+    cdef Submission* submission = replay.submission
+    cdef Uses* uses
+    cdef size_t i
     replay.sizes = sizes
     replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
     replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
-    note_buffers(replay.submission, sizes.works)
-    replay.works = sizes.works
-    return 0
-
-
-cdef int note_buffers(Submission* submission, object works) except -1:
-    """Note which allocations a launch uses, each once."""
-    cdef Uses* uses
-    cdef size_t i
     for i in range(submission.uses.size()):
         release_uses(submission.uses[i].uses)
     submission.uses.clear()
-    written = {(<uintptr_t> (<Buffer> buffer).allocation.uses) for work in works for buffer in (<Work> work).writes}
-    for each in dict.fromkeys([
-        <uintptr_t> (<Buffer> buffer).allocation.uses for work in works for buffer in (<Work> work).buffers
-    ]):
+    written = {id_of(buffer) for buffer in replay.written}
+    for each in dict.fromkeys([id_of(buffer) for buffer in replay.buffers]):
         uses = <Uses*> <uintptr_t> each
         submission.uses.push_back(UseOf(retain_uses(uses), each in written))
-    submission.follows = any([(<Work> work).follows for work in works])
+    submission.follows = any([(<Work> work).follows for work in sizes.works])
+    replay.works = sizes.works
     return 0
 
 
@@ -1879,17 +1866,6 @@ cdef inline bint is_recorded(Prepared prepared, size_t node):
     return prepared.submission.steps[prepared.step_of[node]].kind == RECORDED
 
 
-cdef void find_changes(tuple works, tuple before, vector[size_t]& changed):
-    """List where two tuples of the same length differ: the part of a change that looks at every node."""
-    cdef PyObject** items = (<PyTupleObject*> works).ob_item
-    cdef PyObject** others = (<PyTupleObject*> before).ob_item
-    cdef size_t i, count = <size_t> len(works)
-    changed.clear()
-    for i in range(count):
-        if items[i] != others[i]:
-            changed.push_back(i)
-
-
 cdef inline bint can_change(Prepared prepared, size_t node, PyObject* work, PyObject* other, bint* recorded):
     """Return whether the work of a node can be changed to the other. `recorded` is set if that is in a recording."""
     if (
@@ -1915,15 +1891,17 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
     cdef tuple before = replay.works
     cdef PyObject** items
     cdef PyObject** others
-    cdef size_t i
+    cdef size_t i, count = <size_t> len(works)
     recorded[0] = False
+    changed.clear()
     if replay.users or before is None or replay.lifetimes is not None:
         return False
-    find_changes(works, before, changed)
     items, others = (<PyTupleObject*> before).ob_item, (<PyTupleObject*> works).ob_item
-    for i in changed:
-        if not can_change(replay.prepared, i, items[i], others[i], recorded):
-            return False
+    for i in range(count):
+        if items[i] != others[i]:
+            changed.push_back(i)
+            if not can_change(replay.prepared, i, items[i], others[i], recorded):
+                return False
     return True
 
 
@@ -1958,16 +1936,6 @@ cdef void add_changes(PyObject* work, PyObject* other, uint32_t command, vector[
     if memcmp(&(<KernelWork> work).geometry.groups[0], &(<KernelWork> other).geometry.groups[0],
               3 * sizeof(uint32_t)) != 0:
         changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &(<KernelWork> other).geometry.groups[0]))
-
-
-cdef Status change_recordings(Prepared prepared, vector[vector[Change]]& changes) noexcept nogil:
-    cdef Status status = 0
-    cdef size_t i
-    for i in range(changes.size()):
-        if status == 0 and not changes[i].empty():
-            status = prepared.driver.change(
-                prepared.submission.steps[i].recording, changes[i].data(), changes[i].size())
-    return status
 
 
 cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) except? -1:
@@ -2051,8 +2019,10 @@ cdef bint apply(
             elif status == 0:
                 status = change_launch(prepared, node, <KernelWork> others[i])
         with nogil:
-            if status == 0:
-                status = change_recordings(prepared, changes)
+            for i in range(changes.size()):
+                if status == 0 and not changes[i].empty():
+                    status = prepared.driver.change(
+                        prepared.submission.steps[i].recording, changes[i].data(), changes[i].size())
     finally:
         replay.users -= 1
     if status != 0:
@@ -2170,23 +2140,6 @@ cdef Replay replay_for(Replay last, list spares, Sizes sizes):
             replay.sizes = sizes
             return replay
     return None
-
-
-cdef bint is_time_for_one_by_one(uint64_t recorded, list replays):
-    """Return whether the replay that is prepared next submits its launches one by one."""
-    return recorded >= MOST_RECORDED and not any([each is not None and (<Replay> each).one_by_one for each in replays])
-
-
-cdef list spares_of(list replays):
-    """Return those that are worth being kept for their turn, of replays that are not launched next."""
-    cdef Replay replay
-    kept = [replay for replay in replays if replay.prepared.changeable or replay.one_by_one]
-    return kept[:MOST_SPARES]
-
-
-cdef inline bint is_one_call(Replay replay):
-    """Return whether a launch is one call of the driver, replaying a recording, and nothing else."""
-    return replay.alone and replay.lifetimes is None and replay.sizes.lasting and not replay.submission.follows
 
 
 cdef extern from "Python.h":
@@ -2336,9 +2289,13 @@ cdef class ExecutableGraph:
             lifetimes = Lifetimes(ordered, sizes.works, self.auto_free)
         collect_device(null_queue.state.device)
         records = null_queue.state.driver.new_recording != NULL and lifetimes is None
-        one_by_one = records and is_time_for_one_by_one(self.recorded_anew, [self.replay, *self.spares])
+        one_by_one = records and self.recorded_anew >= MOST_RECORDED and not any([
+            each is not None and (<Replay> each).one_by_one for each in (self.replay, *self.spares)])
         self.recorded_anew += self.changes
-        branches = not one_by_one and is_one_recording(self.device, null_queue.state.driver, sizes.works)
+        branches = (  # one recording does all of it, whatever runs side by side
+            not one_by_one and null_queue.state.driver.recordings_branch
+            and null_queue.state.driver.new_recording != NULL
+            and all([is_recordable(self.device, null_queue.state.driver, work) for work in sizes.works]))
         segments = segments_of(
             [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in sizes.works],
             BRANCHES if branches else LANES)
@@ -2385,10 +2342,13 @@ cdef class ExecutableGraph:
         return replay
 
     cdef int take_turn(self, Replay replay) except -1:
-        """Make this the replay that is launched, and keep the others, which may still run."""
+        """Make this the replay that is launched, and keep others that are worth their turn: they may still run."""
+        cdef Replay each
         _before = self.spares
-        others = [each for each in (self.replay, *self.spares) if each is not replay]
-        self.replay, self.spares = replay, spares_of(others)
+        others = [
+            each for each in (self.replay, *self.spares)
+            if each is not replay and (each.prepared.changeable or each.one_by_one)]
+        self.replay, self.spares = replay, others[:MOST_SPARES]
         return 0
 
     cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
@@ -2508,7 +2468,9 @@ cdef class ExecutableGraph:
         cdef Replay replay = self.replay
         cdef Submission* submission
         cdef Status status = NO_PLAN
-        if replay is None or not self.set_at.empty() or replay.works is not self.works or not is_one_call(replay):
+        if replay is None or not self.set_at.empty() or replay.works is not self.works:
+            return NO_PLAN
+        if not replay.alone or replay.lifetimes is not None or not replay.sizes.lasting or replay.submission.follows:
             return NO_PLAN
         submission = replay.submission
         if state.device != replay.prepared.state or not self.lock.try_lock():

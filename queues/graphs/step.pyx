@@ -172,19 +172,21 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
 # -- recordings
 
 
+cdef void give_up_copies(Lane* lane, Run* run) noexcept nogil:
+    lane.given_up.copies.insert(lane.given_up.copies.end(), run.copies.begin(), run.copies.end())
+    run.copies.clear()
+
+
 cdef Run* run_of(Lane* lane, size_t first, size_t end) noexcept nogil:
     """Return the run of these entries. One of other length that begins there is dropped."""
     cdef Run* run = lane.runs[first]
-    cdef size_t i
     if run == NULL:
         run = lane.runs[first] = new Run()
         run.first = first
         run.end = end
         run.current = 0
     elif run.end != end:
-        for i in range(run.copies.size()):
-            lane.given_up.copies.push_back(run.copies[i])
-        run.copies.clear()
+        give_up_copies(lane, run)
         run.end = end
         run.current = 0
     return run
@@ -206,11 +208,6 @@ cdef bint replay_run(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     return True
 
 
-cdef inline bint is_as_collected(const Lane* lane, const Run* run, const Copy* copy) noexcept nogil:
-    return memcmp(
-        copy.versions.data(), lane.versions.data() + run.first, copy.versions.size() * sizeof(uint32_t)) == 0
-
-
 cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
     if queue.driver.changes_spare_running:
         return False
@@ -226,7 +223,7 @@ cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     cdef size_t i, at
     if not run.copies.empty():
         copy = run.copies[run.current]
-        if is_as_collected(lane, run, copy):
+        if memcmp(copy.versions.data(), &lane.versions[run.first], copy.versions.size() * sizeof(uint32_t)) == 0:
             return copy  # it is not changed, so it may still run
         if copy.marker == NULL and may_run(queue, copy) and not is_done(queue, lane):
             mark_end(queue, lane, copy)
@@ -441,20 +438,6 @@ cdef enum:
 # -- comparing
 
 
-cdef inline bint has_block(const Entry* entry, const Geometry* geometry) noexcept nogil:
-    return (
-        entry.geometry.block[0] == geometry.block[0] and entry.geometry.block[1] == geometry.block[1]
-        and entry.geometry.block[2] == geometry.block[2]
-    )
-
-
-cdef inline bint has_groups(const Entry* entry, const Geometry* geometry) noexcept nogil:
-    return (
-        entry.geometry.groups[0] == geometry.groups[0] and entry.geometry.groups[1] == geometry.groups[1]
-        and entry.geometry.groups[2] == geometry.groups[2]
-    )
-
-
 cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Uses* uses) noexcept nogil:
     cdef bint writes = entry.plan.parameters[index].writes
     if entry.uses[index] == uses:
@@ -523,7 +506,9 @@ cdef Collecting collect(
     if lane.recording or lane.at == lane.entries.size():
         return TO_BE_RECORDED
     entry = lane.entries[lane.at]
-    if entry.plan.kernel_id != (<Kernel> launched).id or not has_block(entry, geometry):
+    if entry.plan.kernel_id != (<Kernel> launched).id or memcmp(
+        &entry.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)
+    ) != 0:
         return TO_BE_RECORDED
     if not locked and not queue.lock.try_lock():
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
@@ -555,7 +540,7 @@ cdef inline Collecting collect_next(
         lane.versions[lane.at] += entry.varies
         if status[0] != 0:
             return COLLECTED
-    if not has_groups(entry, geometry):
+    if memcmp(&entry.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
         entry.geometry = geometry[0]
         entry.changed |= <uint64_t> 1 << GROUPS
         lane.versions[lane.at] += 1
@@ -581,8 +566,7 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
         return  # as after most steps
     for i in range(lane.runs.size()):
         if lane.runs[i] != NULL and lane.runs[i].end > kept:
-            for j in range(lane.runs[i].copies.size()):
-                lane.given_up.copies.push_back(lane.runs[i].copies[j])
+            give_up_copies(lane, lane.runs[i])
             del lane.runs[i]
             lane.runs[i] = NULL
     for i in range(kept, lane.entries.size()):
@@ -732,12 +716,6 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
     lane.plans.resize(kept)
 
 
-cdef void count_left(QueueState* queue) noexcept nogil:
-    queue.lock.lock()
-    queue.counts.steps += 1
-    queue.lock.unlock()
-
-
 cdef void end_record(QueueState* queue, Lane* lane) noexcept nogil:
     """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
     cdef bint differs = lane.recording or lane.at < lane.entries.size()
@@ -785,23 +763,24 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
 # -- giving back
 
 
+cdef void delete_given_up(QueueState* queue, GivenUp* given_up) noexcept:
+    cdef size_t i
+    for i in range(given_up.copies.size()):
+        delete_copy(queue, given_up.copies[i])
+    for i in range(given_up.plans.size()):
+        delete_plan(given_up.plans[i])
+
+
 @cython.no_gc_clear
 cdef class Dropped:
     """Owns recordings that no step needs any more."""
 
     cdef QueueState* state  # retained
-    cdef vector[Copy*] copies
-    cdef vector[Plan*] plans  # of kernels that these have
+    cdef GivenUp given_up
 
     def __dealloc__(self):
-        cdef size_t i
-        if is_forked():
-            return
-        for i in range(self.copies.size()):
-            delete_copy(self.state, self.copies[i])
-        for i in range(self.plans.size()):
-            delete_plan(self.plans[i])
-        if self.state != NULL:
+        if self.state != NULL and not is_forked():
+            delete_given_up(self.state, &self.given_up)
             release_queue_state(self.state)
 
 
@@ -812,15 +791,9 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
         if owner.lane.refused.status == 0 or owner.lane.given_up.plans[i].kernel_id != owner.lane.refused.kernel_id:
             owner.names.pop(owner.lane.given_up.plans[i].kernel_id, None)  # else an error is about to name it
     dropped.state = retain_queue_state(owner.state)
-    dropped.copies.swap(owner.lane.given_up.copies)
-    dropped.plans.swap(owner.lane.given_up.plans)
+    dropped.given_up.copies.swap(owner.lane.given_up.copies)
+    dropped.given_up.plans.swap(owner.lane.given_up.plans)
     retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.epochs.last_used)
-
-
-cdef void retire_lane(LaneOwner owner):
-    leave_lane(owner, True)
-    owner.queue = None
-    retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.epochs.last_used)
 
 
 @cython.no_gc_clear
@@ -837,12 +810,9 @@ cdef class LaneOwner:
         if self.lane == NULL or is_forked():
             return
         forget_entries(self.lane, 0)
-        for i in range(self.lane.given_up.copies.size()):
-            delete_copy(self.state, self.lane.given_up.copies[i])
+        delete_given_up(self.state, &self.lane.given_up)
         for i in range(self.lane.plans.size()):
             delete_plan(self.lane.plans[i])
-        for i in range(self.lane.given_up.plans.size()):
-            delete_plan(self.lane.given_up.plans[i])
         release_queue_state(self.state)
         del self.lane
 
@@ -908,9 +878,12 @@ cdef class Step:
             self.give_back()
 
     cdef int give_back(self) except -1:
+        cdef LaneOwner owner
         for owner in [self.own, *self.others.values()]:
             if owner is not None:
-                retire_lane(owner)
+                leave_lane(owner, True)
+                owner.queue = None
+                retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.epochs.last_used)
         self.own = None
         self.others = {}
         self.joined = []
@@ -970,6 +943,7 @@ cdef class Step:
 
     cdef int leave(self, bint failed) except -1:
         """End it: first whatever cannot fail."""
+        cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
         self.is_open = False
@@ -988,7 +962,9 @@ cdef class Step:
         if self.joined:
             self.joined = []
         with nogil:
-            count_left(self.queue.state)
+            state.lock.lock()
+            state.counts.steps += 1
+            state.lock.unlock()
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0

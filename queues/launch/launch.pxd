@@ -18,7 +18,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
-from forebay.core.uses cimport Basis
+from forebay.core.uses cimport Basis, Uses
 from forebay.core.vector_clock cimport Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.memory.buffer cimport Buffer
@@ -172,10 +172,12 @@ cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* argum
     locked; the plan of the launch knows the epoch.
     """
     cdef PyObject* value
+    cdef Uses* uses
     for index in written:
         value = arguments[index]
         if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
-            (<Buffer> value).allocation.uses.generation += 1  # a variable for the allocation would be a reference
+            uses = (<Buffer> value).allocation.uses
+            uses.generation += 1
 
 
 cdef inline Status launch_ready(

@@ -331,7 +331,13 @@ cdef Status launch_gathered(
         plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
         for i in range(written.size()):
             written[i].other_writes.fetch_add(1)
-    return end_uploads(state, &order, uploads, status)
+    if uploads == 0:
+        return end_command(state, &order, status)
+    if status == 0:
+        count_command(state)
+    state.lock.unlock()
+    end_order(&order)
+    return status
 
 
 cdef int capture_launch(
@@ -757,16 +763,13 @@ cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
             kernel, i, f"needs an integer, not {type(value).__name__}{value_of(value)}", ArgumentTypeError) from None
 
 
-cdef bint is_complex(object value) except -1:
-    """Return whether ``float`` would drop a part of it, or raise: NumPy's only warns, in a process that may hide it."""
-    return isinstance(value, complex) or "complex" in str(getattr(value, "dtype", ""))
-
-
 cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
     if PyFloat_CheckExact(value):
         return PyFloat_AS_DOUBLE(value)
+    # of a complex number `float` would drop a part, or raise: NumPy's only warns, in a process that may hide it
     if type(value) not in numbers and (
-        isinstance(value, (Buffer, str, bytes)) or is_complex(value) or not hasattr(value, "__float__")
+        isinstance(value, (Buffer, str, bytes, complex)) or "complex" in str(getattr(value, "dtype", ""))
+        or not hasattr(value, "__float__")
     ):
         raise argument_error(
             kernel, i, f"needs a number, not {type(value).__name__}{value_of(value)}", ArgumentTypeError)
@@ -776,10 +779,6 @@ cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
         raise argument_error(kernel, i, f"needs a number, not {shortened(value)}", ArgumentTypeError) from None
     except OverflowError:
         raise out_of_range(kernel, i, value) from None
-
-
-cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
-    return not buffer.allocation.closed and buffer.allocation.state == kernel.state
 
 
 cdef uint64_t _stamps = 0  # how many were given; with the GIL
@@ -1015,7 +1014,10 @@ cdef int pack_arguments(
         slot = packed + parameter.offset
         value = arguments[i]
         if parameter.code == 0:
-            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+            if (
+                Py_IS_TYPE(value, <PyTypeObject*> Buffer) and not (<Buffer> value).allocation.closed
+                and (<Buffer> value).allocation.state == kernel.state
+            ):
                 (<PackedPointer*> slot).allocation = <uint64_t> (<Buffer> value).allocation.uses
                 (<PackedPointer*> slot).memory = (<Buffer> value).memory
             else:
@@ -1151,14 +1153,6 @@ cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept n
     return piece.capacity >= nbytes and is_free(state, piece)
 
 
-cdef bint has_wrong_type(const Plan* plan, size_t index, const PackedBytes* given) noexcept nogil:
-    """Return what `check_types` says of bytes by value."""
-    return (
-        given.kind != 0 and plan.parameters[index].element != 0
-        and element_of(given.kind) != plan.parameters[index].element
-    )
-
-
 cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed, bint* any_chosen) noexcept nogil:
     """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use.
 
@@ -1176,8 +1170,8 @@ cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed, bi
         given = spilled_at(plan, packed, i)
         if given == NULL:
             continue
-        if has_wrong_type(plan, i, given):
-            return WRONG_TYPE
+        if given.kind != 0 and plan.parameters[i].element not in (0, element_of(given.kind)):
+            return WRONG_TYPE  # as `check_types` says of memory
         if is_uploaded(plan, i, given):
             skipped += given.nbytes
             continue
@@ -1270,17 +1264,6 @@ cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexc
             apply_command(state, order)
         else:
             count_command(state)
-
-
-cdef Status end_uploads(QueueState* state, Order* order, uint64_t uploads, Status status) noexcept nogil:
-    """End a launch like `end_command`, after its uploads were applied."""
-    if uploads == 0:
-        return end_command(state, order, status)
-    if status == 0:
-        count_command(state)
-    state.lock.unlock()
-    end_order(order)
-    return status
 
 
 cdef bint needs_uploads(Plan* plan) noexcept nogil:
@@ -1640,14 +1623,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     return bound
 
 
-cdef inline Status submit_bound(QueueState* state, Plan* plan, const Geometry* geometry, Waits waits) noexcept nogil:
-    cdef Status status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
-    if status == 0:
-        state.counts.launches += 1
-        state.counts.arg_bytes_skipped += plan.argument_bytes
-    return status
-
-
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
     cdef vector[Uses*] written
@@ -1698,6 +1673,7 @@ cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state
+    cdef Plan* plan
     cdef Status status = NO_PLAN
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
@@ -1705,9 +1681,12 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
         bound.check_arguments()
     if state.lock.try_lock():
         if is_ready_to_launch(state):
-            status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
+            plan = bound.plan
+            status = state.driver.launch(state.handle, plan.kernel, &bound.geometry, no_waits())
             if status == 0:
-                count_launch(state, bound.plan)
+                state.counts.launches += 1
+                state.counts.arg_bytes_skipped += plan.argument_bytes
+                count_launch(state, plan)
                 note_writes(bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
         state.lock.unlock()
     if status != 0:

@@ -235,7 +235,7 @@ cdef int launch_with_scratch(
     cdef Views views
     cdef Snapshot snapshot
     cdef int stale = 1
-    cdef Py_ssize_t i, given = 0
+    cdef Py_ssize_t i, index, given = 0
     if kernel.closed or kernel.state != state.device:
         refuse_kernel(queue, kernel)
     check_count(kernel, count)
@@ -273,7 +273,9 @@ cdef int launch_with_scratch(
         except BaseException:
             release_views(&views)
             raise
-        use_scratch(snapshot, kernel, packed)
+        for i in range(<Py_ssize_t> snapshot.scratch.size()):
+            index = snapshot.declared[i][0]
+            (<PackedPointer*> (packed + kernel.layout[index].offset))[0] = snapshot.scratch[i]
         if kernel.device.debug:
             stale = launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
         else:
@@ -298,13 +300,6 @@ cdef int launch_packed(
             release_views(views)
             return status == STALE
     return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
-
-
-cdef void use_scratch(Snapshot snapshot, Kernel kernel, char* packed):
-    cdef Py_ssize_t i, index
-    for i in range(<Py_ssize_t> snapshot.scratch.size()):
-        index = snapshot.declared[i][0]
-        (<PackedPointer*> (packed + kernel.layout[index].offset))[0] = snapshot.scratch[i]
 
 
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:

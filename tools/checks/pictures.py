@@ -22,7 +22,7 @@ def findings_of_launch():
     for *_, function, path, _ in (*launch.SHORT, *launch.LONG):
         if not re.search(rf"\b{function}\)?\(", (ROOT / path).read_text(encoding="utf-8")):
             yield f"{path} has no {function}, which the picture shows"
-    long = ("begin_command", "submit_launch", "end_uploads")
+    long = ("begin_command", "submit_launch", "end_command")
     ways = {"launch.pxd": ("launch", [step[-3] for step in launch.SHORT[1:]]), "launch.pyx": ("launch_gathered", long)}
     for file, (first, names) in ways.items():
         text = calls_of(first, (ROOT / "queues" / "launch" / file).read_text(encoding="utf-8"))
