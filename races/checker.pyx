@@ -388,12 +388,10 @@ cdef int come_after_point(object queue, QueueState* state, const void* kept) exc
 
 
 cdef int come_after_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
-    cdef void* kept = NULL
-    note_point(producer, producer_state, &kept)
-    try:
-        return come_after_point(queue, state, kept)
-    finally:
-        drop_point(&kept)
+    cdef uint32_t line = line_of_program()
+    cdef Moment moment = engine.moment_of(dereference(begin_order(producer, producer_state)), line)
+    engine.wait(dereference(queue_of(queue, state)), moment)
+    return 0
 
 
 cdef void reached(const void* kept) noexcept:

@@ -313,7 +313,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
                 if status == 0:
                     markers.push_back(marker)
         if status == 0:
-            status = wait_for_all(device, markers)
+            status = synchronize(device, markers)
             if status != 0 and status != INTERRUPTED and finish_each(queues):
                 status = INTERRUPTED  # before the failure, which the next finish reports again
     for marker in markers:
@@ -336,7 +336,7 @@ cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
     return False
 
 
-cdef Status wait_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
+cdef Status synchronize(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
     """Block until all markers of the device are reached: one host synchronize, or none when it is known."""
     cdef vector[void*] events
     cdef Status status
@@ -363,7 +363,7 @@ cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& ma
     """
     cdef Status status
     with nogil:
-        status = wait_for_all(state, markers)
+        status = synchronize(state, markers)
         write_printed(state)
     for marker in markers:
         if status == 0:
@@ -540,7 +540,7 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
                 markers.push_back(marker)
         release_queue_state(queue)
     if status == 0:
-        status = wait_for_all(device, markers)
+        status = synchronize(device, markers)
         write_printed(device)
     for marker in markers:
         release_marker(marker)
