@@ -29,16 +29,13 @@ cdef cppclass Marker:
     void* event  # owned; NULL when the queue had nothing outstanding
     const Driver* driver
     void* context  # of the marker's device: waiting for an event of another context needs a bridge
+    void* device  # the marker's DeviceState, which may be gone: it is only compared
     int use  # MarkerUse: who may wait for it
     bint adopted  # its queue gets commands that forebay does not see
 
 cdef void forget_open_bridges(DeviceState* device) noexcept nogil
 
 
-# The marker takes over `event`, and retains the epochs and the clock.
-cdef Marker* new_marker(
-    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
-) noexcept nogil
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
 cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil
@@ -311,6 +308,10 @@ cdef Lock states_lock  # taken before a registry's lock
 cdef vector[DeviceState*] states  # all that there are: private Devices have one each, and share the driver's queues
 
 
+# The marker takes over `event`, and retains the epochs and the clock.
+cdef Marker* new_marker(
+    DeviceState* device, Epochs* queue, uint64_t epoch, Clock* clock, void* event, int use
+) noexcept nogil
 cdef DeviceState* new_device_state(
     const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
 ) noexcept nogil

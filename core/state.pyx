@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 cdef Marker* new_marker(
-    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
+    DeviceState* device, Epochs* queue, uint64_t epoch, Clock* clock, void* event, int use
 ) noexcept nogil:
     cdef Marker* marker = new Marker()
     marker.references.store(1, memory_order_relaxed)
@@ -37,9 +37,10 @@ cdef Marker* new_marker(
     marker.epoch = epoch
     marker.clock = retain_clock(clock)
     marker.event = event
-    marker.driver = driver
-    marker.context = context
-    marker.use = use if driver.scopes_matter else use | FOR_HOST
+    marker.driver = device.driver
+    marker.context = device.context
+    marker.device = device
+    marker.use = use if device.driver.scopes_matter else use | FOR_HOST
     return marker
 
 

@@ -410,7 +410,7 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     if epochs == NULL:
         raise MemoryError
     advance_submitted(epochs)
-    marker = new_marker(epochs, 1, NULL, <void*> handle, state.driver, state.device.context, FOR_DEVICE)
+    marker = new_marker(state.device, epochs, 1, NULL, <void*> handle, FOR_DEVICE)
     marker.adopted = True
     release_epochs(epochs)
     with nogil:

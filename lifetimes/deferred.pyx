@@ -30,8 +30,8 @@ from forebay.core.vector_clock cimport (
     Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    carry_pending, dissolve_list, forget_done_marks, mark_alone, note_listed_end, return_quota, take_markers, take_point,
-    unlist_idle
+    carry_pending, dissolve_list, forget_done_marks, mark_alone, note_listed_end, return_quota, take_markers,
+    take_point, unlist_idle
 )
 
 ctypedef pair[uint64_t, Retired*] Waiting
@@ -660,7 +660,6 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
     cdef map[uint64_t, Statistics].iterator counts
     cdef IdleQueue idle
     cdef bint crowded = False
-    cdef size_t i
     queue.lock.lock()
     return_quota(queue, 0)
     if queue.made.native != NULL and queue.driver.renew_queue != NULL:

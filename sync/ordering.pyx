@@ -95,7 +95,7 @@ cdef inline void replace_marker(QueueState* queue, Marker** marker, void* event,
             return
         release_marker(marker[0])
     marker[0] = new_marker(
-        queue.epochs, submitted_epoch(queue.epochs), queue.order.clock, event, queue.driver, queue.device.context, use)
+        queue.device, queue.epochs, submitted_epoch(queue.epochs), queue.order.clock, event, use)
     marker[0].adopted = queue.adopted
 
 
@@ -178,7 +178,7 @@ cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Marke
     if status == 0:
         queue.counts.markers_made += 1
         queue.counts.events_made += 1
-        marker[0] = new_marker(queue.epochs, epoch, clock, event, queue.driver, queue.device.context, FOR_HOST)
+        marker[0] = new_marker(queue.device, queue.epochs, epoch, clock, event, FOR_HOST)
     return status
 
 
@@ -1088,8 +1088,7 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     status = queue.driver.bridge(queue.device.context, marker.event, &bridged)
     if status == 0:
         queue.counts.events_made += 1
-        bridge = new_marker(
-            marker.queue, marker.epoch, marker.clock, bridged, queue.driver, queue.device.context, FOR_DEVICE)
+        bridge = new_marker(queue.device, marker.queue, marker.epoch, marker.clock, bridged, FOR_DEVICE)
         note_bridge(queue.device, bridge)
         add_wait(order, bridge)
     return status
@@ -1107,7 +1106,7 @@ cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
 
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
     """Return whether a wait for the marker may take until a gate is opened or a host function returns."""
-    return marker.adopted or marker.context != queue.device.context or closed_gates(queue.device) != 0
+    return marker.adopted or marker.device != queue.device or closed_gates(queue.device) != 0
 
 
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
@@ -1150,7 +1149,7 @@ cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
     """Add the edge if that blocks nobody and calls no driver. Return False where nothing was done."""
     if is_memory_short() or not queue.lock.try_lock():
         return False
-    if not gathers_nothing(queue) or marker.context != queue.device.context or may_be_held(queue, marker):
+    if not gathers_nothing(queue) or may_be_held(queue, marker):
         queue.lock.unlock()
         return False
     if not drops_wait(queue, marker):

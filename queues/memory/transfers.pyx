@@ -516,8 +516,7 @@ cdef uint64_t submit_gathered(
                 epoch = submitted_epoch(state.epochs)
                 if done != NULL:
                     state.counts.events_made += 1
-                    done[0] = new_marker(
-                        state.epochs, epoch, state.order.clock, event, state.driver, state.device.context, FOR_HOST)
+                    done[0] = new_marker(state.device, state.epochs, epoch, state.order.clock, event, FOR_HOST)
                 elif event != NULL:
                     keep_copied(state, event)
                 state.lock.unlock()
