@@ -120,8 +120,8 @@ class CudaLoop(CLoop):
         return self.made("cuStreamCreate made flags", flags=0 if kind == "blocking" else NON_BLOCKING)
 
     def queue_of(self, stream: Any) -> int:
-        """The same."""
-        return int(stream)
+        """The handle of a stream: itself, or that of a Queue."""
+        return int(getattr(stream, "native", stream))
 
     @contextmanager
     def around(self, streams: Sequence[Handle], hold: bool) -> Iterator[None]:
