@@ -56,8 +56,8 @@ inline void advance_submitted(Epochs *epochs, uint64_t count = 1) {
 // waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full queue may
 // take seconds.
 //
-// The word's lowest byte says that the lock is held; the others count who waits for it. Who comes while somebody waits
-// gives way for some milliseconds. Otherwise a thread that launches without pause, and so has the lock nearly always,
+// The word's lowest byte says that the lock is held; the others count the waiting threads. A thread that comes while
+// others wait gives way for some milliseconds. Otherwise a thread that launches without pause, and so has the lock nearly always,
 // would keep a waiter that looks now and then out for as long as it goes on.
 class Lock {
     static constexpr uint32_t WAITER = 256;
@@ -152,7 +152,7 @@ struct Chunks {
     size_t next_look = 0;  // the chunk that the next change of this list looks at, to drop it if all of it is done
 };
 
-// Let the caller change what others may have, too: it gets a copy then. NULL is an empty one.
+// Copy on write: return what only the caller has, a copy if others have it too. NULL is an empty one.
 template <class T, class... New> T &owned(std::shared_ptr<T> &shared, New... arguments) {
     if (!shared)
         shared = std::make_shared<T>(arguments...);
@@ -403,7 +403,7 @@ inline void raise_completed(Epochs *epochs, uint64_t epoch) {
 }
 
 // Note that the queue has reached this epoch, and before it that all is done which the clock names, without asking a
-// driver. So whoever sees the queue done sees that done as well. It is the only way to raise `completed`. The clock is
+// driver. So a thread that sees the queue done sees that done as well. It is the only way to raise `completed`. The clock is
 // the queue's at that epoch, or NULL for nothing but the queue itself.
 //
 // The null queue speaks for the blocking queues of its device, which all have higher ids: it comes after them here.

@@ -30,7 +30,7 @@ from forebay.core.vector_clock cimport (
     Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    carry_pending, dissolve_list, forget_done_marks, mark_alone, note_listed_end, return_quota, take_markers,
+    carry_pending, dissolve_list, mark_alone, note_listed_end, return_quota, take_done_marks, take_markers,
     take_point, unlist_idle
 )
 
@@ -61,8 +61,8 @@ cdef Retired* take_first(RetiredList* items) noexcept nogil:
 
 
 cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
-    """Return something that is done when the queue has reached this epoch; NULL for no queue. Return NULL when the host
-    has no memory: then what it was for is kept for ever.
+    """Create a record of a deferred release, due when the queue, if any, has reached this epoch. NULL when the host is out
+    of memory: the caller then keeps what it was for.
     """
     cdef Retired* what
     if is_memory_low():
@@ -149,7 +149,6 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     cdef size_t i, j
     if device.registry.dead_kernels.empty():  # this check may race: at worst the next call sees it
         return
-    registered_queues(device, queues)
     device.registry.lock.lock()
     dead.swap(device.registry.dead_kernels)
     for i in range(device.registry.idle_queues.size()):
@@ -161,6 +160,7 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
                     idle.erase(idle.begin() + j - 1)
                     break
     device.registry.lock.unlock()
+    registered_queues(device, queues)
     for queue in queues:
         if queue.lock.try_lock():
             for kernel_id in dead:
@@ -492,6 +492,7 @@ cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
+    cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
     cdef RetiredList done
     done.first = NULL
@@ -500,8 +501,10 @@ cdef void collect_queue(QueueState* queue):
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
-        forget_done_marks(queue)
+        take_done_marks(queue, markers)
         queue.lock.unlock()
+        for marker in markers:
+            release_marker(marker)
         sort_in_fresh(queue.device, &done)
         take_done(queue, &done)
     for thing in dropped:

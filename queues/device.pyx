@@ -349,7 +349,7 @@ cdef class Device:
         **others
             None: words of other packages are refused with forebay's.
 
-        It blocks on CUDA alone, behind a closed gate after 128 queues or more (docs/cuda.md); Ctrl-C ends that.
+        On CUDA it may block if a gate is closed and 128 queues were made since (docs/cuda.md); Ctrl-C ends that.
 
         Raises
         ------

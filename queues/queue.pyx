@@ -730,7 +730,7 @@ cdef int refuse_without_grid(list given, tuple keywords) except -1:
         f"queue.launch({name}, grid, block, {parameters}), where grid counts groups and block the work-items of each")
 
 
-cdef object launch_special(
+cdef object launch_not_plain(
     Queue queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count,
     PyObject* keywords
 ):
@@ -763,7 +763,7 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
             f"launch needs a Kernel, not {type(<object> kernel).__name__}: queue.launch(program['name'], grid, block, "
             "*args)")
     if keywords != NULL or not (<Kernel> kernel).plain:
-        return launch_special(
+        return launch_not_plain(
             self, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3, keywords)
     launch(
         self, (<Queue> self).state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
@@ -872,7 +872,7 @@ cdef object call_launcher(Launcher launcher, PyObject* const* arguments, size_t 
     cdef Py_ssize_t count = PyVectorcall_NARGS(flags)
     cdef PyObject* kernel = <PyObject*> launcher.kernel  # the caller keeps the Launcher, which keeps this
     if keywords != NULL or not (<Kernel> kernel).plain:
-        return launch_special(
+        return launch_not_plain(
             launcher.queue, <Kernel> kernel, launcher.grid, launcher.block, arguments, count, keywords)
     launch(
         launcher.queue, launcher.queue.state, <Kernel> kernel, launcher.grid, launcher.block, arguments, count)

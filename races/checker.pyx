@@ -9,10 +9,10 @@ Everything here runs with the GIL. The engine is never seen half changed, becaus
 
 import logging
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
+from cpython.weakref cimport PyWeakref_NewRef
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
@@ -188,7 +188,7 @@ engine.is_gone = is_gone
 engine.retain = retain
 engine.release = release
 
-cdef object queues_by_id = WeakValueDictionary()  # each Queue that the engine knows, as long as somebody has it
+cdef dict queues_by_id = {}  # weak references to the Queues that the engine knows
 
 
 cdef Queue* queue_of(object queue, QueueState* state) except NULL:
@@ -200,10 +200,13 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     if found != engine.queues.end():
         return &dereference(found).second
     if engine.queues.size() > engine.sweep_queues:
-        for each in list(queues_by_id):
-            alive.insert(each)
+        for known, reference in list(queues_by_id.items()):
+            if reference() is None:
+                del queues_by_id[known]
+            else:
+                alive.insert(known)
         engine.forget_queues(alive)
-    queues_by_id[number] = queue
+    queues_by_id[number] = PyWeakref_NewRef(queue, None)
     made = &engine.queues[number]
     made.id = number
     made.null = state.is_null
@@ -339,8 +342,9 @@ cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
     told = []
     for i in range(found.size()):
         each = &found[i]
+        first = queues_by_id.get(each.first.queue)
         told.append(Told(
-            side_of(each.first, each.first.line, queues_by_id.get(each.first.queue), each.first.queue),
+            side_of(each.first, each.first.line, first if first is None else first(), each.first.queue),
             side_of(each.second, line, queue, 0), each.certain, may_miss(each.first, each.second),
             known_lines[each.made], each.kept, <uintptr_t> engine.queues[each.first.queue].context, each.told,
             each.foreign, known_lines[each.early.line] if each.early.queue else None))
@@ -382,8 +386,10 @@ cdef void drop_point(void** kept) noexcept:
 
 
 cdef int come_after_point(object queue, QueueState* state, const void* kept) except -1:
+    cdef Moment moment
     if kept != NULL:
-        engine.wait(dereference(queue_of(queue, state)), (<const Moment*> kept)[0])
+        moment = (<const Moment*> kept)[0]  # another thread's record may replace it
+        engine.wait(dereference(queue_of(queue, state)), moment)
     return 0
 
 

@@ -375,8 +375,8 @@ cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& ma
     return 0
 
 
-# -- what uses a piece of memory, on whichever queue. What reads to the host makes the host wait, so no queue is tied to
-# another by it. What only submits a command orders that command's queue.
+# -- uses of a piece of memory, on any queue. A method that reads to the host makes the host wait, so it orders no queue
+# after another. A method that only submits a command orders that command's queue.
 
 
 cdef int wait_for_uses(

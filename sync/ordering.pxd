@@ -137,4 +137,4 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef void dissolve_list(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil
 cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil
-cdef void forget_done_marks(QueueState* queue) noexcept nogil
+cdef void take_done_marks(QueueState* queue, vector[Marker*]& markers) noexcept nogil

@@ -212,6 +212,13 @@ cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
     return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
 
 
+cdef void take_done_marks(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+    """`forget_done_marks`, but the caller releases them, after it has unlocked the queue."""
+    while not queue.order.marks.empty() and queue.order.marks.front().epoch <= completed_epoch(queue.epochs):
+        markers.push_back(queue.order.marks.front())
+        queue.order.marks.pop_front()
+
+
 cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
     """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
     for marker in queue.order.marks:
@@ -1149,7 +1156,7 @@ cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
     """Add the edge if that blocks nobody and calls no driver. Return False where nothing was done."""
     if is_memory_short() or not queue.lock.try_lock():
         return False
-    if not gathers_nothing(queue) or may_be_held(queue, marker):
+    if not gathers_nothing(queue) or marker.context != queue.device.context or may_be_held(queue, marker):
         queue.lock.unlock()
         return False
     if not drops_wait(queue, marker):
@@ -1415,7 +1422,7 @@ cdef void end_wait(HostWait* wait) noexcept nogil:
 
 
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil:
-    """The same on a driver whose waits starve."""
+    """Wait for events, where other threads' commands can starve a wait: the watcher knows of it meanwhile."""
     cdef HostWait wait
     cdef Status status
     begin_wait(&wait)

@@ -777,7 +777,7 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
         context.kernels = new_module(context, module, False)
         status = cuda.ModuleGetFunction(&context.fill, module, b"fill")
     if status == 0:
-        make_streams_ahead(context)
+        make_streams_ahead(context, 0)
     leave()
     for kind in range(POOLS):
         if status == 0:
@@ -787,13 +787,12 @@ cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogi
     return status
 
 
-cdef void make_streams_ahead(CuContext* context) noexcept nogil:
+cdef void make_streams_ahead(CuContext* context, uint32_t before) noexcept nogil:
     """Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and
     waits behind closed gates before. No gate is closed, and the context is current.
     """
     cdef void* made[AHEAD]
     cdef int count = 0
-    cdef uint32_t before = context.streams.load()
     cdef Status status = 0
     while status == 0 and count < AHEAD:
         status = cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)
@@ -812,15 +811,18 @@ cdef int reserve_stream(CuContext* context) except -1 nogil:
     cdef uint32_t capacity = context.stream_capacity.load()
     if count + AHEAD // 2 <= capacity:
         return 0
-    if count <= capacity:
-        if not begin_without_gates():
+    if count <= capacity:  # there is memory for this one, so nothing is waited for
+        if not without_gates.try_lock():
+            return 0
+        if closed_gates.load() != 0:
+            without_gates.unlock()
             return 0
     else:
         context.streams.fetch_sub(1)
         wait_without_gates()
         count = context.streams.fetch_add(1) + 1
     if count + AHEAD // 2 > context.stream_capacity.load() and enter(context) == 0:
-        make_streams_ahead(context)
+        make_streams_ahead(context, context.streams.load() - 1)  # the one that is counted is not made yet
         leave()
     end_without_gates()
     return 0

@@ -2171,7 +2171,7 @@ cdef class ExecutableGraph:
     # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef tuple works  # the nodes' works, or their replacements
     cdef list latest  # the same, with those that were set since the last launch
-    cdef vector[size_t] set_at  # the nodes at which they were; more than `most_in_place`: and perhaps at others
+    cdef vector[size_t] set_at  # the nodes that were set; incomplete if there are more than `most_in_place`
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
@@ -2255,9 +2255,7 @@ cdef class ExecutableGraph:
         return 16 + <size_t> len(self.latest) // 32
 
     cdef int change_at_once(self) except -1:
-        """Let what was launched last do what was set since then, where it can be changed in its place. Meanwhile others
-        may set more, or launch what was set, as other works.
-        """
+        """Apply what was set to the replay in place, where that is possible. Other threads may set or launch meanwhile."""
         cdef Replay replay = self.replay
         cdef size_t i, kept = 0
         if (

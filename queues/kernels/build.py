@@ -207,7 +207,7 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
         process = _accepting(request)
         try:
             kind, *answer = process.answer()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # OSError: in the middle of an answer
             how, said = process.how_it_ended()
             words = f"{how}\n{said[-LAST_WORDS:]}".strip()
             message = f"the compiler of {info.name} ended its process: {words}"
@@ -408,7 +408,7 @@ def _built(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...
         if opened is None:
             return (UNAVAILABLE, f"the process for building does not find {info.name}")
         return ("built", module.build(opened, source, options))
-    except ImportError as error:
+    except (ImportError, errors.DeviceNotFoundError) as error:
         return (UNAVAILABLE, str(error))
     except errors.BuildError as error:
         return ("BuildError", str(error), error.log)

@@ -415,9 +415,9 @@ cdef Collecting ask_step(
 
 
 cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed) noexcept:
-    """Whether the open step takes a launch for which the queue was not ready. The queue is locked, and is not any more.
+    """Offer the launch to the open step, if there is one, and unlock the queue. Return whether the step took it.
 
-    A launch that is not taken is offered once more by who handles it then, and its error told there.
+    `launch_uncommon` offers it again if not, and raises what went wrong.
     """
     cdef OpenStep* step = state.step
     cdef uint32_t failed_at

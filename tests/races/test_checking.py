@@ -432,3 +432,22 @@ def test_forebay_check():
 def test_forebay_check_of_what_makes_no_device():
     found = run("check", "--", sys.executable, "-c", "")
     assert (found.returncode, "nothing was checked" in found.stderr) == (0, True)
+
+
+@pytest.mark.threads
+def test_queues_that_are_gone_are_forgotten_while_other_threads_make_some():
+    """The checker looks through the queues that it knows, when it knows many."""
+
+    def use():
+        with fb.Device(private=True, check="races") as device:
+            x, kept = device.zeros(SIZE), []
+            for _ in range(600):
+                kept.append(device.queue(blocking=False))
+                kept[-1].fill(x[:1], 1)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        together(*[use] * 6)
+    finally:
+        sys.setswitchinterval(before)

@@ -14,7 +14,7 @@ from tools.checks import ROOT
 
 OURS = {"forebay": fb, "forebay.cupy_style": cupy_style}
 OF_HIP = {"forebay.hiprtc": hiprtc, "forebay.hip": hip}
-WAITS = re.compile(r"\b_?(?:finish|finish_within|finish_queue|wait|wait_for_all|wait_on_host|synchronize)\(")
+WAITS = re.compile(r"\b_?(?:finish|finish_queue|wait|wait_for_(?:all|markers|uses)|wait_on_host|synchronize)\(")
 SAYS_IT_WAITS = re.compile(r"\b(?:[Bb]locks?|[Ww]aits?)\b")
 SAYS_WHAT_IS_RETURNED = re.compile(r"Return|hip\w*Error|HIPRTC_|`hip\w+`")
 

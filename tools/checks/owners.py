@@ -24,7 +24,6 @@ OWNERS = {
     "registry.counts_of_ended": ("queues/device",),
     "registry.dead_kernels": ("queues/kernels/kernel", "lifetimes"),
     "registry.idle_queues": ("lifetimes",),
-    "registry.planned": ("lifetimes",),
 }
 CHANGES = "push_back|push_front|pop_back|pop_front|insert|erase|clear|swap|resize|store|fetch_add|fetch_sub|exchange"
 FIELD = rf"\.({'|'.join(part for part in OWNERS if '.' not in part)})\.(\w+)(?:\.\w+|\[[^]]*\])*?"

@@ -79,7 +79,7 @@ class _Process(ChildProcess):
         ).start()  # who waits for a connection cannot be interrupted everywhere
 
     def _read(self) -> None:
-        with contextlib.suppress(EOFError, OSError, ValueError):
+        with contextlib.suppress(EOFError, OSError, TypeError, ValueError):  # TypeError: it was closed meanwhile
             while True:
                 self.told.put(self.connection.recv())
         self.told.put(None)
