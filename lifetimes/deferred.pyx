@@ -61,8 +61,8 @@ cdef Retired* take_first(RetiredList* items) noexcept nogil:
 
 
 cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
-    """Create a record of a deferred release, due when the queue, if any, has reached this epoch. NULL when the host is out
-    of memory: the caller then keeps what it was for.
+    """Create a record of a deferred release, due when the queue, if any, has reached this epoch. NULL when the host is
+    out of memory: the caller then keeps what it was for.
     """
     cdef Retired* what
     if is_memory_low():

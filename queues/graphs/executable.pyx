@@ -2255,7 +2255,7 @@ cdef class ExecutableGraph:
         return 16 + <size_t> len(self.latest) // 32
 
     cdef int change_at_once(self) except -1:
-        """Apply what was set to the replay in place, where that is possible. Other threads may set or launch meanwhile."""
+        """Apply what was set to the replay in place, where possible. Other threads may set or launch meanwhile."""
         cdef Replay replay = self.replay
         cdef size_t i, kept = 0
         if (

@@ -415,7 +415,7 @@ def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
 class Moves:
     """The kernels of a device that copy between strided memory.
 
-    `announced` makes a context manager from a kernel, destination and source. In it the checker of races knows the copy.
+    `announced` makes a context manager of kernel, destination and source, in which the checker of races knows the copy.
     """
 
     def __init__(self, device: Device, announced: Callable[[Kernel, StridedView, StridedView], Any]) -> None:
