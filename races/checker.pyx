@@ -200,9 +200,10 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     if found != engine.queues.end():
         return &dereference(found).second
     if engine.queues.size() > engine.sweep_queues:
-        for known, reference in list(queues_by_id.items()):
-            if reference() is None:
-                del queues_by_id[known]
+        for known in list(queues_by_id):  # of numbers: what it allocates runs no garbage collector on the way
+            reference = queues_by_id.get(known)
+            if reference is None or reference() is None:
+                queues_by_id.pop(known, None)
             else:
                 alive.insert(known)
         engine.forget_queues(alive)
