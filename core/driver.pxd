@@ -155,7 +155,7 @@ cdef struct Driver:
         event
     ) noexcept nogil
     # Have shared memory moved to the device or to the host, where it stays until somebody uses it elsewhere; results do
-    # not depend on it. It may do nothing; NULL where no device of the driver moves memory when it is told to.
+    # not depend on it. It may do nothing; NULL where no device of the driver moves memory on request.
     Status (*prefetch)(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil
     # an event that is signalled when everything before it is done; submitted to the device before it returns
     Status (*marker)(void* queue, Waits waits, int use, void** event) noexcept nogil

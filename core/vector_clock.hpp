@@ -200,7 +200,7 @@ inline uint64_t epoch_in(const Chunks &chunks, const Epochs *queue) {
     return entry != (*chunk)->entries.end() && entry->queue == queue ? entry->epoch : 0;
 }
 
-// Add an entry that is not done to a list that nobody else has.
+// Add an entry that is not done to a list that only the caller has.
 inline void raise_in(Chunks &chunks, const ClockEntry &entry) {
     uint64_t number = entry.queue->queue_id >> Chunk::BITS;
     auto place = place_of_chunk(chunks, number);
@@ -213,7 +213,7 @@ inline void raise_in(Chunks &chunks, const ClockEntry &entry) {
         chunk.entries.insert(known, entry);
 }
 
-// Look at so many chunks of a list that nobody else has, and drop those of which all is done.
+// Look at this many chunks of a list that only the caller has, and drop those of which all is done.
 inline void drop_done(std::shared_ptr<Chunks> &chunks, size_t looks) {
     auto &each = chunks->each;
     for (looks = std::min(looks, each.size()); looks; looks--) {

@@ -446,7 +446,7 @@ cdef int wait_and_release(object queue, QueueState* state, Marker* marker) excep
         release_marker(marker)
 
 
-# -- events that processes share. Nobody here knows what the others record, so the driver is asked each time
+# -- events that processes share. This process cannot know what the others record, so the driver is asked each time
 
 
 SHORTEST, LONGEST = 20e-6, 5e-3  # seconds between two questions
@@ -476,7 +476,7 @@ cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, by
 
 
 cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent event, bint records) except -1:
-    """Implement `Queue.record` and `Queue.wait` of an event that processes share. The driver is told of a wait at once:
+    """Implement `Queue.record` and `Queue.wait` of an event that processes share. The driver gets a wait at once:
     a record that comes before the queue's next command is another point, which may wait for that command.
     """
     cdef Order order
@@ -496,7 +496,7 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
         status = begin_command(state, &order)
         if status == 0:
             if not records:
-                status = note_hold(state)  # who waits for what is before must not wait for another process
+                status = note_hold(state)  # a wait for what is before must not wait for another process
             waits = waits_of(state, &order)
             if status == 0 and waits.count:
                 status = state.driver.barrier(state.handle, waits)

@@ -583,7 +583,7 @@ cdef void close_locked(QueueState* queue) noexcept nogil:
 
 
 cdef Status close_queue(QueueState* queue) noexcept nogil:
-    """Refuse commands from now on. Pending waits are submitted, because nobody will come to carry them."""
+    """Refuse commands from now on. Pending waits are submitted, because no later command will carry them."""
     cdef Status status
     queue.lock.lock()
     close_locked(queue)
@@ -594,7 +594,7 @@ cdef Status close_queue(QueueState* queue) noexcept nogil:
 
 cdef void refuse_all(DeviceState* device) noexcept nogil:
     """Let the queues refuse commands from now on: the device is lost. Who finds that out may be a query, which waits
-    for nobody: a queue that another thread is busy with asks the driver once more.
+    for no thread: a queue that another thread is busy with asks the driver once more.
     """
     cdef vector[QueueState*] queues
     registered_queues(device, queues)
@@ -662,7 +662,7 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
     cdef DeviceState* device = queue.device
     cdef map[uint64_t, Statistics].iterator counts
     cdef IdleQueue idle
-    cdef bint crowded = False
+    cdef bint prunes = False
     queue.lock.lock()
     return_quota(queue, 0)
     if queue.made.native != NULL and queue.driver.renew_queue != NULL:
@@ -681,14 +681,14 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
         idle.made.timing = queue.made.timing
         idle.plans = plans
         device.registry.idle_queues.push_back(idle)
-    crowded = queue.order.listed and note_listed_end(device)
+    prunes = queue.order.listed and note_listed_end(device)
     device.registry.lock.unlock()
     queue.lock.unlock()
     if queue.made.native == NULL:
         queue.driver.release_queue(queue.handle)
     if queue.is_null:
         dissolve_list(device)
-    elif crowded:
+    elif prunes:
         unlist_idle(device)
 
 
@@ -743,7 +743,7 @@ cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQu
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):
-    """Release all idle queues but so many. Where others may still wait for them, a later call does."""
+    """Release all idle queues but this many. If others may still wait for them, a later call does."""
     cdef vector[IdleQueue] idle
     cdef size_t j
     if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):

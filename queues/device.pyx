@@ -1311,7 +1311,7 @@ class _Own:
 
     def __del__(self) -> None:
         global changes
-        changes += 1  # first: whoever has borrowed the queue may not use it any more
+        changes += 1  # first: code with a borrowed reference to the queue may not use it any more
         if not self.queue.closed:
             self.idle.append(self.queue)
 
@@ -1377,7 +1377,7 @@ cdef class Context:
         return _owners
 
     cdef leave(self):
-        """Note that a Device was closed. With the last, the null queue closes, and nobody can join any more."""
+        """Note that a Device was closed. With the last, the null queue closes, and no Device can join any more."""
         self.open_devices -= 1
         if self.open_devices == 0:
             if self in _shared:
@@ -1408,7 +1408,7 @@ cdef Context new_context(object driver):
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below,
         driver.waits_starve)
     join_quota(context.state, driver.shared_room)
-    # Whoever shares it may want to time records.
+    # A Device that shares it may want to time records.
     native, handle = driver.create_queue(0, True)
     divide_capacity(context.state, driver.keeps_gil_below)
     context.native_null_queue = native
@@ -1418,7 +1418,7 @@ cdef Context new_context(object driver):
 
 
 cdef Context join(object info):
-    """Join the context of this device, and return it; None when nobody has one open that others may join."""
+    """Join the context of this device, and return it; None when there is no open one that others may join."""
     cdef Context context
     for context in _shared:
         known = context.driver.info

@@ -10,7 +10,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
     cdef enum:
         WRITES  # the use may write
         NOT_CONST  # which is known of nothing but a pointer that is not const
-        DOUBTFUL  # nobody knows whether there is such a use
+        DOUBTFUL  # whether there is such a use is unknown
         DECLARED  # by `Kernel.reads` or `Kernel.writes`
         ATOMIC  # by atomic operations only
         GIVEN  # of memory that a launch was given, beside one that may use any

@@ -175,7 +175,7 @@ cdef cppclass CuContext:
     """
     void* handle
     int32_t device
-    cbool migrates  # shared memory, when it is told to
+    cbool migrates  # shared memory, on request
     void* pools[POOLS]  # NULL until needed
     void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
     CuModule* kernels  # forebay's own; and the one that fills
@@ -797,7 +797,7 @@ cdef void make_streams_ahead(CuContext* context, uint32_t before) noexcept nogil
     while status == 0 and count < AHEAD:
         status = cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)
         count += status == 0
-    context.stream_capacity.store(before + count)
+    context.stream_capacity.store(max(context.stream_capacity.load(), before + count))  # it keeps what it took
     while count:
         count -= 1
         cuda.StreamDestroy_v2(made[count])
@@ -1277,7 +1277,7 @@ cdef class ContextHandle:
     kernels : bytes
         PTX of forebay's own kernels, ending with a zero.
     migrates : bool
-        Whether its shared memory moves when it is told to.
+        Whether its shared memory moves on request.
 
     Blocks while the context is made, half a second when nobody in the process has used the GPU before.
     """
@@ -1676,7 +1676,7 @@ cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint
 
 
 cdef void trim(CuContext* context, size_t kept) noexcept nogil:
-    """Give memory back that the pools keep, but for so many bytes each."""
+    """Release memory that the pools keep, but for this many bytes each."""
     cdef int kind
     for kind in range(POOLS):
         if context.pools[kind] != NULL:
@@ -1698,7 +1698,7 @@ OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 
 def give_back_shared(ContextHandle context not None) -> bool:
-    """Give back what nobody refers to, once nothing runs; False while a gate is closed."""
+    """Release what has no reference left, once nothing runs; False while a gate is closed."""
     cdef CuContext* of = context.context
     cdef bint done = False
     cdef Status status

@@ -40,7 +40,7 @@ cdef extern from "Python.h":
 cdef inline void enable_vectorcall(object probe, const vectorcallfunc* called):
     """Have CPython call objects of the probe's type by what is in `called`, a member of the probe.
 
-    Patching the type is safe as long as nobody has used it: when its module is imported.
+    Patching the type is safe before its first use: when its module is imported.
     """
     cdef PyTypeObject* patched = <PyTypeObject*> Py_TYPE(probe)
     patched.tp_vectorcall_offset = <const char*> called - <const char*> <void*> probe

@@ -1280,7 +1280,7 @@ cdef Status upload_again(
 ) noexcept nogil:
     """Upload the bound bytes that the kernel may have written to. The queue is locked and stays locked.
 
-    They still are in the staging memory of the first upload, which nobody else fills. `uploads` is as in
+    They still are in the staging memory of the first upload, which no other code fills. `uploads` is as in
     `upload_spills`.
     """
     cdef Spill* spill

@@ -62,7 +62,7 @@ def build(device: Any, code: bytes, options: tuple[str, ...]) -> bytes:
     try:
         return bytes(translated(device.handle, device.info, code, options).native_binary())
     except BuildError as error:
-        if CAUGHT in error.log:  # it may hold locks, and nobody knows what it has written
+        if CAUGHT in error.log:  # it may hold locks, and what it has written is unknown
             print(error.log, file=sys.stderr, flush=True)
             os._exit(1)
         raise

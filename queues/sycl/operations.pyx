@@ -187,7 +187,7 @@ cdef cppclass SyclEvent:
     atomic[int] references
     atomic[int] state
     void* event  # SYCL's event, owned; NULL while pending, and always for gates and what was refused
-    Untold failure  # of a marker: the queue's, if a command had failed before and nobody had been told
+    Untold failure  # of a marker: the queue's, if a command had failed before and no call had reported it
     vector[SyclQueue*] waiters  # queues that this event holds; guarded by the lock of all held queues
 
 

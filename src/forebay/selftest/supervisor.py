@@ -76,7 +76,7 @@ class _Process(ChildProcess):
             self.connection.send(request)
         threading.Thread(
             target=self._read, daemon=True
-        ).start()  # who waits for a connection cannot be interrupted everywhere
+        ).start()  # a wait for a connection cannot be interrupted everywhere
 
     def _read(self) -> None:
         with contextlib.suppress(EOFError, OSError, TypeError, ValueError):  # TypeError: it was closed meanwhile

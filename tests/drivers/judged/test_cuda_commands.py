@@ -94,7 +94,7 @@ def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
 
 
 MANY_QUEUES = """
-import threading
+import _thread, threading
 from tests.drivers.cuda import standing_in
 standing_in.begin()
 import forebay as fb
@@ -117,16 +117,23 @@ making.join(60)
 assert len(queues) == 300
 gate = held.gate()
 queues += [device.queue(blocking=False) for _ in range(100)]
+threading.Timer(0.5, _thread.interrupt_main).start()
+try:
+    while True:
+        queues.append(device.queue(blocking=False))
+except KeyboardInterrupt:
+    pass
 gate.open()
+queues.append(device.queue(blocking=False))
 device.finish()
 """
 
 
 def test_queues_are_made_behind_a_closed_gate_while_the_driver_has_memory_for_their_streams():
     """It takes more for many at a time, and waits for all gates before it does. So a queue that needs more is made when
-    no gate is closed, others run meanwhile, and memory for a hundred more is taken then.
+    no gate is closed, others run meanwhile, and memory for a hundred more is taken then. Ctrl-C ends the wait.
     """
-    done = processes.python("-c", MANY_QUEUES)
+    done = processes.python("-c", MANY_QUEUES, timeout=100)
     assert done.returncode == 0, done.stderr
 
 
