@@ -96,13 +96,15 @@ class Scene:
             while self.turns < 60 and self.raised is None:
                 time.sleep(0)
         for _ in range(300 if late else 20):
-            self.queue.launch(self.work, 4, 64, self.x, 200)
+            self.queue.launch(self.work, 4, 64, self.x, 2000 if late else 200)
         if wait == "copy":
             self.queue.copy(self.out, self.x)
-        point, returned, reached, hung = self.queue.record(), threading.Event(), [], []
+        point, begun, returned, reached, hung = self.queue.record(), threading.Event(), threading.Event(), [], []
 
         def watch():
             if late:
+                begun.wait()
+                time.sleep(0.002)  # what is submitted before the wait has taken its point is waited for as well
                 self.begin()
             end = time.perf_counter() + GUARD
             while not returned.wait(0.001):
@@ -115,6 +117,7 @@ class Scene:
         watching = threading.Thread(target=watch)
         watching.start()
         start = time.perf_counter()
+        begun.set()
         WAITS[wait](self, point)
         end = time.perf_counter()
         returned.set()
