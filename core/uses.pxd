@@ -1,7 +1,8 @@
 """Uses: which queues an allocation was used on, up to which epochs, and how often something may have written to it.
 
 A launch whose arguments have not changed stores one number, the epoch of its plan. An allocation therefore knows the
-plans that have it as an argument, and the points at which plans, copies, fills and graphs used it before.
+plans that have it as an argument, and the points at which plans, copies, fills and graphs used it before. Its
+generation is computed from these, when it is asked for.
 
 Launches of kernels that follow pointers may use all memory. For drivers that need one there is a list of it.
 """
@@ -34,17 +35,11 @@ cdef struct Holder:
 
 cdef cppclass Uses:
     atomic[int32_t] references  # the allocation's, and one for each plan and snapshot that remembers it
-    uint64_t generation  # writes by launches: counted with the GIL and the queue's lock held
-    atomic[uint64_t] other_writes  # all other writes: counted under the queue's lock without the GIL
     Lock lock  # guards all below; taken last, never held across a call
+    uint64_t writes  # the generation without the last epochs of the holders that write; modulo 2^64
     vector[PastUse] past
     vector[Holder] holders
     size_t crowded  # when `past` has this many entries, the next one first removes those that are done
-
-
-cdef inline uint64_t generation_of(Uses* uses) noexcept nogil:
-    """Return how often something may have written there. It only rises."""
-    return uses.generation + uses.other_writes.load()
 
 
 cdef struct Seen:
@@ -56,6 +51,10 @@ cdef cppclass Basis:
     """What a size was computed from. A launch looks at it again under the lock that it is submitted under."""
     vector[Seen] seen  # the owner retains the uses
     uint64_t unseen_writes  # the device's count
+
+
+# A number that rises whenever something may have written there
+cdef uint64_t generation_of(Uses* uses) noexcept nogil
 
 
 cdef inline bint still_holds(const Basis* basis, uint64_t unseen_writes) noexcept nogil:

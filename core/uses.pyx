@@ -15,7 +15,7 @@ cdef enum:
 cdef Uses* new_uses() except NULL nogil:
     cdef Uses* uses = new Uses()
     uses.references.store(1, memory_order_relaxed)
-    uses.generation = 1
+    uses.writes = 1
     uses.crowded = FEW
     return uses
 
@@ -65,14 +65,15 @@ cdef void note_use(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexc
     """Note a use by a command that is no launch of a plan. The queue with these epochs is locked."""
     uses.lock.lock()
     note_locked(uses, queue, epoch, writes)
-    if writes:
-        uses.other_writes.fetch_add(1)
+    uses.writes += writes
     uses.lock.unlock()
 
 
 cdef void hold(Uses* uses, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil:
-    """Note that a plan has the allocation as an argument."""
+    """Note that a plan has the allocation as an argument. `last` rises with each launch, and never falls."""
     uses.lock.lock()
+    if writes:
+        uses.writes -= last[0]
     uses.holders.push_back(Holder(queue, last, writes))
     uses.lock.unlock()
 
@@ -87,10 +88,23 @@ cdef void unhold(Uses* uses, const uint64_t* last, bint writes) noexcept nogil:
             holder = uses.holders[i]
             uses.holders[i] = uses.holders.back()
             uses.holders.pop_back()
+            if writes:
+                uses.writes += last[0]
             if holder.last[0] > completed_epoch(holder.queue):
                 note_locked(uses, holder.queue, holder.last[0], holder.writes)
             break
     uses.lock.unlock()
+
+
+cdef uint64_t generation_of(Uses* uses) noexcept nogil:
+    cdef uint64_t generation
+    uses.lock.lock()
+    generation = uses.writes
+    for holder in uses.holders:
+        if holder.writes:
+            generation += holder.last[0]
+    uses.lock.unlock()
+    return generation
 
 
 cdef void points_of(Uses* uses, bint writers_only, vector[Point]& points) noexcept nogil:

@@ -15,7 +15,6 @@ SHORT = (
     ("what changed is set", "is_same_block", "queues/launch/launch.pxd", "a"),
     ("the driver's call", "launch", "core/driver.pxd", "d"),
     ("the epoch advances", "count_launch", "queues/launch/launch.pxd", "a"),
-    ("what was written to is noted, unlock", "note_writes", "queues/launch/launch.pxd", "a"),
 )
 LONG = (
     ("the lock, without the GIL;", "waits are gathered", "begin_command", "sync/ordering.pyx", "c"),

@@ -486,13 +486,6 @@ cdef Status take_arguments(
     return 0
 
 
-cdef inline void note_writes(Entry* entry, Kernel kernel) noexcept:
-    """Count a write to all that the launch may write to, as for any launch. With the GIL; the queue is locked."""
-    for index in kernel.written:
-        if entry.uses[index] != NULL:
-            entry.uses[index].generation += 1
-
-
 cdef Collecting collect(
     QueueState* queue, bint locked, PyObject* launched, const Geometry* geometry, const char* packed, Status* status,
     uint32_t* failed_at
@@ -512,15 +505,15 @@ cdef Collecting collect(
         return TO_BE_RECORDED
     if not locked and not queue.lock.try_lock():
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    answer = collect_next(queue, lane, entry, <Kernel> launched, geometry, packed, status, failed_at)
+    answer = collect_next(queue, lane, entry, geometry, packed, status, failed_at)
     if not locked:
         queue.lock.unlock()
     return answer
 
 
 cdef inline Collecting collect_next(
-    QueueState* queue, Lane* lane, Entry* entry, Kernel kernel, const Geometry* geometry, const char* packed,
-    Status* status, uint32_t* failed_at
+    QueueState* queue, Lane* lane, Entry* entry, const Geometry* geometry, const char* packed, Status* status,
+    uint32_t* failed_at
 ) noexcept:
     """Collect a launch of the kernel and block of the record's next entry. The queue is locked."""
     if queue.barred & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
@@ -551,7 +544,6 @@ cdef inline Collecting collect_next(
     count_command(queue)
     entry.epoch = submitted_epoch(queue.epochs)
     queue.counts.launches += 1
-    note_writes(entry, kernel)
     return COLLECTED
 
 

@@ -18,10 +18,9 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
-from forebay.core.uses cimport Basis, Uses
+from forebay.core.uses cimport Basis
 from forebay.core.vector_clock cimport Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
-from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport is_ready_to_launch
 
 
@@ -104,8 +103,8 @@ cdef int launch_elsewhere(
     Py_ssize_t count
 ) except -1
 cdef Status launch_at_once(
-    QueueState* state, Kernel kernel, const Geometry* geometry, PyObject* const* arguments, char* packed, bint spilled,
-    const Basis* basis, uint32_t* failed_at
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Basis* basis,
+    uint32_t* failed_at
 ) noexcept
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
@@ -167,19 +166,6 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
     plan.epoch = epoch  # all that an unchanged launch notes about the memory it uses
 
 
-cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
-    """Note that a launch may write to every buffer that it takes through a pointer that is not const. The queue is
-    locked; the plan of the launch knows the epoch.
-    """
-    cdef PyObject* value
-    cdef Uses* uses
-    for index in written:
-        value = arguments[index]
-        if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
-            uses = (<Buffer> value).allocation.uses
-            uses.generation += 1
-
-
 cdef inline Status launch_ready(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
@@ -218,13 +204,12 @@ cdef inline int launch(
             if status == NO_PLAN and not state.order.pending.empty():
                 status = launch_after_waits(state, kernel.id, geometry, packed, &failed_at)
             if status == 0:
-                note_writes(kernel.written, arguments)
                 state.lock.unlock()
                 return 0
             if offer_and_unlock(state, kernel, packed):  # alone, or a launch takes instructions more
                 return 0
     elif views.unusual == HAS_BYTES:
-        status = launch_at_once(state, kernel, geometry, arguments, packed, True, NULL, &failed_at)
+        status = launch_at_once(state, kernel, geometry, packed, True, NULL, &failed_at)
         if status == 0:
             release_views(&views)
             return 0

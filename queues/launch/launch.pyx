@@ -38,7 +38,7 @@ from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
     begin_following, end_following, refusal, release_queue_state, renew_followed, retain_queue_state
 )
-from forebay.core.uses cimport Basis, Uses, still_holds
+from forebay.core.uses cimport Basis, still_holds
 from forebay.core.vector_clock cimport Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -151,8 +151,8 @@ cdef Status launch_special(
 
 
 cdef Status launch_at_once(
-    QueueState* state, Kernel kernel, const Geometry* geometry, PyObject* const* arguments, char* packed, bint spilled,
-    const Basis* basis, uint32_t* failed_at
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Basis* basis,
+    uint32_t* failed_at
 ) noexcept:
     """Launch as the common launch does: no Python code has run since the arguments were checked, and the GIL is kept.
     NO_PLAN in any other case; STALE when `basis`, NULL for launches that need none, does not hold any more.
@@ -168,8 +168,6 @@ cdef Status launch_at_once(
         status = launch_ready(state, kernel.id, geometry, packed, failed_at)
         if status == NO_PLAN and not state.order.pending.empty():
             status = launch_after_waits(state, kernel.id, geometry, packed, failed_at)
-    if status == 0:
-        note_writes(kernel.written, arguments)
     state.lock.unlock()
     return status
 
@@ -221,7 +219,6 @@ cdef int launch_otherwise(
     char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     cdef Geometry geometry
-    cdef vector[Uses*] written
     cdef bint spilled = unusual & HAS_BYTES != 0
     cdef Collecting answer = NOT_COLLECTED
     cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
@@ -235,20 +232,20 @@ cdef int launch_otherwise(
         return 0
     geometry = read_geometry(kernel, grid, block)[0]
     # The GIL may go from here on, and was given to other code where an argument was converted.
-    _held = hold_arguments(kernel, arguments, written)
+    _held = hold_arguments(kernel, arguments)
     if state.barred & BY_STEP and basis == NULL and unusual == RAN_PYTHON:
         answer = ask_step(state, kernel, &geometry, packed, &failed_at)
     answer = ask_step_again(state, kernel, &geometry, packed, answer)
     if answer == COLLECTED:
         return 0
     if basis == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
-        status = launch_at_once(state, kernel, &geometry, arguments, packed, spilled, NULL, &failed_at)
+        status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         if status == 0:
             return 0
     while status == NO_PLAN or status == NO_ROOM:
         with nogil:
             status = launch_gathered(
-                state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, basis, written, &failed_at)
+                state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, basis, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
         elif status == NO_ROOM:
@@ -265,8 +262,8 @@ cdef int launch_otherwise(
     return 0
 
 
-cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written):
-    """Return the memory of all Buffers, to be held until the launch is submitted, and list what it may write to."""
+cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
+    """Return the memory of all Buffers, to be held until the launch is submitted."""
     cdef list held = []
     cdef Py_ssize_t i
     for i in range(kernel.count):
@@ -275,15 +272,12 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*
                 raise argument_error(
                     kernel, i, str((<Buffer> arguments[i])._closed_error("this Buffer")), ClosedError)
             held.append((<Buffer> arguments[i]).allocation.memory)
-    for i in kernel.written:
-        if type(<object> arguments[i]) is Buffer:
-            written.push_back((<Buffer> arguments[i]).allocation.uses)
     return held
 
 
 cdef Status launch_gathered(
     QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
-    bint follows, const Basis* basis, vector[Uses*]& written, uint32_t* failed_at
+    bint follows, const Basis* basis, uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch with its waits. Uploads are commands before it; the first carries the waits.
 
@@ -294,7 +288,6 @@ cdef Status launch_gathered(
     cdef Status status
     cdef Waits waits
     cdef uint64_t uploads = 0
-    cdef size_t i
     if bound == NULL:
         state.lock.lock()
         status = refusal(state)
@@ -329,8 +322,6 @@ cdef Status launch_gathered(
             status = submit_launch(state, plan, geometry, packed, waits, failed_at)
     if status == 0:
         plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
-        for i in range(written.size()):
-            written[i].other_writes.fetch_add(1)
     if uploads == 0:
         return end_command(state, &order, status)
     if status == 0:
@@ -1574,7 +1565,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = NO_ARGUMENT
-    cdef vector[Uses*] written
     cdef char* packed
     cdef Views views
     cdef Status status
@@ -1594,7 +1584,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: a bound launch takes no arrays of the host nor memory of other "
                 "packages; launch it, or bind Buffers (Device.array, Device.as_buffer)")
-        held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item, written)
+        held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item)
         owner.plan = create_plan(state.driver, kernel, state.epochs)
         bound.by_value = spilled_bytes(kernel, packed)
     except BaseException:
@@ -1625,7 +1615,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
 
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
-    cdef vector[Uses*] written
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef char* packed = bound.plan.values.data()
     cdef Collecting answer = NOT_COLLECTED
@@ -1634,14 +1623,14 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
             answer = ask_step(bound.state, bound.kernel, &bound.geometry, packed, &failed_at)
         held = None
         if answer != COLLECTED:
-            held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, written)
+            held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
             answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
         if answer == COLLECTED:
             bound.plan.epoch = submitted_epoch(bound.state.epochs)
             return 0
         with nogil:
             status = launch_gathered(
-                bound.state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, written, &failed_at)
+                bound.state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture
@@ -1687,7 +1676,6 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
                 state.counts.launches += 1
                 state.counts.arg_bytes_skipped += plan.argument_bytes
                 count_launch(state, plan)
-                note_writes(bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
         state.lock.unlock()
     if status != 0:
         launch_bound_checked(bound, status)

@@ -295,7 +295,7 @@ cdef int launch_packed(
     cdef Status status = NO_PLAN
     if views.unusual & ~HAS_BYTES == 0:
         status = launch_at_once(
-            state, kernel, &kernel.geometry, arguments, packed, views.unusual & HAS_BYTES, basis, &failed_at)
+            state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, basis, &failed_at)
         if status == 0 or status == STALE:
             release_views(views)
             return status == STALE

@@ -234,7 +234,9 @@ cdef void expose(Allocation allocation) noexcept:
     global exposed
     exposed += 1
     allocation.exposed += 1
-    allocation.uses.generation += 1
+    allocation.uses.lock.lock()
+    allocation.uses.writes += 1
+    allocation.uses.lock.unlock()
 
 
 cdef OwnedMemory hold_memory(Allocation allocation, object what="this Buffer"):

@@ -326,10 +326,11 @@ cdef class Buffer:
 
     @property
     def generation(self) -> int:
-        """How often something may have written to the memory. All views share this number, and it only rises.
+        """A number that rises whenever something may have written to the memory. All views share it.
 
-        It rises with every copy and fill to the memory, and with every launch that takes it through a pointer that is
-        not const. It does not count writes through addresses that a kernel finds in memory, nor writes by others.
+        It rises with every copy and fill to the memory, by 1, and with every launch that takes it through a pointer
+        that is not const, by 1 or more. It does not count writes through addresses that a kernel finds in memory, nor
+        writes by others.
         """
         return generation_of(self.allocation.uses)
 

@@ -210,7 +210,7 @@ def test_a_host_view_counts_as_writing_all_the_time(device, queue, use, out):
 
 
 def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels):
-    a, b = device.empty(16, "i4"), device.empty(16, "i4")
+    a, b, other = device.empty(16, "i4"), device.empty(16, "i4"), device.empty(16, "i4")
     first, again = a.generation, a[4:]
 
     def risen(action):
@@ -223,7 +223,10 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
     assert risen(lambda: queue.fill(again, 1)) == 1
     assert risen(lambda: queue.copy(a, b)) == 1
     assert risen(lambda: queue.copy(b, a)) == 0
+    assert risen(lambda: queue.launch(kernels["rewrite"], 1, 1, again, 1)) >= 1
     assert risen(lambda: queue.launch(kernels["rewrite"], 1, 1, again, 1)) == 1
+    assert risen(lambda: queue.launch(kernels["rewrite"], 1, 1, other, 1)) == 0
+    assert risen(kernels["rewrite"].bind(queue, 1, 1, a, 2)) >= 1
     assert risen(lambda: a.get(queue=queue)) == 0
     with pytest.raises(fb.Error):
         queue.launch(kernels["rewrite"], 1, 1, a, "x")
