@@ -91,7 +91,7 @@ cdef cppclass NativeQueue:
 
 
 cdef cppclass IdleQueue:
-    """A driver's queue that is done and that nobody has. It is handed out again: ending one takes long on some drivers,
+    """A driver's queue that is done and has no owner. It is handed out again: ending one takes long on some drivers,
     and others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
     """
     void* handle
@@ -130,13 +130,13 @@ cdef enum Collecting:
 cdef cppclass OpenStep:
     """What an open step has of one queue. What it has collected counts as submitted everywhere, but in the driver.
 
-    Whoever is about to call the driver, or makes a marker, calls `submit_collected` first. The queue's lock guards it.
+    Before a driver call on the queue, and before a marker, call `submit_collected`. The queue's lock guards it.
     """
     void* thread  # whose launches it collects
     size_t waiting  # how many were collected and not submitted
     void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
     # A launch of `kernel`, a Kernel. With the GIL. The queue stays locked if it is `locked`. Else it is locked
-    # meanwhile, if nobody else has it.
+    # meanwhile, if no other code has it.
     Collecting (*collect)(
         QueueState* queue, bint locked, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
         uint32_t* failed_at

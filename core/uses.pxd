@@ -16,7 +16,7 @@ from forebay.core.vector_clock cimport Epochs, Lock
 
 
 cdef struct Point:
-    Epochs* queue  # retained by whoever has the point
+    Epochs* queue  # retained by the point's owner
     uint64_t epoch
 
 
@@ -58,7 +58,7 @@ cdef uint64_t generation_of(Uses* uses) noexcept nogil
 
 
 cdef inline bint still_holds(const Basis* basis, uint64_t unseen_writes) noexcept nogil:
-    """Return whether nothing may have written there since. Writes that nobody can see do not count."""
+    """Return whether nothing may have written there since. Writes that forebay cannot see do not count."""
     cdef size_t i
     if basis.unseen_writes != unseen_writes:
         return False
@@ -84,7 +84,7 @@ cdef struct Place:
 
 
 cdef cppclass Followed:
-    """The list of a device. Memory is on it from its allocation until nobody has it any more, so before it is freed."""
+    """The list of a device. Memory is on it until its last reference goes, so before it is freed."""
     # Rises with each change, under the lock. A launch that follows pointers compares it with the version that its
     # kernel object has; 0 is that of a kernel object without a list.
     atomic[uint64_t] version

@@ -146,7 +146,7 @@ cdef void list_memory(Followed* followed, uint64_t address) noexcept nogil:
 
 
 cdef void unlist_memory(Followed* followed, uint64_t address) noexcept nogil:
-    """Take memory off the list, before whoever looks for its users: a launch that began earlier is found as one of
+    """Take memory off the list, before its users are looked for: a launch that began earlier is found as one of
     these, and one that begins later gives its kernel object the new list.
     """
     cdef unordered_map[uint64_t, Place].iterator found

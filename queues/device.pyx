@@ -266,7 +266,7 @@ cdef class Device:
         return device
 
     def __del__(self) -> None:
-        # Nobody can use the Device any more. Nothing here may block, and outstanding work goes on.
+        # No code can use the Device any more. Nothing here may block, and outstanding work goes on.
         if self.state != NULL and not self.closed and not is_forked():
             self._disband()
 
@@ -303,7 +303,7 @@ cdef class Device:
     def races(self) -> tuple[Race, ...]:
         """The races that were found on the device, for certain; see `check` at `Device`. Closed, it still has them.
 
-        Each is told once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
+        Each is reported once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
         """
         return tuple(race for race in races_of(self) if race.certain)
 
@@ -994,7 +994,7 @@ def ask_for_memory(Device device, nbytes: int, usm_type: str) -> DriverMemory:
 
 
 def allocate_after_wait(Device device, nbytes: int, usm_type: str) -> DriverMemory | None:
-    """Give back what nobody needs, wait for what will come free, and try again. None when that does not help."""
+    """Give back what is not needed, wait for what will come free, and try again. None when that does not help."""
     log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, device.name)
     cdef Status status = 0
     cdef bint given_up = device.pool._give_up_idle() | device._launch_memory._give_up_idle()
@@ -1031,7 +1031,7 @@ def close_device(Device device, raising: bool) -> None:
     refuse_on_host_thread("Device.close()")
     if captures_under_way():
         abandon_captures(device)
-    was_lost = device._context.lost is not None  # whoever closes it knows already
+    was_lost = device._context.lost is not None  # its user knows already
     try:
         if not device.closed:
             finish_all(device, device.number, raising=False)  # what host functions submit meanwhile is taken
@@ -1169,7 +1169,7 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
 
 
 cdef void count_as_done(DeviceState* state):
-    """Let all of a device's work count as done: the device is lost, and nobody else will ever say so."""
+    """Let all of a device's work count as done: the device is lost, and will never say so."""
     cdef vector[QueueState*] queues
     cdef size_t i
     with nogil:

@@ -14,7 +14,7 @@ cdef cppclass Call:
     DeviceState* device  # retained
     # The module's lock guards these.
     bint held  # it was submitted, and has its gate
-    bint settled  # nobody submits it any more
+    bint settled  # it is not submitted any more
     bint ended  # the host thread is done with it
 
 

@@ -85,7 +85,7 @@ cdef Call* next_call() noexcept nogil:
 
 
 cdef void end_opening(Call* call) noexcept nogil:
-    """Note that a gate is open: of this call, which whoever is done with it last deletes, or with NULL, of a Gate."""
+    """Note that a gate is open: of this call, which its last user deletes, or with NULL, of a Gate."""
     global opening
     cdef bint gone = False
     lock.lock()

@@ -214,7 +214,7 @@ class ClangModule(SpirvModule):
     # -- parts of them
 
     def say(self, text: str) -> None:
-        """Leave a text in the module for whoever loads it."""
+        """Leave a text in the module for its loader."""
         self.instructions.insert(self.first_of_debug(), make(op.STRING, self.new_id(), *words_of(text)))
 
     def _parameters(self) -> list[Instruction]:

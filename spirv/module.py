@@ -1,4 +1,4 @@
-"""A SPIR-V module as a list of instructions, for whoever changes one."""
+"""A SPIR-V module as a list of instructions that can be changed."""
 
 from __future__ import annotations
 

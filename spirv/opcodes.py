@@ -1,4 +1,4 @@
-"""The numbers of the SPIR-V specification: one table for whoever reads or changes a module.
+"""The numbers of the SPIR-V specification: one table for all that reads or changes a module.
 
 The names are those of the specification, shorter where nothing else is meant: TYPE_INT is OpTypeInt, BRANCH OpBranch,
 CONDITIONAL OpBranchConditional, CALL OpFunctionCall.

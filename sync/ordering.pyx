@@ -108,7 +108,7 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
 
 
 # A finish right after a copy waits for the copy's own event: NVIDIA's OpenCL takes up to 8 us for a marker after one.
-# Nobody else gets that event, because it is not flushed: what another queue waits for, or the host asks for without
+# No other code gets that event, because it is not flushed: what another queue waits for, or the host asks for without
 # waiting, must be.
 
 
@@ -234,7 +234,7 @@ cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nog
 
 cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
     """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
-    a queue that is held. Whoever waits for an earlier point then does not wait for that. The queue is locked.
+    a queue that is held. A wait for an earlier point then does not wait for that. The queue is locked.
     """
     cdef Marker* marker = NULL
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
@@ -255,7 +255,7 @@ cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
 cdef Status mark_the_way(QueueState* queue) noexcept nogil:
     """Where the queue may be full, ask how far it is, by a marker now and then. The queue is locked.
 
-    Whoever submits without ever waiting would otherwise never hear of it. A device that keeps up is then asked, and
+    A program that never waits would otherwise not learn of it. A device that keeps up is then asked, and
     given a marker, once for all that fits into a queue: the commands in between keep the GIL.
     """
     cdef uint64_t submitted = submitted_epoch(queue.epochs), marked
@@ -513,7 +513,7 @@ cdef bint borrow_quota(QueueState* queue, uint64_t more) noexcept nogil:
 
 
 cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
-    """Give back what is lent to the queue, but for what so many commands need. The queue is locked."""
+    """Give back what is lent to the queue, but for what this many commands need. The queue is locked."""
     cdef Quota* quota = queue.device.in_flight.quota
     cdef uint64_t used = 0
     cdef size_t i
@@ -539,7 +539,7 @@ cdef bint has_all(QueueState* queue) noexcept nogil:
 
 cdef void reclaim_quota(Quota* quota) noexcept nogil:
     """Have queues that need it no more give back what is lent to them. They are asked whether they are done, because
-    nobody else may ever do so; but none that another thread, or the caller, has locked.
+    no other thread may ever do so; but none that another thread, or the caller, has locked.
     """
     cdef vector[QueueState*] borrowers
     cdef QueueState* queue
@@ -795,7 +795,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
 
 
 cdef bint note_listed_end(DeviceState* device) noexcept nogil:
-    """Count a queue of the null queue's list that has ended. Return whether so many have that `unlist_idle` is due. The
+    """Count a queue of the null queue's list that has ended. Return whether `unlist_idle` is due. The
     registry is locked.
     """
     device.null_order.listed_ended += 1
@@ -819,7 +819,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
         return
     take_list(device, listed)
     for i in range(listed.size()):
-        if not listed[i].lock.try_lock():  # another thread's call may block; nobody else touches its place in the list
+        if not listed[i].lock.try_lock():  # another thread's call may block; no other code touches its place there
             push_on_list(listed[i])
             continue
         if is_idle(listed[i]):
@@ -987,7 +987,7 @@ cdef void apply_command(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
-    """Count a command of waits alone. The queue's next command, or whoever asks for a marker, carries them to the
+    """Count a command of waits alone. The queue's next command, or the next marker, carries them to the
     driver. The queue is locked.
     """
     for marker in order.markers:
@@ -1028,7 +1028,7 @@ cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept
 cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil:
     """Commit a command that can be several commands to the driver: a marker, a gate, a host function. Unlocks.
 
-    When it fails, nobody knows which of these the driver has. They are work of the queue, which must not end before
+    When it fails, it is unknown which of these the driver has. They are work of the queue, which must not end before
     them, so that a command counts; and as the waits may be missing, the next one carries them.
     """
     if status == 0:
@@ -1153,7 +1153,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add the edge if that blocks nobody and calls no driver. Return False where nothing was done."""
+    """Add the edge if that blocks no thread and calls no driver. Return False where nothing was done."""
     if is_memory_short() or not queue.lock.try_lock():
         return False
     if not gathers_nothing(queue) or marker.context != queue.device.context or may_be_held(queue, marker):

@@ -1,8 +1,8 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
 An executable has works and, made from them, a replay. Works never change: new ones take their place, in a new tuple, or
-in the same one while nobody else has it. A replay is changed only while nobody launches it and, where the driver minds,
-it does not run; else a new one takes its place. So a launch is not disturbed when another thread changes or closes the
+in the same one while no other code has it. A replay is changed only while no thread launches it and, where the driver
+minds, it does not run; else a new one takes its place. So a launch is not disturbed when another thread changes or closes the
 executable, and never waits for it.
 """
 
@@ -565,7 +565,7 @@ class Figures:
 
     @property
     def used(self) -> int:
-        """Bytes that launches have handed out and nobody has freed."""
+        """Bytes that launches have handed out and that are not freed."""
         with memory_lock:
             self._settle()
             return self._used
@@ -617,9 +617,9 @@ class GraphMemory(Unpooled):
     Attributes
     ----------
     inner : bool
-        Whether its graph frees it, so that nobody else can.
+        Whether its graph frees it, so that no other code can.
     live : bool
-        Whether a launch has handed it out and nobody has freed it since. Always False for inner memory.
+        Whether a launch has handed it out and it was not freed since. Always False for inner memory.
     freed_at : tuple of int
         Id of the queue, and epoch, at which it was last freed. Its next use comes after that point.
     work : weakref
@@ -1198,7 +1198,7 @@ cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) no
 cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
     """Wait on the host for the lanes, because `join_touched` failed. No lock is held.
 
-    Nobody else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
+    Nothing else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
     """
     cdef size_t lane
     for lane in range(1, submission.lanes.size()):
@@ -1495,7 +1495,7 @@ cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
 cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except? 0:
     """Add a kernel launch, and return the index of its plan.
 
-    Launches of one kernel with identical arguments in one lane share a kernel object that nobody else uses. Bytes by
+    Launches of one kernel with identical arguments in one lane share a kernel object of their own. Bytes by
     value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
     """
     cdef vector[char] packed
@@ -1832,7 +1832,7 @@ cdef class Replay:
 #
 # Launches that are submitted one by one have other arguments from then on, each with a kernel object of its own. Those
 # of a recording are changed where the driver can do that, and only while the replay does not run: an executable that
-# is changed while it runs has two or three replays then, which take turns. Nobody may be launching a replay meanwhile.
+# is changed while it runs has two or three replays then, which take turns. No thread may launch a replay meanwhile.
 
 
 cdef enum:
@@ -1906,7 +1906,7 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
 
 
 cdef bint is_idle(Replay replay):
-    """Return whether the last launch of a replay that nobody launches is done. The GIL may go: look again after it."""
+    """Return whether the last launch of a replay that is not being launched is done. The GIL may go: look again then."""
     cdef DeviceState* device = replay.prepared.state
     cdef Epochs* queue = replay.submission.last_queue
     cdef uint64_t epoch = replay.submission.last_epoch
@@ -2006,7 +2006,7 @@ cdef bint apply(
     changes.resize(prepared.submission.steps.size())
     for i in range(changes.size()):
         changes[i].reserve(changed.size())
-    replay.works = None  # so that nobody launches it while it is changed, nor after it was changed in part
+    replay.works = None  # so that no thread launches it while it is changed, nor after it was changed in part
     replay.users += 1
     try:
         for i in range(changed.size()):
@@ -2059,7 +2059,7 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
 
 cdef bint change_in_place(Replay replay, list latest, vector[size_t] changed) except -1:
     """Let a replay do what was set of its works at these nodes, with other values and the same memory. Its tuple of
-    works gets it, too, which nobody but the executable and the replay has. So nothing looks at every node.
+    works gets it, too, which only the executable and the replay have. So nothing looks at every node.
 
     Returns False where that cannot be, and has changed nothing; when the driver could not, the replay has no works.
     """
@@ -2168,7 +2168,7 @@ cdef class ExecutableGraph:
 
     cdef readonly object device
     cdef readonly bint closed
-    # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
+    # Code that replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef tuple works  # the nodes' works, or their replacements
     cdef list latest  # the same, with those that were set since the last launch
     cdef vector[size_t] set_at  # the nodes that were set; incomplete if there are more than `most_in_place`
@@ -2461,7 +2461,7 @@ cdef class ExecutableGraph:
 
     cdef Status launch_at_once(self, QueueState* state) noexcept:
         """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and
-        there is nobody to wait for. NO_PLAN: nothing was done.
+        there is nothing to wait for. NO_PLAN: nothing was done.
         """
         cdef Replay replay = self.replay
         cdef Submission* submission

@@ -350,7 +350,7 @@ class Graph:
         Parameters
         ----------
         auto_free : bool
-            Whether a launch frees memory that the previous launch allocated and nobody freed (HIP,
+            Whether a launch frees memory that the previous launch allocated and that was not freed (HIP,
             hipGraphInstantiateFlagAutoFreeOnLaunch). Otherwise such a launch is an error.
 
         Raises

@@ -423,7 +423,7 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
 # -- collects the launches of an open step: a launch is only compared with the record, and what changed is noted
 #
 # A launch that was collected counts as submitted: the epoch advances, the queue is in the null queue's list, and what
-# it uses is noted. Whoever is about to call the driver submits it first (`submit_collected`). So nobody else needs to
+# it uses is noted. Before a driver call it is submitted (`submit_collected`). So no other code needs to
 # know of steps. The short path of a launch never comes here: an open step bars it.
 
 
@@ -432,7 +432,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     MOST_RECORDED = 3  # times in a row, before a step gives up
-    LOOKS_FOR_ROOM = 64  # once for so many launches, of the hundreds that a queue takes
+    LOOKS_FOR_ROOM = 64  # once for this many launches, of the hundreds that a queue takes
 
 
 # -- comparing

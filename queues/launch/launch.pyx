@@ -1217,7 +1217,7 @@ cdef Status upload_spills(
     """Upload the given bytes to the plan's buffers. The queue is locked and stays locked.
 
     Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
-    WRONG_TYPE when memory has other elements than its parameter points to: nobody need have looked before.
+    WRONG_TYPE when memory has other elements than its parameter points to: no check need have come before.
     `uploads` is the number of commands that the driver took, also after a failure. The first carried the waits. The
     caller counts them in the epoch.
     """

@@ -511,7 +511,7 @@ cdef class Guard:
 
 
 def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> Guard:
-    """Make the guard of scratch of so many bytes. `declared` is the scratch's (index of the parameter, Size)."""
+    """Make the guard of scratch of this size. `declared` is the scratch's (index of the parameter, Size)."""
     cdef Guard guard = Guard.__new__(Guard)
     guard.kernel = kernel
     guard.declared = declared

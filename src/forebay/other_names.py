@@ -33,7 +33,7 @@ INSTEAD = {
 
 
 def instead_of(name: str) -> str:
-    """Return what to do instead, as the end of a message; empty for a name that nobody has."""
+    """Return what to do instead, as the end of a message; empty for a name that no package has."""
     for advice, names in INSTEAD.items():
         if name in names.split():
             return f": {advice}"

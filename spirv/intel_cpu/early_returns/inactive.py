@@ -239,7 +239,7 @@ class InactiveThreads(Split):
             after.end = self._ended(block, here, after.body, labels, self._over)
 
     def _leave(self, block: Block, active: Block, inside: dict[int, int], after: Block) -> None:
-        """Let threads leave one by one; the others, and who has left, go on."""
+        """Let threads leave one by one; the others, and those that have left, go on."""
         (stays,) = self._stays(block.label)
         self._pass_on(block, inside, active.body, lambda phi: phi not in self._known)
         gone = self._add()

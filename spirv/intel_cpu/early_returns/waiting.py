@@ -1,7 +1,7 @@
 """A second body with one barrier, in a loop to which threads come from all barriers of the kernel.
 
 A thread that reaches a barrier notes which one in ``next``; one that returns notes 0. After the barrier each goes on
-where it was, and those that have returned come back to the barrier, until nobody else does. So a barrier waits for the
+where it was, and those that have returned come back to the barrier, until no other does. So a barrier waits for the
 threads that are left, whichever barriers these have reached. The runtime makes no vectors of such a body, and ends the
 process when such a kernel uses warps.
 """

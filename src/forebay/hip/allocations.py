@@ -223,7 +223,7 @@ class Place:
                 raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
             self.host = owner[:nbytes]
         elif nbytes:
-            if address >= FIRST_NUMBER or address < ALIGNMENT:  # the first page is nobody's
+            if address >= FIRST_NUMBER or address < ALIGNMENT:  # the first page has no owner
                 raise HipError(hipError_t.hipErrorInvalidValue, f"{what}: {address:#x} is in no allocation")
             self.host = (ctypes.c_ubyte * nbytes).from_address(address)
 

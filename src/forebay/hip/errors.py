@@ -185,7 +185,7 @@ def record(code: hipError_t, error: Exception) -> None:
 
 
 def failed(error: Exception, outputs: int) -> Result:
-    """Return what a call returns that has so many outputs and ended with this; remember it.
+    """Return what a call returns that has this many outputs and ended with this; remember it.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 """Hints about managed memory, which are remembered. Prefetches go to the driver where it takes them (CUDA); of advice
-none is told, and memory moves as drivers see fit.
+no driver is informed, and memory moves as drivers see fit.
 """
 
 from __future__ import annotations

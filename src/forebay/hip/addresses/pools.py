@@ -116,7 +116,7 @@ def hipMemPoolGetAttribute(mem_pool: Any, attr: int, value: Any = _NOWHERE) -> R
     attr : hipMemPoolAttr
     value : object, optional
         Where to write it, as in HIP: a ctypes.c_int for the three settings, a ctypes.c_uint64 for sizes, or anything
-        else with the buffer protocol or an address of so many bytes.
+        else with the buffer protocol or an address of this many bytes.
 
     Returns
     -------

@@ -95,7 +95,7 @@ def count_changes() -> int:
 
 
 def note_own(Queue queue not None, uint64_t as_of) -> None:
-    """Note this thread's own queue, as it was looked up when there had been so many changes."""
+    """Note this thread's own queue, as it was looked up when there had been this many changes."""
     own.as_of = as_of
     own.queue = <PyObject*> queue
 

@@ -269,7 +269,7 @@ cdef object free_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
         ):
             return None
         buffer = (<Known> thing).memory
-    remove(by_base, found)  # known to nobody from here on, for `free` may let other threads run
+    remove(by_base, found)  # unknown from here on, for `free` may let other threads run
     Py_DECREF(thing)
     if (<Raw> free)(queue, queue.state, buffer) != 0:
         put_back(address, thing)

@@ -110,7 +110,7 @@ def hipLibraryGetGlobal(library: Any, name: Any) -> Result:
 
 @api(outputs=1)
 def hipLibraryEnumerateKernels(numKernels: int, library: Any) -> list[ihipModuleSymbol_t]:
-    """Return ``(hipError_t, kernels)``: a list of at most so many.
+    """Return ``(hipError_t, kernels)``: a list of at most this many.
 
     At most `numKernels` of what `library` has: hipErrorInvalidHandle for None, hipErrorNotFound for one that was
     unloaded.

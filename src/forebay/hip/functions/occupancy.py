@@ -48,7 +48,7 @@ def _dynamic_bytes(kernel: Kernel) -> int:
 
 
 def groups_per_unit(kernel: Kernel, block: int, shared: int) -> int:
-    """Return how many groups of so many work-items a compute unit runs at once: 0 when it can run none.
+    """Return how many groups of this many work-items a compute unit runs at once: 0 when it can run none.
 
     Raises
     ------

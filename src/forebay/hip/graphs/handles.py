@@ -416,7 +416,7 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
 
 
 def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
-    """Return so many nodes of a list, or of an array of their numbers.
+    """Return this many nodes of a list, or of an array of their numbers.
 
     Raises
     ------

@@ -180,7 +180,7 @@ def hipDeviceGetGraphMemAttribute(device: int, attr: int, value: Any) -> None:
     ----------
     device : int
     attr : hipGraphMemAttributeType
-        Used is what launches have handed out and nobody has freed, reserved what was allocated from the driver for
+        Used is what launches have handed out and that is not freed, reserved what was allocated from the driver for
         graphs: memory is from the making of its node on. The peak of what was used has what graphs free themselves.
     value : object
         ctypes.c_uint64, an array, a pointer.

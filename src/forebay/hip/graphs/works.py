@@ -52,7 +52,7 @@ def host_work(params: Any) -> Work:
 
 
 def copy_params(dst: Any, src: Any, count: Any, kind: Any) -> hipMemcpy3DParms:
-    """Return the structure for so many bytes in one row.
+    """Return the structure for this many bytes in one row.
 
     Raises
     ------

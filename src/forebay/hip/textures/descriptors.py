@@ -123,7 +123,7 @@ def of_rows(pointer: Any, format: Format, width: int, height: int, pitch: int) -
 
 
 def _checked(pointer: Any, nbytes: int, format: Format) -> int:
-    """Where memory is that has so many bytes from there on."""
+    """Where memory is that has this many bytes from there on."""
     if isinstance(pointer, Buffer):
         address, there = pointer.address, pointer.nbytes
     else:

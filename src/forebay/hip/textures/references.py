@@ -200,7 +200,7 @@ def hipGetTextureReference(symbol: Any) -> textureReference:
 
 
 def _there(pointer: Any, nbytes: Any) -> int:
-    """How many of so many bytes there are from there on."""
+    """How many of this many bytes there are from there on."""
     found = allocations.find(address_of(pointer)[0])
     return min(size_of(nbytes), found[0].nbytes - found[1]) if found is not None else size_of(nbytes)
 

@@ -57,7 +57,7 @@ def check_kind(kind: Any) -> tuple[bool, bool]:
 
 
 def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
-    """Return where a copy of so many bytes goes, and where it comes from.
+    """Return where a copy of this many bytes goes, and where it comes from.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def rows_of(
 
 
 class CopyOnHost:
-    """Rows between two places in memory of the host, which is a command of nobody."""
+    """Rows between two places in memory of the host, which is no command of a queue."""
 
     def __init__(self, to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) -> None:
         self._to, self._source, self._spans = to, source, spans

@@ -180,7 +180,7 @@ class Box:
 
 
 def _moved(pointer: Any, nbytes: int) -> Any:
-    """Return a place so many bytes further on, with its size if that is known."""
+    """Return a place this many bytes further on, with its size if that is known."""
     if nbytes == 0:
         return pointer
     view = None if isinstance(pointer, (Address, int, ctypes.c_void_p)) else host_view(pointer)
