@@ -2,8 +2,8 @@
 
 An executable has works and, made from them, a replay. Works never change: new ones take their place, in a new tuple, or
 in the same one while no other code has it. A replay is changed only while no thread launches it and, where the driver
-minds, it does not run; else a new one takes its place. So a launch is not disturbed when another thread changes or closes the
-executable, and never waits for it.
+minds, it does not run; else a new one takes its place. So a launch is not disturbed when another thread changes or
+closes the executable, and never waits for it.
 """
 
 import math
@@ -1906,7 +1906,7 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
 
 
 cdef bint is_idle(Replay replay):
-    """Return whether the last launch of a replay that is not being launched is done. The GIL may go: look again then."""
+    """Return whether the last launch of a replay is done, which is not being launched. The GIL may go: look again."""
     cdef DeviceState* device = replay.prepared.state
     cdef Epochs* queue = replay.submission.last_queue
     cdef uint64_t epoch = replay.submission.last_epoch
