@@ -22,23 +22,32 @@ template <int number, class Code, class... A> struct Checked {
     bool operator!=(const void *other) const { return (const void *) function != other; }
 };
 
-// Functions that return no error code are entries as they are.
+// The same for a function that returns what it makes, or NULL without an error code: the entry gives it through its
+// first argument.
+struct Made;
+template <int number, class... A> struct Maker {
+    Made *(*function)(A...);
+
+    int64_t operator()(void **made, A... arguments) const {
+        *made = function(arguments...);
+        return *made ? 0 : (int64_t) number << 32 | (uint32_t) -1;
+    }
+};
+
+// Other functions that return no error code are entries as they are.
 template <int number, class F> struct Entry { typedef F *type; };
+template <int number, class... A> struct Entry<number, Made *(A...)> { typedef Maker<number, A...> type; };
 template <int number, class... A> struct Entry<number, int32_t(A...)> { typedef Checked<number, int32_t, A...> type; };
 template <int number, class... A> struct Entry<number, uint32_t(A...)> { typedef Checked<number, uint32_t, A...> type; };
 
 // One list of a driver's functions, and what follows from it. The list is a macro that calls another one for each
-// function: X(result, name, parameters). Defines the table of pointers, `Calls`; the number of each function, CALL_name;
-// and the names by these numbers.
-#define FOREBAY_FUNCTION_TABLE(LIST) FOREBAY_TABLE(LIST, FOREBAY_POINTER)
-// The same, where functions with error codes return a `Status`.
-#define FOREBAY_CHECKED_TABLE(LIST) FOREBAY_TABLE(LIST, FOREBAY_CHECKED)
-#define FOREBAY_TABLE(LIST, ENTRY) \
+// function: X(result, name, parameters). Defines the table, `Calls`; the number of each function, CALL_name; and the
+// names by these numbers.
+#define FOREBAY_TABLE(LIST) \
     enum Call { LIST(FOREBAY_NUMBER) N_CALLS }; \
-    struct Calls { LIST(ENTRY) }; \
+    struct Calls { LIST(FOREBAY_ENTRY) }; \
     constexpr const char *call_names[] = {LIST(FOREBAY_NAME)};
-#define FOREBAY_POINTER(result, name, parameters) result (*name) parameters;
-#define FOREBAY_CHECKED(result, name, parameters) forebay::Entry<CALL_##name, result parameters>::type name;
+#define FOREBAY_ENTRY(result, name, parameters) forebay::Entry<CALL_##name, result parameters>::type name;
 #define FOREBAY_NUMBER(result, name, parameters) CALL_##name,
 #define FOREBAY_NAME(result, name, parameters) #name,
 

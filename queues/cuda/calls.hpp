@@ -20,12 +20,12 @@ struct PoolProps {
 };
 struct AccessDesc { Location location; uint32_t flags = 0; };
 struct KernelNode {
-    void *function = nullptr; uint32_t groups[3] = {}, block[3] = {}, shared = 0; void **values = nullptr;
+    void *function = nullptr; uint32_t groups[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared = 0; void **values = nullptr;
     void **extra = nullptr; void *kernel = nullptr; void *context = nullptr;
 };
-struct CopyEnd {  // half of a CUDA_MEMCPY3D
-    size_t x = 0, y = 0, z = 0, level = 0; uint32_t type = 0; void *host = nullptr; uint64_t address = 0;
-    void *array = nullptr; void *reserved = nullptr; size_t pitch = 0, height = 0;
+struct CopyEnd {  // half of a CUDA_MEMCPY3D, of CU_MEMORYTYPE_UNIFIED: the driver knows where an address is
+    size_t x = 0, y = 0, z = 0, level = 0; uint32_t type = 4; void *host = nullptr; uint64_t address = 0;
+    void *array = nullptr; void *reserved = nullptr; size_t pitch = 0, height = 1;
 };
 struct CopyNode { CopyEnd source, to; size_t width = 0, height = 1, depth = 1; };
 struct IpcHandle { char bytes[64] = {}; };  // of memory, and of events
@@ -98,6 +98,15 @@ struct FillNode { uint64_t to = 0; size_t pitch = 0; uint32_t value = 0, size = 
     X(Result, CtxGetStreamPriorityRange, (int32_t *least, int32_t *greatest)) \
     X(Result, GetErrorName, (Result code, const char **name))
 
-FOREBAY_CHECKED_TABLE(FOREBAY_CUDA)
+FOREBAY_TABLE(FOREBAY_CUDA)
+
+// Calls a function while the context is current.
+template <class F, class... A> int64_t within(const Calls& cuda, void *context, F function, A... arguments) {
+    int64_t status = cuda.CtxPushCurrent_v2(context);
+    if (status) return status;
+    status = function(arguments...);
+    cuda.CtxPopCurrent_v2(&context);
+    return status;
+}
 
 }

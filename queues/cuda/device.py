@@ -21,7 +21,7 @@ from forebay.core.driver import (
 )
 from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
-from forebay.queues.cuda.operations import ContextHandle, CuExported, CuImported, CuMemory, CuProgram, CuRegistered
+from forebay.queues.cuda.operations import ContextHandle, CuLateMemory, CuMemory, CuProgram
 from forebay.queues.cuda.programs import LANGUAGES, KernelFacts, build_image, facts_of
 from forebay.queues.cuda.ptx import MOVES, OWN_KERNELS
 from forebay.queues.memory.allocation import ForeignMemory
@@ -145,19 +145,19 @@ class CudaDevice(DriverDevice):
 
     takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
 
-    def register_host(self, address: int, nbytes: int) -> CuRegistered:
+    def register_host(self, address: int, nbytes: int) -> CuLateMemory:
         """As `DriverDevice.register_host`. It is pinned, and does not block."""
-        return CuRegistered(self.handle, address, nbytes)
+        return operations.register_memory(self.handle, address, nbytes)
 
     def unregister_host(self, memory: DriverMemory) -> None:
         """As `DriverDevice.unregister_host`. Blocks until no gate is closed."""
-        if isinstance(memory, CuRegistered):
+        if isinstance(memory, CuLateMemory):
             memory.unregister()
 
-    def allocate_shared(self, nbytes: int) -> CuExported:
+    def allocate_shared(self, nbytes: int) -> CuLateMemory:
         """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
         self._check_size(nbytes)
-        return CuExported(self.handle, max(nbytes, 1))
+        return operations.export_memory(self.handle, max(nbytes, 1))
 
     def _check_size(self, nbytes: int) -> None:
         if nbytes > self.native.memory:
@@ -165,15 +165,16 @@ class CudaDevice(DriverDevice):
 
     def memory_handle(self, memory: DriverMemory) -> bytes:
         """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""
-        if not isinstance(memory, CuExported):
+        handle: bytes | None = memory.ipc_handle() if isinstance(memory, CuLateMemory) else None
+        if handle is None:
             raise errors.InvalidArgumentError(
                 "this memory cannot be opened by other processes: Device.empty(…, ipc_enabled=True) makes such"
             )
-        return memory.ipc_handle()
+        return handle
 
-    def open_memory(self, handle: bytes) -> CuImported:
+    def open_memory(self, handle: bytes) -> CuLateMemory:
         """As `DriverDevice.open_memory`. Blocks as `allocate_shared`."""
-        return CuImported(self.handle, handle)
+        return operations.import_memory(self.handle, handle)
 
     def give_back_shared(self) -> bool:
         """As `DriverDevice.give_back_shared`."""

@@ -14,7 +14,6 @@ import itertools
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, numbered
@@ -163,8 +162,12 @@ def _stream_of(thing: Any) -> int | None:
 
 
 def _info(native: CuNative) -> DeviceInfo:
-    reason, advice = _why_unusable(native)
-    info = DeviceInfo(
+    reason, advice = "", ""
+    if native.compute_mode == PROHIBITED:
+        reason, advice = "its compute mode is PROHIBITED", "nvidia-smi --compute-mode=DEFAULT, as root"
+    elif not native.has_pools:
+        reason, advice = "it has no memory pools", "it is too old for CUDA's stream-ordered memory; use OpenCL on it"
+    return DeviceInfo(
         name="",  # until all are known
         backend="cuda",
         kind="gpu",
@@ -175,17 +178,11 @@ def _info(native: CuNative) -> DeviceInfo:
         driver_version=f"CUDA {native.driver_version // 1000}.{native.driver_version % 1000 // 10}",
         compute_units=native.multiprocessors,
         memory=native.memory,
+        usable=not reason,
+        reason=reason,
+        advice=advice,
         native=native,
     )
-    return replace(info, usable=False, reason=reason, advice=advice) if reason else info
-
-
-def _why_unusable(native: CuNative) -> tuple[str, str]:
-    if native.compute_mode == PROHIBITED:
-        return "its compute mode is PROHIBITED", "nvidia-smi --compute-mode=DEFAULT, as root"
-    if not native.has_pools:
-        return "it has no memory pools", "it is too old for CUDA's stream-ordered memory; use OpenCL on it"
-    return "", ""
 
 
 def start() -> tuple[CDLL, int]:

@@ -57,16 +57,7 @@ class Outcome(NamedTuple):
 
 
 class Nvrtc:
-    """An NVRTC that was found.
-
-    Attributes
-    ----------
-    path : Path
-    version : tuple of int
-        ``(13, 0)``.
-    includes : tuple of str
-        Folders with the headers that belong to it.
-    """
+    """An NVRTC that was found."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +65,7 @@ class Nvrtc:
         major, minor = c_int(), c_int()
         self._call("nvrtcVersion", byref(major), byref(minor))
         self.version = major.value, minor.value
-        self.includes = tuple(map(str, _includes(path, major.value)))
+        self.includes = tuple(map(str, _includes(path, major.value)))  # folders with the headers that belong to it
 
     @functools.cached_property
     def architectures(self) -> tuple[int, ...]:
@@ -133,12 +124,7 @@ def find_nvrtc(most: int) -> Nvrtc:
     """Return the newest NVRTC of a major version up to `most`, that of the driver.
 
     Wheels come first (``nvidia-cuda-nvrtc``), then a toolkit (``CUDA_HOME``, ``CUDA_PATH``, ``/usr/local/cuda``), then
-    what the system's loader finds.
-
-    Raises
-    ------
-    NotInstalledError
-        If there is none.
+    what the system's loader finds. Raises `NotInstalledError` if there is none.
     """
     return _find(most, os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""))
 
@@ -204,15 +190,7 @@ def _strings(values: Collection[str]) -> ctypes.Array[c_char_p]:
 
 
 class NvrtcCompiler:
-    """NVRTC for one architecture, a `CppCompiler`.
-
-    Parameters
-    ----------
-    architecture
-        ``(9, 0)``
-    driver_version
-        As CUDA says it: 13000.
-    """
+    """NVRTC for one architecture, a `CppCompiler`. CUDA says its version as 13000."""
 
     language = Language.CUBIN
 
@@ -281,21 +259,17 @@ def _kernels(module: PtxModule, told: Signatures) -> list[KernelSignature]:
     for entry in module.entries:
         kernel = known.get(entry.name)
         if kernel is None or len(kernel.parameters) != len(entry.parameters):
-            kernel = KernelSignature(entry.name, entry.name, (), 0)
+            unnamed = [
+                ParameterSignature(p.name, "void*" if p.is_pointer else "struct", p.is_pointer, False, 0, 1, True)
+                for p in entry.parameters
+            ]
+            kernel = KernelSignature(entry.name, entry.name, tuple(unnamed), 0)
         parameters = tuple(
             named._replace(nbytes=declared.nbytes, alignment=declared.alignment)
-            for named, declared in zip(
-                kernel.parameters or [_unnamed(each.name, each.is_pointer) for each in entry.parameters],
-                entry.parameters,
-                strict=True,
-            )
+            for named, declared in zip(kernel.parameters, entry.parameters, strict=True)
         )
         kernels.append(kernel._replace(parameters=parameters))
     return kernels
-
-
-def _unnamed(name: str, is_pointer: bool) -> ParameterSignature:
-    return ParameterSignature(name, "void*" if is_pointer else "struct", is_pointer, False, 0, 1, True)
 
 
 def _variables(module: PtxModule, told: Signatures) -> tuple[VariableSignature, ...]:
@@ -340,12 +314,8 @@ def with_facts(
 def without_facts(
     code: bytes,
 ) -> tuple[bytes, tuple[KernelInfo, ...] | None, tuple[VariableSignature, ...], dict[str, list[str]]]:
-    """Return the cubin itself, and what is known of it; None for the kernels of a cubin that has no facts.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they are damaged.
+    """Return the cubin itself, and what is known of it; None for the kernels of a cubin that has no facts. Raises
+    `InvalidArgumentError` if they are damaged.
     """
     if len(code) < END.size or not code.endswith(MAGIC):
         return code, None, (), {}
@@ -359,12 +329,8 @@ def without_facts(
 
 
 def parameters_in(cubin: bytes) -> dict[str, tuple[list[int], tuple[int, int, int]]]:
-    """Return the bytes of each parameter of each kernel, and the size of its groups if that is required.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For a cubin that is cut short.
+    """Return the bytes of each parameter of each kernel, and the size of its groups if that is required. Raises
+    `InvalidArgumentError` for a cubin that is cut short.
     """
     try:
         return {name.removeprefix(INFO): _attributes(body) for name, body in _sections(cubin) if name.startswith(INFO)}
@@ -434,32 +400,17 @@ UNIT_HEADER = 11  # bytes of a unit's: length, version, place of the abbreviatio
 
 @dataclass
 class Entry:
-    """An entry of the debug information.
+    """An entry of the debug information."""
 
-    Attributes
-    ----------
-    tag : str
-        Without ``DW_TAG_``.
-    place : int
-        By which others name it.
-    values : dict
-        The attributes, without ``DW_AT_``. An address is the name of what is there.
-    children : list of Entry
-    """
-
-    tag: str
-    place: int
-    values: dict[str, int | str] = field(default_factory=dict)
+    tag: str  # without ``DW_TAG_``
+    place: int  # by which others name it
+    values: dict[str, int | str] = field(default_factory=dict)  # without ``DW_AT_``; an address is what has it
     children: list[Entry] = field(default_factory=list)
 
 
 def read_entries(ptx: str) -> dict[int, Entry]:
-    """Return the entries by their place; none for PTX without debug information.
-
-    Raises
-    ------
-    ValueError
-        For what is not DWARF 2 to 4 as NVRTC writes it.
+    """Return the entries by their place; none for PTX without debug information. Raises `ValueError` for what is not
+    DWARF 2 to 4 as NVRTC writes it.
     """
     sections = dict(DEBUG_SECTION.findall(ptx))
     if ".debug_info" not in sections:
@@ -566,12 +517,7 @@ def read_signatures(ptx: str) -> Signatures:
     """Read what the debug information of PTX says of its functions and variables.
 
     The kernels are all functions that have code, and the variables all that have a place: PTX itself tells which are
-    kernels and variables of the program, and the alignment of structures.
-
-    Raises
-    ------
-    ValueError
-        As `read_entries`.
+    kernels and variables of the program, and the alignment of structures. Raises as `read_entries`.
     """
     entries = read_entries(ptx)
     types = _Types(entries)

@@ -46,7 +46,6 @@ cdef enum:
     NOT_READY = 600
     ALREADY_ENABLED = 704  # access to a peer
     EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
-    UNIFIED = 4  # CU_MEMORYTYPE_UNIFIED: the driver knows where an address is
     LARGEST_PATTERN = 128
     FILL_BLOCK = 256
     FILL_GROUPS = 1024
@@ -99,10 +98,8 @@ cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
         void** values
         void* context
     cdef struct CopyEnd:
-        uint32_t type
         uint64_t address
         size_t pitch
-        size_t height
     cdef struct CopyNode:
         CopyEnd source, to
         size_t width
@@ -136,6 +133,7 @@ cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
         Function GetErrorName
 
     const char* const* call_names
+    Status within(const Calls& cuda, void* context, ...) noexcept nogil
 
 
 cdef Calls cuda
@@ -356,7 +354,9 @@ cdef cppclass Fill:
     void* values[4]
 
 
-cdef void set_fill(Fill* fill, uint64_t to, const void* pattern, size_t size, size_t nbytes) noexcept nogil:
+cdef void set_fill(
+    KernelNode* launched, Fill* fill, CuContext* context, uint64_t to, const void* pattern, size_t size, size_t nbytes
+) noexcept nogil:
     fill.to = to
     fill.count = nbytes // 4
     fill.mask = <uint32_t> (size // 4 - 1)  # a size is a power of two
@@ -365,17 +365,18 @@ cdef void set_fill(Fill* fill, uint64_t to, const void* pattern, size_t size, si
     fill.values[1] = &fill.count
     fill.values[2] = &fill.mask
     fill.values[3] = &fill.pattern[0]
-
-
-cdef inline uint32_t groups_to_fill(size_t nbytes) noexcept nogil:
-    cdef size_t groups = (nbytes // 4 + FILL_BLOCK - 1) // FILL_BLOCK
-    return <uint32_t> groups if groups < FILL_GROUPS else <uint32_t> FILL_GROUPS
+    launched.function = context.fill
+    launched.groups[0] = <uint32_t> min((fill.count + FILL_BLOCK - 1) // FILL_BLOCK, <uint64_t> FILL_GROUPS)
+    launched.block[0] = FILL_BLOCK
+    launched.values = &fill.values[0]
+    launched.context = context.handle
 
 
 cdef Status fill(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
     cdef CuQueue* filled = <CuQueue*> queue
+    cdef KernelNode launched
     cdef Fill wide
     cdef uint32_t size
     cdef Status status = come_after(filled.stream, waits)
@@ -391,10 +392,9 @@ cdef Status fill(
         elif size == 4:
             status = cuda.MemsetD32Async(to.address, (<const uint32_t*> pattern)[0], nbytes // 4, filled.stream)
         else:
-            set_fill(&wide, to.address, pattern, size, nbytes)
+            set_fill(&launched, &wide, filled.context, to.address, pattern, size, nbytes)
             status = cuda.LaunchKernel(
-                filled.context.fill, groups_to_fill(nbytes), 1, 1, FILL_BLOCK, 1, 1, 0, filled.stream, &wide.values[0],
-                NULL)
+                launched.function, launched.groups[0], 1, 1, FILL_BLOCK, 1, 1, 0, filled.stream, launched.values, NULL)
     return conclude(filled, status, made, event)
 
 
@@ -532,15 +532,9 @@ cdef Status add_kernel(CuRecording* recording, CuNode* node, const KernelNode* p
 
 cdef Status add_copy(CuRecording* recording, CuNode* node, const Command* command) noexcept nogil:
     cdef CopyNode params
-    params.source.type = UNIFIED
     params.source.address = command.source.address
-    params.to.type = UNIFIED
     params.to.address = command.to.address
-    params.source.pitch = command.nbytes
-    params.to.pitch = command.nbytes
-    params.source.height = 1
-    params.to.height = 1
-    params.width = command.nbytes
+    params.source.pitch = params.to.pitch = params.width = command.nbytes
     return cuda.GraphAddMemcpyNode(
         &node.node, recording.graph, recording.after.data(), recording.after.size(), &params, recording.context.handle)
 
@@ -551,14 +545,7 @@ cdef Status add_fill(CuRecording* recording, CuNode* node, const Command* comman
     cdef KernelNode launched
     cdef Fill fill
     if size > 4:
-        set_fill(&fill, command.to.address, command.pattern, size, command.nbytes)
-        launched.function = recording.context.fill
-        launched.groups[0] = groups_to_fill(command.nbytes)
-        launched.groups[1] = launched.groups[2] = 1
-        launched.block[0] = FILL_BLOCK
-        launched.block[1] = launched.block[2] = 1
-        launched.values = &fill.values[0]
-        launched.context = recording.context.handle
+        set_fill(&launched, &fill, recording.context, command.to.address, command.pattern, size, command.nbytes)
         return add_kernel(recording, node, &launched)
     params.to = command.to.address
     params.size = size
@@ -578,7 +565,7 @@ cdef Status close_recording(void* recording) noexcept nogil:
         destroy_ended(closed.context, ENDED_EXECUTABLES)
         status = cuda.GraphInstantiateWithFlags(&closed.executable, closed.graph, 0)
         leave()
-    end_without_gates()
+    without_gates.unlock()
     return status
 
 
@@ -824,7 +811,7 @@ cdef int reserve_stream(CuContext* context) except -1 nogil:
     if count + AHEAD // 2 > context.stream_capacity.load() and enter(context) == 0:
         make_streams_ahead(context, context.streams.load() - 1)  # the one that is counted is not made yet
         leave()
-    end_without_gates()
+    without_gates.unlock()
     return 0
 
 
@@ -845,11 +832,6 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
     cdef uint64_t first = 0
     cdef void* pool = NULL
     cdef Status status
-    context.lock.lock()
-    pool = context.pools[<int> kind]
-    context.lock.unlock()
-    if pool != NULL:
-        return 0
     props.allocation = MANAGED if kind == SHARED_POOL else PINNED
     props.location.type = ON_HOST if kind == HOST_POOL else ON_DEVICE
     props.location.id = 0 if kind == HOST_POOL else context.device
@@ -906,10 +888,7 @@ cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noe
         context.lock.unlock()
         if address[0]:
             return 0
-        status = enter(context)
-        if status == 0:
-            status = cuda.MemHostAlloc(&chunk, CHUNK, PORTABLE_MAPPED)
-            leave()
+        status = within(cuda, context.handle, cuda.MemHostAlloc, &chunk, <size_t> CHUNK, <uint32_t> PORTABLE_MAPPED)
         if status != 0:
             return status
         context.lock.lock()
@@ -935,10 +914,8 @@ cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) no
     """Its stream is counted already."""
     cdef void* stream = NULL
     cdef CuQueue* queue
-    status[0] = enter(context)
-    if status[0] == 0:
-        status[0] = cuda.StreamCreateWithPriority(&stream, NON_BLOCKING, priority)
-        leave()
+    status[0] = within(
+        cuda, context.handle, cuda.StreamCreateWithPriority, &stream, <uint32_t> NON_BLOCKING, priority)
     if status[0] != 0:
         context.streams.fetch_sub(1)
         return NULL
@@ -1005,10 +982,8 @@ cdef CuEvent* create_event(CuContext* context, EventKind kind, Status* status) n
     cdef uint64_t word = 0
     status[0] = take_block(context, sizeof(uint32_t), &word) if kind == GATE_EVENT else 0
     if status[0] == 0:
-        status[0] = enter(context)
-    if status[0] == 0:
-        status[0] = cuda.EventCreate(&handle, 0 if kind == TIMED_EVENT else NO_TIMING)
-        leave()
+        status[0] = within(
+            cuda, context.handle, cuda.EventCreate, &handle, <uint32_t> (0 if kind == TIMED_EVENT else NO_TIMING))
     if status[0] != 0:
         if word:
             give_back_block(context, sizeof(uint32_t), word)
@@ -1074,7 +1049,7 @@ cdef atomic[uint32_t] closed_gates  # of all devices of the process
 
 cdef bint begin_without_gates() noexcept nogil:
     """Begin something for which the driver would wait until all gates are open, and let no other thread launch. Returns
-    False, and nothing is begun, if one is closed. `end_without_gates` follows if it returns True.
+    False, and nothing is begun, if one is closed. If it returns True, the caller unlocks `without_gates` afterwards.
     """
     without_gates.lock()
     if closed_gates.load() == 0:
@@ -1090,10 +1065,6 @@ cdef int wait_without_gates() except -1 nogil:
         with gil:
             PyErr_CheckSignals()
     return 0
-
-
-cdef void end_without_gates() noexcept nogil:
-    without_gates.unlock()
 
 
 # -- what is destroyed later
@@ -1138,7 +1109,7 @@ cdef bint try_destroy_ended(CuContext* context, EndedKind first, EndedKind last)
         return False
     for kind in range(first, last + 1):
         destroy_ended(context, <EndedKind> kind)
-    end_without_gates()
+    without_gates.unlock()
     return True
 
 
@@ -1322,11 +1293,8 @@ cdef class ContextHandle:
     def priorities(self) -> tuple[int, ...]:
         """The priorities of streams; lower is more urgent."""
         cdef int32_t least = 0, greatest = 0
-        cdef Status status = enter(self.context)
-        if status == 0:
-            status = cuda.CtxGetStreamPriorityRange(&least, &greatest)
-            leave()
-        check(status, "the priorities of streams")
+        check(within(cuda, self.context.handle, cuda.CtxGetStreamPriorityRange, &least, &greatest),
+              "the priorities of streams")
         return tuple(range(greatest, least + 1))
 
     def can_reach(self, ContextHandle peer not None) -> bool:
@@ -1349,7 +1317,7 @@ cdef class ContextHandle:
             reached = reached or context == other
             if not reached and begin_without_gates():
                 status = reach_memory(context, other)
-                end_without_gates()
+                without_gates.unlock()
                 reached = True
         check(status, "access to another GPU")
         return reached
@@ -1406,10 +1374,7 @@ def context_of(uintptr_t stream) -> int:
 cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:
     """Pools say by themselves who has access to what is taken from them, variables and other packages' memory do not.
     """
-    cdef Status status = enter(context)
-    if status == 0:
-        status = cuda.CtxEnablePeerAccess(other.handle, 0)
-        leave()
+    cdef Status status = within(cuda, context.handle, cuda.CtxEnablePeerAccess, other.handle, <uint32_t> 0)
     if <uint32_t> status == ALREADY_ENABLED:  # by another package
         status = 0
     if status == 0:
@@ -1463,7 +1428,7 @@ cdef class CuProgram:
                 destroy_ended(of, ENDED_MODULES)
                 status = cuda.ModuleLoadDataEx(&handle, text, 2, options, values)
                 leave()
-            end_without_gates()
+            without_gates.unlock()
         if status != 0:
             call, code, called = explain(status)
             if code == OUT_OF_MEMORY:
@@ -1510,11 +1475,9 @@ cdef class CuProgram:
         shared memory.
         """
         cdef int32_t groups = 0
-        cdef Status status = enter(self.context.context)
-        if status == 0:
-            status = cuda.OccupancyMaxActiveBlocksPerMultiprocessor(&groups, <void*> function, block, shared)
-            leave()
-        check(status, f"groups of {block}")
+        check(within(
+            cuda, self.context.context.handle, cuda.OccupancyMaxActiveBlocksPerMultiprocessor, &groups,
+            <void*> function, block, shared), f"groups of {block}")
         return groups
 
     def create_kernel(self, uintptr_t function, sizes: Sequence[int], alignments: Sequence[int]) -> int:
@@ -1565,20 +1528,7 @@ POOL_KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "hos
 
 
 @cython.no_gc_clear  # freeing needs the context
-cdef class CuAllocation(NativeMemory):
-    """Memory that a GPU reaches. The classes below say how it is made, and free it with the last reference."""
-
-    cdef ContextHandle context
-
-    cdef CuContext* begin(self, ContextHandle context, size_t nbytes, str usm_type="device") except NULL:
-        self.context = context
-        self.nbytes = nbytes
-        self.usm_type = usm_type
-        return context.context
-
-
-@cython.no_gc_clear
-cdef class CuMemory(CuAllocation):
+cdef class CuMemory(NativeMemory):
     """Memory of the device, of the host, or shared by both, from a pool of the driver. It goes back with this object.
     Drop the last reference only when the device is done with it.
 
@@ -1592,13 +1542,17 @@ cdef class CuMemory(CuAllocation):
     usm_type : "device", "host" or "shared"
     """
 
+    cdef ContextHandle context
     cdef MemoryKind kind
 
     def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
-        cdef CuContext* of = self.begin(context, nbytes, usm_type)
+        cdef CuContext* of = context.context
         cdef MemoryKind kind = POOL_KINDS[usm_type]
         cdef uint64_t address = 0
         cdef Status status
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
         self.kind = kind
         with nogil:
             status = take_memory(of, kind, nbytes, &address)
@@ -1621,46 +1575,6 @@ cdef class CuMemory(CuAllocation):
                 trim(self.context.context, KEPT)
 
 
-@cython.no_gc_clear
-cdef class CuRegistered(CuAllocation):
-    """Memory of the program, of the host, which the device reaches until this object goes. The program keeps it."""
-
-    cdef bint registered
-
-    def __init__(self, ContextHandle context not None, uintptr_t address, size_t nbytes) -> None:
-        cdef CuContext* of = self.begin(context, nbytes, "host")
-        cdef Status status
-        with nogil:
-            status = enter(of)
-            if status == 0:
-                try_destroy_ended(of, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
-                status = cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED)
-                leave()
-        check(status, f"registering {nbytes} bytes of the host")
-        self.address = address
-        self.registered = True
-
-    def __dealloc__(self):
-        if not self.registered or is_forked():
-            return
-        self.end()
-        with nogil:
-            try_destroy_ended(self.context.context, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
-
-    cdef void end(self):
-        self.registered = False
-        destroy_later(self.context.context, ENDED_REGISTRATIONS, self.address)
-
-    def unregister(self) -> None:
-        """Have the device reach it no more. Blocks until nothing runs on the device, and no gate is closed."""
-        if self.registered:
-            self.end()
-        with nogil:
-            wait_without_gates()
-            destroy_ended(self.context.context, ENDED_REGISTRATIONS)
-            end_without_gates()
-
-
 cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:
     return kind == HOST_POOL and nbytes <= LARGEST_BLOCK
 
@@ -1669,9 +1583,10 @@ cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint
     cdef Status status
     if is_block(kind, nbytes):
         return take_block(context, nbytes, address)
-    status = open_pool(context, kind)
-    if status != 0:
-        return status
+    if context.pools[<int> kind] == NULL:  # the GPU refused it when the context was opened
+        status = open_pool(context, kind)
+        if status != 0:
+            return status
     return cuda.MemAllocFromPoolAsync(address, nbytes, context.pools[<int> kind], context.memory_stream)
 
 
@@ -1712,71 +1627,109 @@ def give_back_shared(ContextHandle context not None) -> bool:
 
 
 @cython.no_gc_clear
-cdef class CuExported(CuAllocation):
-    """Memory of the device that other processes can open. Drop the last reference only when no process uses it."""
+cdef class CuLateMemory(NativeMemory):
+    """Memory that the device reaches until this object goes, and for whose end the driver would wait: memory of the
+    program, which that keeps; of the device, which other processes can open, and none uses when this goes; of another
+    process, which keeps it for as long.
+    """
 
-    def __init__(self, ContextHandle context not None, size_t nbytes) -> None:
-        cdef CuContext* of = self.begin(context, nbytes)
-        cdef uint64_t address = 0
-        cdef Status status
-        with nogil:
-            status = enter(of)
-            if status == 0:
-                try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
-                status = cuda.MemAlloc_v2(&address, nbytes)
-                if <uint32_t> status == OUT_OF_MEMORY:  # the pools may have kept some
-                    trim(of, 0)
-                    status = cuda.MemAlloc_v2(&address, nbytes)
-                leave()
-        check(status, f"{nbytes} bytes that other processes can open")
-        self.address = address
+    cdef ContextHandle context
+    cdef EndedKind kind  # ENDED_KINDS once it has ended
 
     def __dealloc__(self):
-        if self.address and not is_forked():
-            destroy_later(self.context.context, ENDED_EXPORTS, self.address)
+        if self.kind != ENDED_KINDS and not is_forked():
+            destroy_later(self.context.context, self.kind, self.address)
+            if self.kind == ENDED_REGISTRATIONS:
+                with nogil:
+                    try_destroy_ended(self.context.context, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
 
-    def ipc_handle(self) -> bytes:
-        """What opens it in another process."""
+    def unregister(self) -> None:
+        """Have the device reach it no more. Blocks until nothing runs on the device, and no gate is closed."""
+        if self.kind != ENDED_KINDS:
+            destroy_later(self.context.context, self.kind, self.address)
+            self.kind = ENDED_KINDS
+        with nogil:
+            wait_without_gates()
+            destroy_ended(self.context.context, ENDED_REGISTRATIONS)
+            without_gates.unlock()
+
+    def ipc_handle(self) -> bytes | None:
+        """What opens it in another process; None if others cannot."""
         cdef IpcHandle made
         cdef Status status
+        if self.kind != ENDED_EXPORTS:
+            return None
         with nogil:
-            status = enter(self.context.context)
-            if status == 0:
-                status = cuda.IpcGetMemHandle(&made, self.address)
-                leave()
+            status = within(cuda, self.context.context.handle, cuda.IpcGetMemHandle, &made, self.address)
         check(status, "a handle for other processes")
         return made.bytes[:sizeof(IpcHandle)]
 
 
-@cython.no_gc_clear
-cdef class CuImported(CuAllocation):
-    """Memory of another process, open until this object goes. That process keeps it for as long."""
+cdef CuLateMemory new_late_memory(
+    ContextHandle context, EndedKind kind, uint64_t address, size_t nbytes, str usm_type="device"
+):
+    cdef CuLateMemory made = CuLateMemory.__new__(CuLateMemory)
+    made.context = context
+    made.kind = kind
+    made.address = address
+    made.nbytes = nbytes
+    made.usm_type = usm_type
+    return made
 
-    def __init__(self, ContextHandle context not None, bytes handle not None) -> None:
-        cdef CuContext* of = self.begin(context, 0)
-        cdef IpcHandle given = read_handle(handle)
-        cdef uint64_t address = 0, base = 0
-        cdef size_t nbytes = 0
-        cdef Status status
-        with nogil:
-            status = enter(of)
+
+def register_memory(ContextHandle context not None, uintptr_t address, size_t nbytes) -> CuLateMemory:
+    """Memory of the program, of the host."""
+    cdef CuContext* of = context.context
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            try_destroy_ended(of, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
+            status = cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED)
+            leave()
+    check(status, f"registering {nbytes} bytes of the host")
+    return new_late_memory(context, ENDED_REGISTRATIONS, address, nbytes, "host")
+
+
+def export_memory(ContextHandle context not None, size_t nbytes) -> CuLateMemory:
+    """Memory of the device that other processes can open."""
+    cdef CuContext* of = context.context
+    cdef uint64_t address = 0
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
+            status = cuda.MemAlloc_v2(&address, nbytes)
+            if <uint32_t> status == OUT_OF_MEMORY:  # the pools may have kept some
+                trim(of, 0)
+                status = cuda.MemAlloc_v2(&address, nbytes)
+            leave()
+    check(status, f"{nbytes} bytes that other processes can open")
+    return new_late_memory(context, ENDED_EXPORTS, address, nbytes)
+
+
+def import_memory(ContextHandle context not None, bytes handle not None) -> CuLateMemory:
+    """Memory of another process."""
+    cdef CuContext* of = context.context
+    cdef IpcHandle given = read_handle(handle)
+    cdef uint64_t address = 0, base = 0
+    cdef size_t nbytes = 0
+    cdef Status status
+    with nogil:
+        status = enter(of)
+        if status == 0:
+            try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
+            importing.lock()
+            status = cuda.IpcOpenMemHandle_v2(&address, given, LAZY_ENABLE_PEER_ACCESS)
+            importing.unlock()
             if status == 0:
-                try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
-                importing.lock()
-                status = cuda.IpcOpenMemHandle_v2(&address, given, LAZY_ENABLE_PEER_ACCESS)
-                importing.unlock()
-                if status == 0:
-                    status = cuda.MemGetAddressRange_v2(&base, &nbytes, address)
-                    if status != 0:
-                        destroy_later(of, ENDED_IMPORTS, address)
-                leave()
-        check_opened(status, "memory")
-        self.address = address
-        self.nbytes = base + nbytes - address
-
-    def __dealloc__(self):
-        if self.address and not is_forked():
-            destroy_later(self.context.context, ENDED_IMPORTS, self.address)
+                status = cuda.MemGetAddressRange_v2(&base, &nbytes, address)
+                if status != 0:
+                    destroy_later(of, ENDED_IMPORTS, address)
+            leave()
+    check_opened(status, "memory")
+    return new_late_memory(context, ENDED_IMPORTS, address, base + nbytes - address)
 
 
 def create_ipc_event(ContextHandle context not None) -> tuple[int, bytes]:
@@ -1805,10 +1758,7 @@ def open_ipc_event(ContextHandle context not None, bytes handle not None) -> int
     cdef void* event = NULL
     cdef Status status
     with nogil:
-        status = enter(of)
-        if status == 0:
-            status = cuda.IpcOpenEventHandle(&event, given)
-            leave()
+        status = within(cuda, of.handle, cuda.IpcOpenEventHandle, &event, given)
     check_opened(status, "event")
     return <uintptr_t> new_event(of, IPC_EVENT, event, 0)
 

@@ -42,31 +42,17 @@ WORDS = {
 
 
 class KernelFacts(NamedTuple):
-    """A kernel of an image.
-
-    Attributes
-    ----------
-    name
-        As users say it.
-    symbol
-        Its name in the module.
-    parameters
-        A local one is an offset, a number of 8 bytes, in dynamic shared memory, which begins at 0.
-    local_alignments
-        For each local parameter, what its offset is a multiple of.
-    dynamic_shared
-        Whether the last parameter, a local one, is dynamic shared memory itself: the kernel is passed nothing for it,
-        and it comes first, at offset 0.
-    required_block
-        Zeros for any.
+    """A kernel of an image. A local parameter is an offset, a number of 8 bytes, in dynamic shared memory, which begins
+    at 0. With `dynamic_shared` the last parameter, a local one, is dynamic shared memory itself: the kernel is passed
+    nothing for it, and it comes first, at offset 0.
     """
 
-    name: str
-    symbol: str
+    name: str  # as users say it
+    symbol: str  # its name in the module
     parameters: list[Parameter]
-    local_alignments: tuple[int, ...] = ()
+    local_alignments: tuple[int, ...] = ()  # for each local parameter, what its offset is a multiple of
     dynamic_shared: bool = False
-    required_block: tuple[int, int, int] = (0, 0, 0)
+    required_block: tuple[int, int, int] = (0, 0, 0)  # zeros for any
 
 
 @dataclass(frozen=True)
@@ -75,28 +61,14 @@ class Image:
 
     code: bytes
     kernels: list[KernelFacts]
-    variables: dict[str, str] = field(default_factory=dict)
-    """The symbol of each variable, by its name."""
+    variables: dict[str, str] = field(default_factory=dict)  # the symbol of each, by its name
     log: str = ""
-    accesses: Callable[[str], Sequence[str]] = lambda name: ()
-    """As that of `Natives`."""
+    accesses: Callable[[str], Sequence[str]] = lambda name: ()  # as that of `Natives`
 
 
 def build_image(info: DeviceInfo, language: Language, source: str | bytes, options: Sequence[str]) -> Image:
-    """Make an image of a program in one of LANGUAGES.
-
-    Raises
-    ------
-    BuildError
-        If it does not compile; with the compiler's log.
-    InvalidArgumentError
-        For a cubin that is cut short.
-    NotInstalledError
-        If a compiler is missing.
-    NotSupportedError
-        For a parameter that CUDA's driver does not take.
-
-    Blocks while it compiles. What any process has compiled before comes from the cache.
+    """Make an image of a program in one of LANGUAGES. Raises as `DriverDevice.build`, and `NotInstalledError` if a
+    compiler is missing. Blocks while it compiles. What any process has compiled before comes from the cache.
     """
     if language == Language.CUBIN:
         return _of_cubin(source if isinstance(source, bytes) else source.encode())
@@ -257,16 +229,9 @@ class OpenCLPtx(NamedTuple):
 def compile_opencl(
     source: str, options: Sequence[str], pci: tuple[int, int, int], library: str = OPENCL_LIBRARY
 ) -> OpenCLPtx:
-    """Compile OpenCL C for the device at this place of the PCI bus: domain, bus, device.
-
-    Raises
-    ------
-    BuildError
-        With the compiler's log.
-    NotInstalledError
-        If the library is missing, or has no such device.
-
-    Blocks while it compiles, without the GIL.
+    """Compile OpenCL C for the device at this place of the PCI bus: domain, bus, device. Raises `BuildError` with the
+    compiler's log, and `NotInstalledError` if the library is missing, or has no such device. Blocks while it compiles,
+    without the GIL.
     """
     opencl = _load(library)
     return _Build(opencl, *_context(opencl, pci)).compile(source, options)

@@ -42,27 +42,14 @@ ADDRESS = re.compile(rf"cvta\.to\.global\.u64\s+{NAME}\s*,\s*({NAME})|\[\s*({NAM
 
 
 class PtxParameter(NamedTuple):
-    """A parameter of an entry.
-
-    Attributes
-    ----------
-    name
-    type
-        As in PTX: ``"u64"``; that of the elements for an array, which is how structures are passed.
-    nbytes, alignment
-        For a pointer to shared memory the alignment is that of what it points to.
-    is_pointer
-        Whether it is declared as one, or its value is used as an address.
-    space
-        The memory that it points to: "global", "shared", "local", "const"; empty if that is not declared.
-    """
+    """A parameter of an entry."""
 
     name: str
-    type: str
+    type: str  # as in PTX: "u64"; that of the elements for an array, which is how structures are passed
     nbytes: int
-    alignment: int
-    is_pointer: bool
-    space: str
+    alignment: int  # for a pointer to shared memory that of what it points to
+    is_pointer: bool  # it is declared as one, or its value is used as an address
+    space: str  # the memory that it points to: "global", "shared", "local", "const"; empty if that is not declared
 
 
 class PtxEntry(NamedTuple):
@@ -209,12 +196,8 @@ READING = {
 
 
 def accesses_of(text: str, symbol: str) -> list[str]:
-    """Return for each parameter of a kernel what is done with the memory that it points to.
-
-    Returns
-    -------
-    list of str
-        As `forebay.spirv.access.accesses_of`; empty when there is no such kernel, or its text is not understood.
+    """Return for each parameter of a kernel what is done with the memory that it points to, as
+    `forebay.spirv.access.accesses_of`; nothing when there is no such kernel, or its text is not understood.
     """
     code = without_comments(text)
     for match in FUNCTION.finditer(code):
@@ -341,12 +324,8 @@ DIMENSIONS = """\
 
 
 def for_cuda(ptx: str) -> str:
-    """Return PTX of NVIDIA's OpenCL compiler as CUDA's driver takes it.
-
-    Raises
-    ------
-    NotSupportedError
-        For what CUDA has not: images and samplers, and whatever else of OpenCL's own was left.
+    """Return PTX of NVIDIA's OpenCL compiler as CUDA's driver takes it. Raises `NotSupportedError` for what CUDA has
+    not: images and samplers, and whatever else of OpenCL's own was left.
     """
     ptx = without_comments(ptx)
     if found := OBJECT.search(ptx):

@@ -156,7 +156,7 @@ struct KernelTimestamps { Timestamps global, context; };
     X(Result, ContextCreate, (void *driver, const ContextDesc *desc, void **context)) \
     X(Result, ContextDestroy, (void *context))
 
-FOREBAY_CHECKED_TABLE(FOREBAY_ZE)
+FOREBAY_TABLE(FOREBAY_ZE)
 
 // All that a function of the form …Get(owner, &count, array) has.
 template <class T, int number>

@@ -60,6 +60,6 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
     X(void *, CreateBuffer, (void *context, uint64_t flags, size_t size, void *host, cl_int *error)) \
     X(void *, CreateSubBuffer, (void *buffer, uint64_t flags, cl_uint type, const void *region, cl_int *error))
 
-FOREBAY_CHECKED_TABLE(FOREBAY_CL)
+FOREBAY_TABLE(FOREBAY_CL)
 
 }

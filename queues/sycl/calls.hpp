@@ -10,38 +10,41 @@
 
 namespace forebay_sycl {
 
+using forebay::Made;
+enum Code : int {};  // no error code
+
 #define FOREBAY_SYCL(X) \
-    X(void *, Queue_SubmitNDRange, (void *kernel, void *queue, void **arguments, const int *types, \
+    X(Made *, Queue_SubmitNDRange, (void *kernel, void *queue, void **arguments, const int *types, \
         size_t n_arguments, const size_t *global_size, const size_t *local_size, size_t dimensions, \
         void *const *waits, size_t n_waits)) \
-    X(void *, Queue_Memcpy, (void *queue, void *to, const void *source, size_t nbytes)) \
-    X(void *, Queue_MemcpyWithEvents, (void *queue, void *to, const void *source, size_t nbytes, \
+    X(Made *, Queue_Memcpy, (void *queue, void *to, const void *source, size_t nbytes)) \
+    X(Made *, Queue_MemcpyWithEvents, (void *queue, void *to, const void *source, size_t nbytes, \
         void *const *waits, size_t n_waits)) \
-    X(void *, Queue_Memset, (void *queue, void *to, uint8_t value, size_t count)) \
-    X(void *, Queue_Fill16, (void *queue, void *to, uint16_t value, size_t count)) \
-    X(void *, Queue_Fill32, (void *queue, void *to, uint32_t value, size_t count)) \
-    X(void *, Queue_Fill64, (void *queue, void *to, uint64_t value, size_t count)) \
-    X(void *, Queue_Fill128, (void *queue, void *to, uint64_t *value, size_t count)) \
-    X(void *, Queue_SubmitBarrier, (void *queue)) \
-    X(void *, Queue_SubmitBarrierForEvents, (void *queue, void *const *waits, size_t n_waits)) \
+    X(Made *, Queue_Memset, (void *queue, void *to, uint8_t value, size_t count)) \
+    X(Made *, Queue_Fill16, (void *queue, void *to, uint16_t value, size_t count)) \
+    X(Made *, Queue_Fill32, (void *queue, void *to, uint32_t value, size_t count)) \
+    X(Made *, Queue_Fill64, (void *queue, void *to, uint64_t value, size_t count)) \
+    X(Made *, Queue_Fill128, (void *queue, void *to, uint64_t *value, size_t count)) \
+    X(Made *, Queue_SubmitBarrier, (void *queue)) \
+    X(Made *, Queue_SubmitBarrierForEvents, (void *queue, void *const *waits, size_t n_waits)) \
     X(void *, Queue_Copy, (void *queue)) \
     X(void, Queue_Delete, (void *queue)) \
     X(void, Event_Wait, (void *event)) \
-    X(int, Event_GetCommandExecutionStatus, (void *event)) \
+    X(Code, Event_GetCommandExecutionStatus, (void *event)) \
     X(uint64_t, Event_GetProfilingInfoEnd, (void *event)) \
     X(void *, Event_Copy, (void *event)) \
     X(void, Event_Delete, (void *event)) \
-    X(void *, RawKernelArg_Create, (void *value, size_t nbytes)) \
+    X(Made *, RawKernelArg_Create, (void *value, size_t nbytes)) \
     X(void, RawKernelArg_Delete, (void *argument)) \
     X(bool, RawKernelArg_Available, ()) \
-    X(void *, WorkGroupMemory_Create, (size_t nbytes)) \
+    X(Made *, WorkGroupMemory_Create, (size_t nbytes)) \
     X(void, WorkGroupMemory_Delete, (void *memory)) \
     X(bool, WorkGroupMemory_Available, ()) \
     X(void *, malloc_device, (size_t nbytes, void *queue)) \
     X(void *, malloc_shared, (size_t nbytes, void *queue)) \
     X(void *, malloc_host, (size_t nbytes, void *queue)) \
     X(void, free_with_context, (void *memory, void *context)) \
-    X(int, USM_GetPointerType, (void *memory, void *context)) \
+    X(Code, USM_GetPointerType, (void *memory, void *context)) \
     X(void *, Context_Copy, (void *context)) \
     X(void, Context_Delete, (void *context)) \
     X(void *, KernelBundle_CreateFromOCLSource, (void *context, void *device, const char *source, \
@@ -54,7 +57,7 @@ namespace forebay_sycl {
     X(void, Kernel_Delete, (void *kernel)) \
     X(size_t, Kernel_GetWorkGroupSize, (void *kernel))
 
-FOREBAY_FUNCTION_TABLE(FOREBAY_SYCL)
+FOREBAY_TABLE(FOREBAY_SYCL)
 
 // Forebay's own reasons for a failure, beyond the calls.
 enum Reason { OUT_OF_MEMORY = N_CALLS, HOLDS_ADOPTED, WAITS_FOR_HELD, GATE_FAILED };

@@ -18,7 +18,7 @@ import numpy as np
 
 cimport cython
 from cython.operator cimport dereference
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 cdef enum:
     FAILED = -1  # the only error code there is
 
+ctypedef Status (*Function)(...) noexcept nogil  # gives what it makes through its first argument
 ctypedef void* (*Maker)(...) noexcept nogil
 ctypedef void (*Doer)(...) noexcept nogil
 
@@ -54,61 +55,32 @@ ctypedef void (*Doer)(...) noexcept nogil
 # `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
 cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
     cdef enum Call:
-        CALL_Queue_SubmitNDRange, CALL_Queue_Memcpy, CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset
-        CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128
-        CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents
-        CALL_Event_Wait, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd
-        CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create
-        N_CALLS
+        CALL_Event_Wait, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd, N_CALLS
 
     cdef enum Reason:
         OUT_OF_MEMORY, HOLDS_ADOPTED, WAITS_FOR_HELD, GATE_FAILED
 
     cdef struct Calls:
-        Maker Queue_SubmitNDRange, Queue_Memcpy, Queue_MemcpyWithEvents, Queue_Memset
-        Maker Queue_Fill16, Queue_Fill32, Queue_Fill64, Queue_Fill128
-        Maker Queue_SubmitBarrier, Queue_SubmitBarrierForEvents
-        Maker Queue_Copy
-        Doer Queue_Delete, Event_Wait
+        Function Queue_SubmitNDRange, Queue_Memcpy, Queue_MemcpyWithEvents, Queue_Memset
+        Function Queue_Fill16, Queue_Fill32, Queue_Fill64, Queue_Fill128
+        Function Queue_SubmitBarrier, Queue_SubmitBarrierForEvents, RawKernelArg_Create, WorkGroupMemory_Create
+        Maker Queue_Copy, Event_Copy, Context_Copy, Kernel_Copy, malloc_device, malloc_shared, malloc_host
+        Maker KernelBundle_CreateFromOCLSource, KernelBundle_CreateFromSpirv, KernelBundle_GetKernel
+        Doer Queue_Delete, Event_Delete, Context_Delete, KernelBundle_Delete, Kernel_Delete, Event_Wait
+        Doer RawKernelArg_Delete, WorkGroupMemory_Delete, free_with_context
         int (*Event_GetCommandExecutionStatus)(...) noexcept nogil
+        int (*USM_GetPointerType)(...) noexcept nogil
         uint64_t (*Event_GetProfilingInfoEnd)(...) noexcept nogil
-        Maker Event_Copy
-        Doer Event_Delete
-        Maker RawKernelArg_Create, WorkGroupMemory_Create
-        Doer RawKernelArg_Delete, WorkGroupMemory_Delete
         cbool (*RawKernelArg_Available)() noexcept nogil
         cbool (*WorkGroupMemory_Available)() noexcept nogil
-        Maker malloc_device, malloc_shared, malloc_host
-        Doer free_with_context
-        int (*USM_GetPointerType)(...) noexcept nogil
-        Maker Context_Copy
-        Doer Context_Delete
-        Maker KernelBundle_CreateFromOCLSource, KernelBundle_CreateFromSpirv, KernelBundle_GetKernel
-        Doer KernelBundle_Delete
-        Maker Kernel_Copy
-        Doer Kernel_Delete
         size_t (*Kernel_GetWorkGroupSize)(...) noexcept nogil
 
     const char* const* call_names
 
 
-cdef enum ArgumentType:  # DPCTLKernelArgType
-    INT8 = 0
-    UINT8 = 1
-    INT16 = 2
-    UINT16 = 3
-    INT32 = 4
-    UINT32 = 5
-    INT64 = 6
-    UINT64 = 7
-    FLOAT32 = 8
-    FLOAT64 = 9
-    USM_POINTER = 10
-    WORK_GROUP_MEMORY = 12
-    RAW_ARGUMENT = 13
-
-
 cdef enum:
+    WORK_GROUP_MEMORY = 12  # DPCTLKernelArgType
+    RAW_ARGUMENT = 13
     COMPLETE = 3  # DPCTLSyclEventStatusType
 
 
@@ -293,7 +265,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
     """
     cdef SyclQueue* held = <SyclQueue*> queue
-    cdef SyclCommand* command
+    cdef SyclCommand command
     cdef SyclEvent* made
     cdef Status status
     if held.adopted:
@@ -309,13 +281,12 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
             gate[0] = NULL
             return status
     elif wake != NULL or waits.count != 0:
-        command = new_command(ARRIVAL if wake != NULL else BARRIER, waits)
+        command.kind = ARRIVAL if wake != NULL else BARRIER
         command.wake = wake
         command.data = data
-        append(held, command)
-    command = new_command(GATE, no_waits())
-    command.event = made
-    append(held, command)
+        append(held, new_command(&command, waits, NULL))
+    command.kind = GATE
+    append(held, new_command(&command, no_waits(), made))
     return 0
 
 
@@ -492,23 +463,22 @@ cdef void release_kernel(void* handle) noexcept nogil:
 
 cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept nogil:
     cdef Argument* argument = &kernel.arguments[index]
+    cdef Status status
     if argument.size == size:
         return 0
     drop_object(kernel, index)
-    argument.size = 0
-    argument.object = sycl.WorkGroupMemory_Create(size)
-    if argument.object == NULL:
-        return failure(CALL_WorkGroupMemory_Create)
-    argument.size = size
+    status = sycl.WorkGroupMemory_Create(&argument.object, size)
+    argument.size = size if status == 0 else 0
     kernel.values[index] = argument.object
-    return 0
+    return status
 
 
 cdef Status set_value(void* handle, uint32_t index, size_t size, const void* value) noexcept nogil:
     """Set a by-value argument, or the size of local memory for a parameter of that type."""
     cdef SyclKernel* kernel = <SyclKernel*> handle
     cdef Argument* argument = &kernel.arguments[index]
-    cdef void* made
+    cdef void* made = NULL
+    cdef Status status
     if kernel.types[index] == WORK_GROUP_MEMORY:
         return set_local(kernel, index, size)
     if argument.value == NULL:  # allocated once: the size of a parameter never changes
@@ -520,20 +490,14 @@ cdef Status set_value(void* handle, uint32_t index, size_t size, const void* val
     if kernel.types[index] != RAW_ARGUMENT:
         kernel.values[index] = argument.value
         return 0
-    made = sycl.RawKernelArg_Create(argument.value, size)  # it copies the bytes: a new object per value
-    if made == NULL:
-        return failure(CALL_RawKernelArg_Create)
-    drop_object(kernel, index)
-    argument.object = made
-    kernel.values[index] = made
-    return 0
+    status = sycl.RawKernelArg_Create(&made, argument.value, size)  # it copies the bytes: a new object per value
+    if status == 0:
+        drop_object(kernel, index)
+        argument.object = kernel.values[index] = made
+    return status
 
 
-# -- wraps dpctl's submit functions so that they return a `Status`
-
-
-cdef inline Status outcome(Call call, void* event) noexcept nogil:
-    return 0 if event != NULL else failure(call)
+# -- submissions: each makes an event, which the caller owns. The waits are SYCL's events
 
 
 cdef Status submit_kernel(
@@ -546,28 +510,23 @@ cdef Status submit_kernel(
     for i in range(geometry.dimensions):
         global_size[last - i] = geometry.global_size[i]
         local_size[last - i] = geometry.local_size[i]
-    event[0] = sycl.Queue_SubmitNDRange(
-        kernel.kernel, queue, kernel.values.data(), kernel.types.data(), kernel.values.size(), global_size, local_size,
-        geometry.dimensions, waits.events, waits.count)
-    return outcome(CALL_Queue_SubmitNDRange, event[0])
+    return sycl.Queue_SubmitNDRange(
+        event, kernel.kernel, queue, kernel.values.data(), kernel.types.data(), kernel.values.size(), global_size,
+        local_size, geometry.dimensions, waits.events, waits.count)
 
 
 cdef Status submit_copy(
     void* queue, void* to, const void* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
     if waits.count == 0:
-        event[0] = sycl.Queue_Memcpy(queue, to, source, nbytes)
-        return outcome(CALL_Queue_Memcpy, event[0])
-    event[0] = sycl.Queue_MemcpyWithEvents(queue, to, source, nbytes, waits.events, waits.count)
-    return outcome(CALL_Queue_MemcpyWithEvents, event[0])
+        return sycl.Queue_Memcpy(event, queue, to, source, nbytes)
+    return sycl.Queue_MemcpyWithEvents(event, queue, to, source, nbytes, waits.events, waits.count)
 
 
 cdef Status submit_fill(
     void* queue, void* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef uint16_t two
-    cdef uint32_t four
-    cdef uint64_t eight[2]
+    cdef uint64_t words[2]
     cdef size_t count = nbytes // pattern_size
     cdef Status status
     if waits.count != 0:  # dpctl's fills take no wait list
@@ -575,24 +534,17 @@ cdef Status submit_fill(
         if status != 0:
             return status
         sycl.Event_Delete(event[0])
+    memcpy(words, pattern, min(pattern_size, <size_t> 16))
     if pattern_size == 1:
-        event[0] = sycl.Queue_Memset(queue, to, pattern[0], count)
-        return outcome(CALL_Queue_Memset, event[0])
+        return sycl.Queue_Memset(event, queue, to, <uint8_t> words[0], count)
     if pattern_size == 2:
-        memcpy(&two, pattern, 2)
-        event[0] = sycl.Queue_Fill16(queue, to, two, count)
-        return outcome(CALL_Queue_Fill16, event[0])
+        return sycl.Queue_Fill16(event, queue, to, <uint16_t> words[0], count)
     if pattern_size == 4:
-        memcpy(&four, pattern, 4)
-        event[0] = sycl.Queue_Fill32(queue, to, four, count)
-        return outcome(CALL_Queue_Fill32, event[0])
-    memcpy(eight, pattern, 8 if pattern_size == 8 else 16)
+        return sycl.Queue_Fill32(event, queue, to, <uint32_t> words[0], count)
     if pattern_size == 8:
-        event[0] = sycl.Queue_Fill64(queue, to, eight[0], count)
-        return outcome(CALL_Queue_Fill64, event[0])
+        return sycl.Queue_Fill64(event, queue, to, words[0], count)
     if pattern_size == 16:
-        event[0] = sycl.Queue_Fill128(queue, to, eight, count)
-        return outcome(CALL_Queue_Fill128, event[0])
+        return sycl.Queue_Fill128(event, queue, to, words, count)
     return fill_by_doubling(queue, <char*> to, pattern, pattern_size, nbytes, event)
 
 
@@ -601,40 +553,30 @@ cdef Status fill_by_doubling(
 ) noexcept nogil:
     """Fill with patterns longer than the 16 bytes that dpctl takes: write one element, then copy it by doubling."""
     cdef uint64_t part[2]
-    cdef size_t i, done = pattern_size
-    cdef size_t more
-    event[0] = NULL
-    for i in range(pattern_size // 16):
-        memcpy(part, pattern + 16 * i, 16)
-        if not goes_on(sycl.Queue_Fill128(queue, to + 16 * i, part, 1), event):
-            return failure(CALL_Queue_Fill128)
-    while done < nbytes:
-        more = done if done < nbytes - done else nbytes - done
-        if not goes_on(sycl.Queue_Memcpy(queue, to + done, to, more), event):
-            return failure(CALL_Queue_Memcpy)
+    cdef size_t more, done = 0
+    cdef void* before = NULL
+    cdef Status status = 0
+    while status == 0 and done < nbytes:
+        if done < pattern_size:
+            more = 16
+            memcpy(part, pattern + done, more)
+            status = sycl.Queue_Fill128(event, queue, to + done, part, 1)
+        else:
+            more = min(done, nbytes - done)
+            status = sycl.Queue_Memcpy(event, queue, to + done, to, more)
+        if before != NULL:
+            if status != 0:  # nobody will know of the parts before, and the memory may be given back
+                sycl.Event_Wait(before)
+            sycl.Event_Delete(before)
+        before = event[0]
         done += more
-    return 0
+    return status
 
 
-cdef bint goes_on(void* made, void** event) noexcept nogil:
-    """Replace the event by that of the next part; False when there is none. Then nobody will know of the parts before:
-    they are waited for, because the memory may be given back.
-    """
-    if event[0] != NULL:
-        if made == NULL:
-            sycl.Event_Wait(event[0])
-        sycl.Event_Delete(event[0])
-    event[0] = made
-    return made != NULL
-
-
-# Each function makes an event, which the caller owns. The waits are SYCL's events.
 cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogil:
     if waits.count == 0:
-        event[0] = sycl.Queue_SubmitBarrier(queue)
-        return outcome(CALL_Queue_SubmitBarrier, event[0])
-    event[0] = sycl.Queue_SubmitBarrierForEvents(queue, waits.events, waits.count)
-    return outcome(CALL_Queue_SubmitBarrierForEvents, event[0])
+        return sycl.Queue_SubmitBarrier(event, queue)
+    return sycl.Queue_SubmitBarrierForEvents(event, queue, waits.events, waits.count)
 
 
 # -- keeps back commands that are submitted behind a gate, and gives them to SYCL when the gate opens
@@ -800,21 +742,14 @@ cdef void note_failure(SyclQueue* queue, SyclCommand* command, SyclEvent* event)
 
 cdef Status defer(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
     cdef SyclCommand* kept
-    cdef size_t i
     if queue.adopted:
         return failure(WAITS_FOR_HELD)
-    kept = new SyclCommand()
-    kept[0] = command[0]
-    kept.event = NULL
-    kept.waits.clear()
+    kept = new_command(command, waits, NULL)
     if command.kind == LAUNCH:
         kept.kernel = copy_kernel(command.kernel)
         if kept.kernel == NULL:
             delete_command(kept)
             return failure(OUT_OF_MEMORY)
-    for i in range(waits.count):
-        retain_event(<SyclEvent*> waits.events[i])
-        kept.waits.push_back(<SyclEvent*> waits.events[i])
     if event != NULL:
         kept.event = new_event(PENDING, NULL)
         retain_event(kept.event)
@@ -884,7 +819,6 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
     cdef vector[void*] events
     cdef Waits waits
     cdef void* made = NULL
-    cdef Status status
     cdef bint fails
     cdef size_t i
     if command.kind == GATE:
@@ -898,8 +832,7 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
     waits.events = events.data()
     if command.kind == ARRIVAL:
         read_waits(&waits)
-        status = submit_barrier(queue.queue, waits, &made)
-        if status != 0 or not watch(made, command.wake, command.data):
+        if arrive(queue, waits, command.wake, command.data) != 0:
             command.wake(command.data)  # waking too early is better than never
         return
     fails = queue.failing or waits_for_failed(command)
@@ -925,39 +858,22 @@ cdef cppclass Watched:
     void* data
 
 
-cdef bint is_over(void* event) noexcept nogil:
-    """Whether SYCL's event is done, or nobody can say."""
-    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
-    return state == COMPLETE or state == 0
-
-
 cdef void wait_and_wake(void* data) noexcept nogil:
     """Runs on its own thread, because SYCL has no callbacks. It never needs the GIL."""
     cdef Watched* watched = <Watched*> data
-    while not is_over(watched.event):
+    while status_of(watched.event) == NOT_YET:
         sycl.Event_Wait(watched.event)  # returns too early when it has thrown
     sycl.Event_Delete(watched.event)
     watched.wake(watched.data)
     del watched
 
 
-cdef bint watch(void* event, Wake wake, void* data) noexcept nogil:
-    """Call `wake` once SYCL's event is done. Takes ownership of the event, also on failure."""
-    cdef Watched* watched = new Watched()
-    watched.event = event
-    watched.wake = wake
-    watched.data = data
-    if start_thread(wait_and_wake, watched):
-        return True
-    sycl.Event_Delete(event)
-    del watched
-    return False
-
-
-cdef SyclCommand* new_command(CommandKind kind, Waits waits) noexcept nogil:
+cdef SyclCommand* new_command(const SyclCommand* given, Waits waits, SyclEvent* event) noexcept nogil:
+    """A copy of a command with these waits, and with the event, whose reference it takes over."""
     cdef SyclCommand* command = new SyclCommand()
     cdef size_t i
-    command.kind = kind
+    command[0] = given[0]
+    command.event = event
     for i in range(waits.count):
         retain_event(<SyclEvent*> waits.events[i])
         command.waits.push_back(<SyclEvent*> waits.events[i])
@@ -966,6 +882,7 @@ cdef SyclCommand* new_command(CommandKind kind, Waits waits) noexcept nogil:
 
 cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
     """Order the queue after the waits, and call `wake` when it gets there. SYCL must have all the waits already."""
+    cdef Watched* watched
     cdef void* made = NULL
     cdef Status status
     if wake == NULL and waits.count == 0:
@@ -973,21 +890,25 @@ cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcep
     status = submit_barrier(queue.queue, waits, &made)
     if status != 0:
         return status
-    if wake == NULL:
-        sycl.Event_Delete(made)
-    elif not watch(made, wake, data):
-        return failure(OUT_OF_MEMORY)
-    return 0
+    if wake != NULL:
+        watched = new Watched()
+        watched.event = made
+        watched.wake = wake
+        watched.data = data
+        if start_thread(wait_and_wake, watched):
+            return 0
+        del watched
+        status = failure(OUT_OF_MEMORY)
+    sycl.Event_Delete(made)
+    return status
 
 
 # -- contexts and programs as Python objects, and the handles of queues and kernels
 
 
 USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType; empty for memory of another context
-ARGUMENT_TYPES: dict[str, int] = {
-    "b": INT8, "B": UINT8, "h": INT16, "H": UINT16, "i": INT32, "I": UINT32, "q": INT64, "Q": UINT64, "f": FLOAT32,
-    "d": FLOAT64, "V": RAW_ARGUMENT, "L": WORK_GROUP_MEMORY, "": USM_POINTER,
-}
+ARGUMENT_TYPES: dict[str, int] = {code: number for number, code in enumerate([*"bBhHiIqQfd", ""])}  # pointers have none
+ARGUMENT_TYPES |= {"L": WORK_GROUP_MEMORY, "V": RAW_ARGUMENT}
 
 
 @cython.no_gc_clear

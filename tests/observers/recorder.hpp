@@ -361,7 +361,7 @@ template <class Driver, int number, class R, class... A> static void wrap(R (*&s
 }
 
 // The same for an entry that returns a `Status`.
-template <class Driver, int number, class R, class... A> static void wrap(forebay::Checked<number, R, A...>& entry) {
+template <class Driver, int number, class Entry, class = decltype(Entry::function)> static void wrap(Entry& entry) {
     wrap<Driver, number>(entry.function);
 }
 
