@@ -13,12 +13,11 @@ import forebay as fb
 
 from .harness import Bench, Case, Point, Subjects
 from .kernels import ARGUMENTS, name_of
-from .layers import AGAIN, FLOOR, Subject
+from .layers import AGAIN, FLOOR, SHAPES, Subject
 from .layers.forebay import CHANGES
 from .processes import run_python
 
 CHANGED = {"same": "", "one scalar changed": "scalar", "one pointer changed": "pointer"}
-SHAPES = {"chain of {}": "chain", "1 before {}": "fan_out", "{} before 1": "fan_in"}
 STEPS = {change: (3, 10, 100, 1000) if change in ("nothing", "1 scalar") else (100,) for change in CHANGES}
 IDLE: dict[str, tuple[int, ...]] = {"null": (0, 1, 8, 64, 256, 1024, 4096), "non-blocking": (0, 1024, 4096)}
 
@@ -208,8 +207,8 @@ CASES: dict[str, Case] = {
             "chains",
             "Launches on several streams, ordered by events",
             lambda bench: [
-                Point(name.format(n), shape, (n,), commands=2 * n)
-                for name, shape in SHAPES.items()
+                Point(shape.format(n), "ordered", (shape, n), commands=2 * n)
+                for shape in SHAPES
                 for n in bench.pick((2, 8, 64), (8,))
             ],
         ),

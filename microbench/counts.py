@@ -5,16 +5,16 @@ The tests' observers see the driver's calls, so this works in a checkout. Null h
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import forebay as fb
 from forebay.queues.selection import select
 
-from .layers import Ground, Layer, Subject, open_layer
+from .layers import Ground, Subject
 
 TABLE = Path(__file__).with_name("counts.json")
 TURNS = 12
@@ -49,8 +49,8 @@ OPERATIONS = {
     "launch + record": Operation("forebay", "record", (True,), True),
     "record, nothing new": Operation("forebay", "record", (False,)),
     "launch + wait + launch": Operation("forebay", "wait", instructions=True),
-    "launch, 8 queues wait and launch": Operation("forebay", "fan_out", (8,)),
-    "8 queues launch, one waits and launches": Operation("forebay", "fan_in", (8,)),
+    "launch, 8 queues wait and launch": Operation("forebay", "ordered", ("1 before {}", 8)),
+    "8 queues launch, one waits and launches": Operation("forebay", "ordered", ("{} before 1", 8)),
     "launch, the same bytes by value": Operation("forebay", "by_value", (4096, ""), True),
     "launch, new bytes by value": Operation("forebay", "by_value", (4096, "new")),
     "launch, scratch of 600 reductions": Operation("forebay", "scratch", (600,)),
@@ -81,27 +81,14 @@ OPERATIONS = {
 """By name."""
 
 
-class Operations:
-    """The operations above on one device."""
-
-    def __init__(self, device: fb.Device):
-        self.ground: Ground = Ground(device)
-        self._layers: dict[str, Layer] = {}
-
-    def layer(self, name: str) -> Layer:
-        """A layer by name, made when first asked for."""
-        if name not in self._layers:
-            self._layers[name] = open_layer(name, self.ground)
-        return self._layers[name]
-
-    def subject(self, name: str) -> Subject:
-        """An operation by name."""
-        operation = OPERATIONS[name]
-        subject: Subject = getattr(self.layer(operation.layer), operation.name)(*operation.arguments)
-        return subject
+def subject_of(ground: Ground, name: str) -> Subject:
+    """An operation by name."""
+    operation = OPERATIONS[name]
+    subject: Subject = getattr(ground.layer(operation.layer), operation.name)(*operation.arguments)
+    return subject
 
 
-@contextlib.contextmanager
+@contextmanager
 def watched_device() -> Iterator[fb.Device]:
     """A device all of whose objects the observer has seen made."""
     from tests.helpers.observer import watch
@@ -111,33 +98,28 @@ def watched_device() -> Iterator[fb.Device]:
         yield device
 
 
-@contextlib.contextmanager
-def _counting(operations: Operations) -> Iterator[Count]:
-    """Count what is done inside, by the name of the driver's function and as the devices' stats have it."""
+def count(device: fb.Device) -> dict[str, Count]:
+    """For each operation, what one takes: by the driver's function and as the devices' stats have it.
+
+    The device was opened by `watched_device`.
+    """
     from forebay.hip.streams import queue_of
     from tests.helpers.observer import observe
 
-    found: Count = {}
-    operations.layer("forebay.hip")
-    devices = [operations.ground.device, queue_of(None).device]
-    with observe(operations.ground.device) as calls:
-        before = [device.stats for device in devices]
-        yield found
-        found.update(calls.counts())
-        for name, field in STATS.items():
-            found[name] = sum(getattr(device.stats - old, field) for device, old in zip(devices, before, strict=True))
-
-
-def count(device: fb.Device) -> dict[str, Count]:
-    """For each operation, what one takes of each. The device was opened by `watched_device`."""
-    operations = Operations(device)
-    counted: dict[str, Count] = {}
+    ground, counted = Ground(device), {}
+    ground.layer("forebay.hip")  # which opens its device
+    devices = [device, queue_of(None).device]
     for name in OPERATIONS:
-        subject = operations.subject(name)
+        subject = subject_of(ground, name)
         with subject.around():
             subject.run(TURNS)
-        with subject.around(), _counting(operations) as found:
+        with subject.around(), observe(device) as calls:
+            before = [each.stats for each in devices]
             subject.run(TURNS)
+            found: Count = dict(calls.counts())
+            for each, old in zip(devices, before, strict=True):
+                done = each.stats - old
+                found |= {what: found.get(what, 0) + getattr(done, field) for what, field in STATS.items()}
         counted[name] = {what: _exact(number / TURNS) for what, number in sorted(found.items()) if number}
     return counted
 

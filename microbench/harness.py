@@ -10,7 +10,7 @@ from typing import Any
 
 import forebay as fb
 
-from .layers import LAYERS, AbsentError, Ground, Layer, Subject, open_layer
+from .layers import LAYERS, AbsentError, Ground, Layer, Subject
 
 WARM_UP = 2
 Subjects = dict[str, Subject]
@@ -18,52 +18,25 @@ Subjects = dict[str, Subject]
 
 @dataclass(frozen=True)
 class Point:
-    """One row of a case on every layer.
-
-    Attributes
-    ----------
-    name : str
-        Its id is that of the case, a slash and this.
-    operation : str
-        What the layers do; their classes say what the arguments mean.
-    arguments : tuple
-    commands : int
-        How many commands one operation has, so that a batch does not fill a queue.
-    calls : int
-        Operations of one sample; 0 for what the options say.
-    rounds : int
-        Samples of each subject, and none to warm up, for what takes seconds; 0 for what the options say.
-    base : str
-        The point that it is compared with; empty for none.
-    idle : int
-        How many idle streams there are beside it.
-    setup : callable, optional
-        A context manager that gives the subjects of a `Bench`, by layer, in place of an operation.
-    """
+    """One row of a case on every layer. Its id is that of the case, a slash and its name."""
 
     name: str
-    operation: str = ""
+    operation: str = ""  # what the layers do; their classes say what the arguments mean
     arguments: tuple[object, ...] = ()
-    commands: int = 1
-    calls: int = 0
-    rounds: int = 0
-    base: str = ""
-    idle: int = 0
-    setup: Callable[[Bench], AbstractContextManager[Subjects]] | None = None
+    commands: int = 1  # of one operation, so that a batch does not fill a queue
+    calls: int = 0  # operations of one sample; 0 for what the options say
+    rounds: int = 0  # samples of each subject, and none to warm up, for what takes seconds; 0 for what the options say
+    base: str = ""  # the point that it is compared with
+    idle: int = 0  # how many idle streams there are beside it
+    setup: Callable[[Bench], AbstractContextManager[Subjects]] | None = None  # gives subjects in place of an operation
 
 
 @dataclass(frozen=True)
 class Case:
     """Something to measure.
 
-    Attributes
-    ----------
-    name, title : str
-    points : callable
-        Gives the points of a `Bench`.
-    sweeps : int
-        How often all points are gone through, up and down in turn, or time would be confused with what changes from
-        point to point.
+    All points are gone through so many times, up and down in turn, or time would be confused with what changes from
+    point to point.
     """
 
     name: str
@@ -86,12 +59,8 @@ class Row:
 def measure(subjects: Mapping[str, Subject], calls: int, rounds: int, warm_up: int = WARM_UP) -> dict[str, list[float]]:
     """Run every subject once a round, in an order that is shuffled anew, each in its own surroundings, untimed.
 
-    So disturbances of the machine affect all of them alike. Before these, `warm_up` rounds are not counted.
-
-    Returns
-    -------
-    dict of list of float
-        Microseconds of one operation, one for each round, in the order of the rounds.
+    So disturbances of the machine affect all of them alike. Before these, `warm_up` rounds are not counted. Returns
+    microseconds of one operation, one for each round, in the order of the rounds.
     """
     taken: dict[str, list[float]] = {name: [] for name in subjects}
     names = list(subjects)
@@ -108,33 +77,20 @@ def measure(subjects: Mapping[str, Subject], calls: int, rounds: int, warm_up: i
 
 
 class Bench:
-    """The device, its layers, and how long to measure.
-
-    Parameters
-    ----------
-    device : forebay.Device
-    quick : bool
-        Fewer points and rounds.
-    rounds, calls : int
-        Samples of each subject, and operations of one sample.
-    only : collection of str, optional
-        The names of the layers to measure.
-    """
+    """The device, its layers, or `only` some of them, and how long to measure."""
 
     def __init__(self, device: fb.Device, quick: bool, rounds: int, calls: int, only: Sequence[str] = ()):
         self.device = device
-        self.quick = quick
-        self.rounds = rounds
-        self.calls = calls
+        self.quick = quick  # fewer points and rounds
+        self.rounds = rounds  # samples of each subject
+        self.calls = calls  # operations of one sample
         self.ground: Ground = Ground(device)
         self.layers: list[Layer] = []
-        self.absent: dict[str, str] = {}
-        """Layers that are not there, and why."""
-        self.missing: dict[tuple[str, str], str] = {}
-        """(case/point, layer) of what a layer does not have, and why."""
+        self.absent: dict[str, str] = {}  # layers that are not there, and why
+        self.missing: dict[tuple[str, str], str] = {}  # (case/point, layer) of what a layer does not have, and why
         for name in (name for name in LAYERS if not only or name in only):
             try:
-                self.layers.append(open_layer(name, self.ground))
+                self.layers.append(self.ground.layer(name))
             except AbsentError as error:
                 self.absent[name] = str(error)
 

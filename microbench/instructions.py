@@ -21,8 +21,8 @@ from pathlib import Path
 import forebay as fb
 
 from . import kernels
-from .counts import OPERATIONS, Count, Operations
-from .layers import Subject, timed
+from .counts import OPERATIONS, Count, subject_of
+from .layers import Ground, Subject, timed
 from .processes import run_python
 from .raw import NoCompilerError, compile_c
 
@@ -60,15 +60,15 @@ def why_not() -> str:
 
 def run(subjects: Sequence[str]) -> None:
     """Run subjects. callgrind watches this process."""
-    operations = Operations(fb.Device())
+    ground = Ground(fb.Device())
     collected = ctypes.CDLL(str(compile_c(COUNTED))).collected
     for name in subjects:
         if name == LOOP:
             subject = Subject(timed("pass"), nullcontext)
         elif name == FLOOR:
-            subject = operations.layer("C").launch("", 2)
+            subject = ground.layer("C").launch("", 2)
         else:
-            subject = operations.subject(name)
+            subject = subject_of(ground, name)
         with subject.around():
             subject.run(10)
         with subject.around():  # holds the queue, or callgrind would count the kernels of a device that is this CPU
@@ -111,16 +111,10 @@ def _read(path: Path) -> tuple[str, Counter[str]]:
 def instructions(subjects: Sequence[str] = SUBJECTS) -> dict[str, Count]:
     """For each subject the instructions of one turn, by column.
 
-    Raises
-    ------
-    RuntimeError
-        When valgrind or its headers are not installed, or when the process fails under it.
+    Raises RuntimeError when valgrind or its headers are not installed, or when the process fails under it.
     """
     if reason := why_not():
         raise RuntimeError(reason)
-    unknown = set(subjects) - {LOOP, FLOOR, *OPERATIONS}
-    if unknown:
-        raise ValueError(f"no operation is called {', '.join(sorted(unknown))}")
     with fb.Device() as device:
         device.program(kernels.opencl())  # fills the cache, so that the counted process does not compile
     with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:

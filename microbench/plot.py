@@ -116,13 +116,7 @@ def distribution(report: Report) -> Figure | None:
 def draw(report: Report, folder: Path, prefix: str) -> Iterator[Path]:
     """Draw every picture that the result has the rows of, as PNG and SVG; give the files' paths.
 
-    Parameters
-    ----------
-    report : Report
-    folder : Path
-        Made if it is not there.
-    prefix : str
-        What the files' names begin with.
+    The folder is made if it is not there. The files' names begin with the prefix.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("queues", "distribution", "graphs", "steps"):

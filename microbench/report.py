@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -77,26 +77,13 @@ def per_round(above: Row, below: Row) -> Any:
 
 @dataclass
 class Report:
-    """The rows of a run, and where it ran.
+    """The rows of a run, and where it ran."""
 
-    Attributes
-    ----------
-    about : dict
-        Machine, device, driver, versions and options.
-    absent : dict
-        Layers that were not there, and why.
-    missing : dict
-        By "case/point", what layers do not have, and why.
-    cases : dict
-        The title of each case, and the points that points of it are compared with.
-    rows : list of Row
-    """
-
-    about: dict[str, Any]
-    absent: dict[str, str] = field(default_factory=dict)
-    missing: dict[str, dict[str, str]] = field(default_factory=dict)
-    cases: dict[str, dict[str, Any]] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    about: dict[str, Any]  # machine, device, driver, versions and options
+    absent: dict[str, str]  # layers that were not there, and why
+    missing: dict[str, dict[str, str]]  # by "case/point", what layers do not have, and why
+    cases: dict[str, dict[str, Any]]  # the title of each case, and the points that points of it are compared with
+    rows: list[Row]
 
     @classmethod
     def of(cls, bench: Bench, cases: Iterable[Case], rows: list[Row], seconds: float) -> Report:
@@ -115,21 +102,13 @@ class Report:
             "options": {"quick": bench.quick, "rounds": bench.rounds, "calls": bench.calls, "seconds": round(seconds)},
             "layers": {layer.name: layer.about for layer in bench.layers},
         }
-        titles: dict[str, Any] = {}
-        for case in cases:
-            bases = {point.name: point.base for point in case.points(bench) if point.base}
-            titles[case.name] = {"title": case.title, "bases": bases}
+        bases = {case.name: {point.name: point.base for point in case.points(bench) if point.base} for case in cases}
+        titles = {case.name: {"title": case.title, "bases": bases[case.name]} for case in cases}
         return cls(about, bench.absent, missing, titles, rows)
 
     @classmethod
     def read(cls, path: Path) -> Report:
-        """A report from its JSON.
-
-        Raises
-        ------
-        ValueError
-            When the file holds something else.
-        """
+        """A report from its JSON. Raises ValueError when the file holds something else."""
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
             if known["about"]["format"] != FORMAT:
@@ -205,12 +184,9 @@ def show(report: Report, console: Console) -> None:
         headings = ("µs min", "median", "p10–p90", "÷ C: min", "median", "95 %")
         shown, last = table(f"{name}: {case['title']}", ("point", "layer"), headings, ("note",)), ""
         for row, numbers in ((row, numbers) for row, numbers in lines if row.case == name):
-            cells = [f"{numbers['min']:.3f}", f"{numbers['median']:.3f}", f"{numbers['p10']:.3f}–{numbers['p90']:.3f}"]
-            if "min/C" in numbers:
-                cells += [f"{numbers['min/C']:.3f}", f"{numbers['median/C']:.3f}"]
-                cells += [f"{numbers['low']:.3f}–{numbers['high']:.3f}"]
-            else:
-                cells += ["", "", ""]
+            texts = ["{min:.3f}", "{median:.3f}", "{p10:.3f}–{p90:.3f}"]
+            compared = ["{min/C:.3f}", "{median/C:.3f}", "{low:.3f}–{high:.3f}"]
+            cells = [text.format_map(numbers) for text in texts + (compared if "low" in numbers else [""] * 3)]
             if row.point != last and last:
                 shown.add_section()
             shown.add_row(escape(row.point) if row.point != last else "", row.layer, *cells, escape(row.note))

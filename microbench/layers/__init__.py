@@ -11,11 +11,12 @@ import threading
 import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
-from itertools import count, pairwise
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import forebay as fb
@@ -27,6 +28,12 @@ Run = Callable[[int], float]
 """Does an operation n times, and returns the seconds that took."""
 ARRAYS, ELEMENTS = 100, 100
 """Of the program of the case "reproducer"."""
+SHAPES: dict[str, Callable[[int], list[range]]] = {
+    "chain of {}": lambda size: [range(max(index - 1, 0), index) for index in range(size)],
+    "1 before {}": lambda size: [range(0), *[range(1)] * size],
+    "{} before 1": lambda size: [*[range(0)] * size, range(size)],
+}
+"""For each launch, the launches that it waits for."""
 
 
 class AbsentError(Exception):
@@ -35,54 +42,32 @@ class AbsentError(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """One operation of one layer, to be measured.
-
-    Attributes
-    ----------
-    run : callable
-    around : callable
-        A context manager for each sample, which is not timed: it leaves the queues as the next one needs them.
-    note : str
-        Why the row is not like for like with the others, if it is not.
-    """
+    """One operation of one layer, to be measured."""
 
     run: Run
-    around: Callable[[], AbstractContextManager[object]]
-    note: str = ""
+    around: Callable[
+        [], AbstractContextManager[object]
+    ]  # each sample, untimed: it leaves queues as the next needs them
+    note: str = ""  # why the row is not like for like with the others, if it is not
 
 
 class Ground:
-    """What all layers stand on: forebay's device, its kernels and two buffers.
-
-    Attributes
-    ----------
-    device : forebay.Device
-    driver : DriverDevice
-    program : forebay.Program
-    buffers : list of forebay.Buffer
-    executes : bool
-        Whether the device executes anything. Null hardware does not, so nothing has to be held there.
-    holds : bool
-        Whether queues are held while they are filled. Over CUDA they are not, because nothing holds the streams of the
-        other layers.
-    native : raw.CLoop
-        The C loop of the driver in use; None where there is no C compiler or no list of calls, `no_native` then says
-        why.
-    """
-
-    driver: Any
+    """What all layers stand on: forebay's device, its kernels and two buffers; and the layers that were asked for."""
 
     def __init__(self, device: fb.Device):
         from ..raw import loop_of
 
         self.device = device
-        self.driver = device.driver
+        self.driver: Any = device.driver
+        # Null hardware executes nothing, so nothing has to be held there. Over CUDA queues are not held while they are
+        # filled, because nothing holds the streams of the other layers.
         self.executes: bool = NULL_LEVELZERO not in os.environ
         self.holds: bool = self.executes and device.info.backend != "cuda"
         self.program: fb.Program = device.program(kernels.opencl())
         self.buffers: list[fb.Buffer] = [device.zeros(1024) for _ in range(2)]
-        self.native: Any = None
-        self.no_native: str = ""
+        self.native: Any = None  # the C loop of the driver in use, if there is one
+        self.no_native: str = ""  # why there is none
+        self.layer: Callable[[str], Layer] = cache(partial(open_layer, ground=self))
         try:
             self.native = loop_of(self)
         except AbsentError as error:
@@ -125,32 +110,19 @@ class Texts(NamedTuple):
     In Python a name that ends in ``{0}`` is the stream's, in ``{1}`` the event's. A launch has ``k`` for what
     `Layer.function` returns and ``given`` for its arguments. C has ``queue``, ``event``, and what `raw` says. A
     copy has ``to``, ``source`` and ``n``, an allocation ``n``.
-
-    Attributes
-    ----------
-    launch, signal, wait, release, finish, all, alloc, host : str
-        Of which `all` waits for all streams.
-    elsewhere : str
-        A launch on a stream that waits for another.
-    event, stream : str
-        The question whether one is done.
-    copy : tuple of str
-        Up, down and across, with pinned memory of the host.
-    copy_note, alloc_note : str
-        Why copies to and from the host, and allocations, are not like for like, if they are not.
     """
 
     launch: str = ""
     signal: str = ""
     wait: str = ""
-    elsewhere: str = "{}"
+    elsewhere: str = "{}"  # a launch on a stream that waits for another
     release: str = ""
-    event: str = ""
+    event: str = ""  # the question whether one is done, as the next
     stream: str = ""
     finish: str = ""
-    all: str = ""
-    copy: tuple[str, str, str] = ("", "", "")
-    copy_note: str = ""
+    all: str = ""  # waits for all streams
+    copy: tuple[str, ...] = ("", "", "")  # up, down and across, with pinned memory of the host
+    copy_note: str = ""  # why copies to and from the host are not like for like, if they are not
     alloc: str = ""
     alloc_note: str = ""
     host: str = ""
@@ -180,73 +152,41 @@ def timed(statement: str, operations: int = 1, **names: object) -> Run:
 def run_threads(launches: Sequence[Run], n: int) -> float:
     """Seconds from the first thread's begin to the last one's end, each with its own launches."""
     start = threading.Barrier(len(launches))
-    times: list[tuple[float, float]] = []
 
-    def work(launch: Run) -> None:
+    def work(launch: Run) -> tuple[float, float]:
         start.wait()
         begun = time.perf_counter()
         launch(n)
-        times.append((begun, time.perf_counter()))
+        return begun, time.perf_counter()
 
-    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return max(done for _, done in times) - min(begun for begun, _ in times)
+    with ThreadPoolExecutor(len(launches)) as threads:
+        begun, ended = zip(*threads.map(work, launches), strict=True)
+    return float(max(ended) - min(begun))
 
 
 class Layer:
-    """The operations that can be measured, composed of what a layer says; here the steps are statements of Python.
+    """The operations that can be measured, composed of what a layer says; here the steps are statements of Python."""
 
-    Attributes
-    ----------
-    name : str
-        What `all.LAYERS` calls it.
-    about : str
-        What it is, in one line.
-    operations : str
-        The names of the operations that it has, separated by blanks.
-    texts : Texts
-    names : dict
-        What names in its texts stand for.
-    own_streams : bool
-        Whether its streams are others than the queues of forebay's device.
-    note, null_note : str
-        What every row of it is noted with, and a launch on its null stream.
-    ours : bool
-        Whether an error of it is one of forebay, which ends the run.
-    number, collection : type
-        What a kernel's integer is given as, and all its arguments.
-    memories : list
-        Two of what a kernel's pointer is given as.
-    make_event : callable
-        Makes an event without timing, which the host may wait for if it is given True.
-    memory : callable
-        Makes the given number of bytes of memory of the device.
-    function : callable
-        Finds the kernel with the given number of arguments.
-    """
-
-    name: str
-    about: str
-    operations: ClassVar[str]
+    name: str  # of `LAYERS`
+    about: str  # what it is, in one line
+    operations: ClassVar[str]  # their names, separated by blanks
     texts: Texts = Texts()
-    own_streams: ClassVar[bool] = False
-    null_note: ClassVar[str] = ""
-    note: str = ""
-    ours: bool = False
-    number: ClassVar[Any]
-    collection: ClassVar[Any] = tuple
-    make_event: Callable[[bool], Any]
-    memory: Callable[[int], Any]
-    function: Callable[[int], Any]
+    own_streams: ClassVar[bool] = False  # whether its streams are others than the queues of forebay's device
+    lacks: ClassVar[str] = "has nothing like it"  # why it cannot be asked what it has no text for
+    null_note: ClassVar[str] = ""  # what a launch on its null stream is noted with
+    note: str = ""  # what every row of it is noted with
+    ours: bool = False  # whether an error of it is one of forebay, which ends the run
+    number: ClassVar[Any]  # what a kernel's integer is given as
+    make_event: Callable[[bool], Any]  # an event without timing, which the host may wait for if it is given True
+    memory: Callable[[int], Any]  # the given number of bytes of memory of the device
+    function: Callable[[int], Any]  # the kernel with the given number of arguments
+    end_stream: Callable[[Any], object] = staticmethod(lambda stream: None)  # destroys one, if dropping it does not
 
     def __init__(self, ground: Ground):
         self.ground = ground
         self.numbers: Iterator[int] = count()
-        self.names: dict[str, Any] = {}
-        self.memories: list[Any] = []
+        self.names: dict[str, Any] = {}  # what names in its texts stand for
+        self.memories: list[Any] = []  # two of what a kernel's pointer is given as
         self._streams: list[Handle] = []  # used again, or each operation would leave some behind
 
     # -- what a layer may have of its own
@@ -287,10 +227,6 @@ class Layer:
         names = {name: value for step in steps for name, value in step.names.items()}
         return timed("\n".join(step.text for step in steps), operations, **names)
 
-    def run_together(self, lists: list[list[Any]]) -> Run:
-        """The same of lists of steps in a thread each: the seconds until all have made n passes."""
-        return partial(run_threads, [self.run(steps) for steps in lists])
-
     def kernels(self, change: str = "", arguments: int = 2) -> list[Any]:
         """A kernel ready for `enqueue`; two for a change, "scalar" or "pointer", which are launched in turn."""
         same = (self.memories[0], *map(self.number, kernels.values(arguments)))
@@ -298,7 +234,7 @@ class Layer:
         function, made = self.function(arguments), []
         for index, given in enumerate([same, *others.get(change, [])]):
             name = f"given{index}"
-            names = {"k": function, name: self.collection(given)}
+            names = {"k": function, name: given}
             made.append(Statement(self.texts.launch.replace("given", name), names))
         return made
 
@@ -333,7 +269,7 @@ class Layer:
         """A question whether the first of these events, or a stream, is done."""
         text = self.texts.event if what == "event" else self.texts.stream
         if not text:
-            raise AbsentError("has nothing like it")
+            raise AbsentError(self.lacks)
         return self.say(text, stream, events[0])
 
     def wait_for_all(self, events: Any) -> list[Any]:
@@ -367,7 +303,8 @@ class Layer:
     def others(self, size: int) -> AbstractContextManager[object]:
         """Further blocking streams, for as long as it is entered."""
         stack = ExitStack()
-        stack.callback(list.clear, [self.make_stream() for _ in range(size)])
+        for _ in range(size):
+            stack.callback(self.end_stream, self.make_stream())
         return stack
 
     def idle(self, size: int) -> AbstractContextManager[object]:
@@ -410,7 +347,7 @@ class Layer:
 
     def wait(self) -> Subject:
         """A launch, an event after it, and a launch on another stream that waits for it."""
-        return self.chain(2)
+        return self.ordered("chain of {}", 2)
 
     def query(self, what: str) -> Subject:
         """The question whether an event, or a stream, is done, which it is."""
@@ -418,33 +355,16 @@ class Layer:
         self.run([*self.signal(self.main, events), *self.say(self.texts.finish)])(1)
         return self.subject(self.ask(what, self.main, events), hold=False)
 
-    def chain(self, length: int) -> Subject:
-        """Launches on the given number of streams, each after that on the stream before."""
-        streams = self.streams(length)
-        steps = self.enqueue(streams[0], self.kernel())
-        for before, stream in pairwise(streams):
-            events = self.events(1)
-            steps += [*self.signal(before, events), *self.wait_for(stream, events)]
-            steps += [*self.enqueue(stream, self.kernel(), events), *self.release(events)]
-        return self.subject(steps, *streams, hold=False)
-
-    def fan_out(self, size: int) -> Subject:
-        """A launch, and one after it on each of the given number of streams."""
-        (source, *others), events = self.streams(size + 1), self.events(1)
-        steps = [*self.enqueue(source, self.kernel()), *self.signal(source, events)]
-        for other in others:
-            steps += [*self.wait_for(other, events), *self.enqueue(other, self.kernel(), events)]
-        return self.subject([*steps, *self.release(events)], source, *others, hold=False)
-
-    def fan_in(self, size: int) -> Subject:
-        """A launch on each of the given number of streams, and one after all of them."""
-        (target, *others), events = self.streams(size + 1), self.events(size)
-        steps = []
-        for index, other in enumerate(others):
-            steps += [*self.enqueue(other, self.kernel()), *self.signal(other, events, index)]
-            steps += self.wait_for(target, events, index)
-        steps += [*self.enqueue(target, self.kernel(), events), *self.release(events)]
-        return self.subject(steps, target, *others, hold=False)
+    def ordered(self, shape: str, size: int) -> Subject:
+        """Launches on a stream each, some of which wait for others: one of `SHAPES`."""
+        ranges = SHAPES[shape](size)
+        signals = max(before.stop for before in ranges)
+        streams, events, steps = self.streams(len(ranges)), self.events(signals), []
+        for index, (stream, before) in enumerate(zip(streams, ranges, strict=True)):
+            steps += [step for each in before for step in self.wait_for(stream, events, each)]
+            steps += self.enqueue(stream, self.kernel(), events[before.start : before.stop])
+            steps += self.signal(stream, events, index) if index < signals else []
+        return self.subject([*steps, *self.release(events)], *streams, hold=False)
 
     def alternate(self) -> Subject:
         """A launch on a blocking stream and one on the null stream, which the null rule orders in turn."""
@@ -476,7 +396,7 @@ class Layer:
     def threads(self, size: int) -> Subject:
         """Launches from the given number of threads, each on a stream of its own."""
         streams = self.streams(size)
-        run = self.run_together([self.enqueue(stream, self.kernel()) for stream in streams])
+        run = partial(run_threads, [self.run(self.enqueue(stream, self.kernel())) for stream in streams])
         return Subject(run, partial(self.around, streams, True), self.note)
 
     def reproducer(self, streams: int, whole: bool) -> Subject:
@@ -523,7 +443,7 @@ FLOOR, AGAIN = "C", "C again"
 LAYERS = {
     FLOOR: ".raw:floor",
     AGAIN: ".raw:floor_again",
-    "C recording": ".raw:Recorded",
+    "C recording": ".raw:recorded",
     "forebay bound": ".layers.forebay:Bound",
     "forebay": ".layers.forebay:Queues",
     "forebay step": ".layers.forebay:Steps",
@@ -541,13 +461,7 @@ OURS = tuple(LAYERS)[: list(LAYERS).index("pyopencl")]
 
 
 def open_layer(name: str, ground: Ground) -> Layer:
-    """Make a layer.
-
-    Raises
-    ------
-    AbsentError
-        When it is not there.
-    """
+    """Make a layer. Raises `AbsentError` when it is not there."""
     module, maker = LAYERS[name].split(":")
     try:
         made: Layer = getattr(import_module(module, __package__.rpartition(".")[0]), maker)(ground)

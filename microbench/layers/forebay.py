@@ -48,8 +48,8 @@ class Queues(Layer):
 
     about = "forebay's queues: Queue.launch, record, wait, copy, …"
     operations = (
-        "launch launch_tuple launch_numpy launch_on launch_finish record wait query chain fan_out fan_in alternate "
-        "finish_all turnover by_value replay step copy alloc host threads first reproducer"
+        "launch launch_tuple launch_numpy launch_on launch_finish record wait query ordered alternate finish_all "
+        "turnover by_value replay step copy alloc host threads first reproducer"
     )
     texts: Texts = Texts(
         launch="launch{0}(kernel, 1, 1, given)",

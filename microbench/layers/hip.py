@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,11 @@ from forebay.hip.streams import queue_of
 from .. import kernels
 from . import ARRAYS, ELEMENTS, AbsentError, Ground, Handle, Layer, Subject, Texts
 
-LAUNCH = "launch(k, 1, 1, 1, 1, 1, 1, 0, h{0}, None, given)"
+LAUNCH = "hipModuleLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, h{0}, None, given)"
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """The outputs of a call, without its error code.
-
-    Raises
-    ------
-    RuntimeError
-        When the code is not hipSuccess.
-    """
+    """The outputs of a call, without its error code; raises RuntimeError when that is not hipSuccess."""
     error, *values = result
     if error != hip.hipError_t.hipSuccess:
         raise RuntimeError(hip.hipGetErrorString(error))
@@ -42,16 +36,17 @@ class Hip(Layer):
     own_streams = True
     texts: Texts = Texts(
         launch=LAUNCH,
-        signal="record(h{1}, h{0})",
-        wait="wait(h{0}, h{1}, 0)",
-        event="query_event(h{1})",
-        stream="query_stream(h{0})",
-        finish="finish(h{0})",
-        copy=("copy(to, source, n, up, h{0})", "copy(to, source, n, down, h{0})", "copy(to, source, n, across, h{0})"),
-        alloc="free(alloc(n, h{0})[1], h{0})",
-        host="host(h{0}, nothing, None)",
+        signal="hipEventRecord(h{1}, h{0})",
+        wait="hipStreamWaitEvent(h{0}, h{1}, 0)",
+        event="hipEventQuery(h{1})",
+        stream="hipStreamQuery(h{0})",
+        finish="hipStreamSynchronize(h{0})",
+        copy=tuple(f"hipMemcpyAsync(to, source, n, {end}, h{{0}})" for end in ("up", "down", "across")),
+        alloc="hipFreeAsync(hipMallocAsync(n, h{0})[1], h{0})",
+        host="hipLaunchHostFunc(h{0}, nothing, None)",
     )
     number = ctypes.c_int
+    end_stream = staticmethod(hip.hipStreamDestroy)
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
@@ -65,23 +60,13 @@ class Hip(Layer):
         checked(hiprtc.hiprtcGetCode(program, code))
         self._module = checked(hip.hipModuleLoadData(code))
         self.memories.extend([self.memory(4096) for _ in range(2)])
-        self.names.update(
-            launch=hip.hipModuleLaunchKernel,
-            record=hip.hipEventRecord,
-            wait=hip.hipStreamWaitEvent,
-            query_event=hip.hipEventQuery,
-            query_stream=hip.hipStreamQuery,
-            finish=hip.hipStreamSynchronize,
-            copy=hip.hipMemcpyAsync,
-            fill=hip.hipMemsetAsync,
-            alloc=hip.hipMallocAsync,
-            free=hip.hipFreeAsync,
-            host=hip.hipLaunchHostFunc,
-            nothing=lambda _: None,
-            up=hip.hipMemcpyKind.hipMemcpyHostToDevice,
-            down=hip.hipMemcpyKind.hipMemcpyDeviceToHost,
-            across=hip.hipMemcpyKind.hipMemcpyDeviceToDevice,
+        functions = (
+            "hipModuleLaunchKernel hipEventRecord hipStreamWaitEvent hipEventQuery hipStreamQuery hipStreamSynchronize "
+            "hipMemcpy hipMemcpyAsync hipMemsetAsync hipMallocAsync hipFreeAsync hipLaunchHostFunc hipDeviceSynchronize"
         )
+        self.names |= {name: getattr(hip, name) for name in functions.split()} | {"nothing": lambda _: None}
+        for end, kind in {"up": "HostToDevice", "down": "DeviceToHost", "across": "DeviceToDevice"}.items():
+            self.names[end] = hip.hipMemcpyKind[f"hipMemcpy{kind}"]
         timed_queues = queue_of(self.streams(1)[0].it).timing and not ground.device.timing
         self.note = "its queues take timed records" if timed_queues else ""
 
@@ -90,13 +75,6 @@ class Hip(Layer):
         if kind in ("null", "per-thread"):
             return None if kind == "null" else hip.hipStreamPerThread
         return checked(hip.hipStreamCreateWithFlags(0 if kind == "blocking" else hip.hipStreamNonBlocking))
-
-    def others(self, size: int) -> AbstractContextManager[object]:
-        """Further blocking streams, which are destroyed."""
-        made = ExitStack()
-        for _ in range(size):
-            made.callback(hip.hipStreamDestroy, self.make_stream())
-        return made
 
     def around(self, streams: Sequence[Handle], hold: bool) -> AbstractContextManager[object]:
         """The queues of its streams."""
@@ -124,8 +102,8 @@ class Hip(Layer):
         names = {"given_arrays": arrays, "k": self.function(2)}
         launches = self.say(f"for given in given_arrays: {LAUNCH}", null, **names)
         host = np.empty(ELEMENTS, np.float32)
-        names = {"copy": hip.hipMemcpy, "host": host, "first": arrays[0][0], "n": host.nbytes}
-        return launches, self.say("copy(host, first, n, down); finish()", finish=hip.hipDeviceSynchronize, **names)
+        names = {"host": host, "first": arrays[0][0], "n": host.nbytes}
+        return launches, self.say("hipMemcpy(host, first, n, down); hipDeviceSynchronize()", null, **names)
 
     def replay(self, length: int, changed: int) -> Subject:
         """`hipGraphLaunch`."""
@@ -145,7 +123,7 @@ class Hip(Layer):
         names: dict[str, Any] = {"grid": hip.dim3(1), "block": hip.dim3(1), "c_int": ctypes.c_int}
         names |= {"k": self.function(2), "pointer": self.memories[0]}
         rest = "sharedMemBytes=0, stream=h{0}, kernelParams=None, extra=(pointer, c_int(100))"
-        return self.subject(self.say(f"launch(k, *grid, *block, {rest})", **names))
+        return self.subject(self.say(f"hipModuleLaunchKernel(k, *grid, *block, {rest})", **names))
 
     def copy_part(self, nbytes: int) -> Subject:
         """`hipMemcpyAsync` between halves of two allocations, and `hipStreamSynchronize`."""
@@ -155,10 +133,9 @@ class Hip(Layer):
     def copy_at_once(self, nbytes: int) -> Subject:
         """`hipMemcpy` from pinned memory of the host."""
         names = {"to": self.memory(nbytes), "source": self.pinned(nbytes), "n": nbytes}
-        steps = self.say("copy(to, source, n, up)", copy=hip.hipMemcpy, **names)
-        return self.subject(steps, self.stream("null"), hold=False)
+        return self.subject(self.say("hipMemcpy(to, source, n, up)", **names), self.stream("null"), hold=False)
 
     def memset(self, nbytes: int) -> Subject:
         """`hipMemsetAsync` and `hipStreamSynchronize`."""
-        steps = self.say("fill(to, 0, n, h{0})", to=self.memory(nbytes), n=nbytes)
+        steps = self.say("hipMemsetAsync(to, 0, n, h{0})", to=self.memory(nbytes), n=nbytes)
         return self.subject([*steps, *self.say(self.texts.finish)], hold=False)

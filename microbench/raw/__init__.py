@@ -17,8 +17,7 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,34 +27,18 @@ import platformdirs
 from ..layers import ARRAYS, ELEMENTS, AbsentError, Ground, Handle, Layer, Run, Subject
 
 LOOPS = {"opencl": "OpenCLLoop", "level_zero": "LevelZeroLoop", "cuda": "CudaLoop"}
-"""The classes of this folder."""
 SLOTS = 100
 """Of pinned memory for bytes by value: as many launches as a sample has."""
 CELLS = ("address", "buffer", "answer", "error")
 """Names of words that are new for each text."""
 
 
-class NoCompilerError(RuntimeError):
+class NoCompilerError(AbsentError):
     """There is no C compiler, so there is no floor to compare with."""
 
 
 class Call(ctypes.Structure):
-    """A step in C, one driver call: ``struct call`` of calls.c.
-
-    Attributes
-    ----------
-    function : int
-    arguments, arity
-        Integers, and how many.
-    loaded : int
-        A bit for each argument that is the address of the value to pass, because an earlier call puts it there.
-    result : int
-        Where to put what it returns; 0 when that is an error code.
-    kept : object
-        What the addresses in it belong to.
-    note : str
-        Why it is not like for like with what others do, if it is not.
-    """
+    """A step in C, one driver call: ``struct call`` of calls.c, which says what the fields are."""
 
     _fields_ = (
         ("function", ctypes.c_void_p),
@@ -64,54 +47,36 @@ class Call(ctypes.Structure):
         ("loaded", ctypes.c_uint32),
         ("result", ctypes.c_void_p),
     )
-
-    def __init__(self, function: int, arguments: Sequence[int], loaded: int = 0, result: int = 0):
-        given = (ctypes.c_uint64 * 12)(*(value & (1 << 64) - 1 for value in arguments))
-        super().__init__(function, given, len(arguments), loaded, result)
-        self.kept: object = None
-        self.note = ""
+    kept: object = None  # what the addresses in it belong to
+    note: str = ""  # why it is not like for like with what others do, if it is not
 
 
 def compile_c(source: Path) -> Path:
-    """Compile a C file into the user's cache, unless that was done before.
-
-    Raises
-    ------
-    NoCompilerError
-        When there is no C compiler, or when it fails.
-    """
+    """Compile a C file into the user's cache, unless that was done before; raises `NoCompilerError` if that fails."""
     digest = sha256(source.read_bytes()).hexdigest()[:16]
     root = os.environ.get("FOREBAY_CACHE") or platformdirs.user_cache_dir("forebay", appauthor=False)
     target = Path(root).absolute() / "bench" / f"{source.stem}-{digest}.so"
     if not target.exists():
         named = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
         known = [words for words in (named, ["cc"], ["gcc"], ["clang"]) if words and shutil.which(words[0])]
-        command = known[0] if known else None
-        if command is None:
+        if not known:
             raise NoCompilerError("no C compiler (Debian, Ubuntu: apt install gcc)")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_suffix(f".{os.getpid()}")
-        done = subprocess.run(
-            [*command, "-O2", "-shared", "-fPIC", "-pthread", str(source), "-o", str(draft)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [*known[0], "-O2", "-shared", "-fPIC", str(source), "-o", str(draft)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise NoCompilerError(f"{shlex.join(command)} does not compile {source.name}:\n{done.stderr[-500:]}")
+            raise NoCompilerError(f"{shlex.join(known[0])} does not compile {source.name}:\n{done.stderr[-500:]}")
         draft.rename(target)  # another process may be at the same
     return target
 
 
 @cache
 def loops() -> ctypes.CDLL:
-    """The library that makes the calls.
-
-    Raises
-    ------
-    NoCompilerError
-    """
-    return ctypes.CDLL(str(compile_c(Path(__file__).with_name("calls.c"))))
+    """The library that makes the calls."""
+    made = ctypes.CDLL(str(compile_c(Path(__file__).with_name("calls.c"))))
+    made.run.argtypes, made.run.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t), ctypes.c_double
+    return made
 
 
 class Loop:
@@ -122,33 +87,13 @@ class Loop:
         self._array = (Call * len(calls))(*calls)
         self._operations = operations
 
-    def span(self, passes: int, start: Any = None) -> tuple[float, float]:
-        """Go through the list, once all threads of a barrier are here. Returns when that began and ended, in seconds.
-
-        Raises
-        ------
-        RuntimeError
-            When a call fails.
-        """
-        span, length, times = (ctypes.c_double * 2)(), ctypes.c_size_t(len(self._array)), ctypes.c_size_t(passes)
-        if loops().run(self._array, length, times, start, span):
-            raise RuntimeError("a driver call of the C loop failed")
-        return span[0], span[1]
-
     def __call__(self, n: int) -> float:
-        """Seconds that n operations take."""
+        """Seconds that n operations take. Raises RuntimeError when a call fails."""
         passes = max(n // self._operations, 1)
-        begun, ended = self.span(passes)
-        return (ended - begun) * n / (passes * self._operations)
-
-
-def run_at_once(several: Sequence[Loop], n: int) -> float:
-    """Seconds until each of these loops has made n passes, each in a thread of its own."""
-    barrier = ctypes.create_string_buffer(64)  # a pthread_barrier_t, or more
-    loops().pthread_barrier_init(barrier, None, len(several))
-    with ThreadPoolExecutor(len(several)) as threads:
-        begun, ended = zip(*threads.map(lambda loop: loop.span(n, barrier), several), strict=True)
-    return float(max(ended) - min(begun))
+        seconds: float = loops().run(self._array, len(self._array), passes)
+        if seconds < 0:
+            raise RuntimeError("a driver call of the C loop failed")
+        return seconds * n / (passes * self._operations)
 
 
 class Kernel(NamedTuple):
@@ -186,9 +131,10 @@ class CLoop(Layer):
 
     about = "the driver's calls in a compiled C loop: the floor"
     operations = (
-        "launch launch_tuple launch_numpy launch_on launch_finish record wait query chain fan_out fan_in alternate "
-        "finish_all by_value replay step copy alloc threads reproducer"
+        "launch launch_tuple launch_numpy launch_on launch_finish record wait query ordered alternate finish_all "
+        "by_value replay step copy alloc threads reproducer"
     )
+    lacks = "no driver call is needed"
     null_note = "the C loop orders it after nothing"
     library: Any
     set_number: str
@@ -196,10 +142,7 @@ class CLoop(Layer):
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
-        try:
-            loops()
-        except NoCompilerError as error:
-            raise AbsentError(str(error)) from error
+        loops()
 
     # -- what each driver has of its own
 
@@ -238,7 +181,7 @@ class CLoop(Layer):
     def names_of(self, handle: Any) -> dict[str, Any]:
         """A stream's queue; an event, and its slot."""
         if isinstance(handle, Slot):
-            return {"slot": handle.address, "event": handle.it, "waits": handle.array}
+            return {"slot": handle.address, "event": handle.it, "waits": handle.address, "array": handle.array}
         return {"queue": self.queue_of(handle.it)}
 
     def steps(self, text: str, handles: Sequence[Any], names: dict[str, Any], note: str) -> list[Any]:
@@ -252,7 +195,8 @@ class CLoop(Layer):
             words = [word_of(names[name]) if name.isidentifier() else int(name, 0) for name in bare]
             loaded = sum(1 << index for index, argument in enumerate(arguments) if argument.startswith("*"))
             address = names.get(function) or ctypes.cast(getattr(self.library, function), ctypes.c_void_p).value or 0
-            made = Call(address, words, loaded, word_of(names[result[0].strip()]) if result else 0)
+            given = (ctypes.c_uint64 * 12)(*(word & (1 << 64) - 1 for word in words))
+            made = Call(address, given, len(words), loaded, word_of(names[result[0].strip()]) if result else 0)
             made.kept, made.note = names, note
             calls.append(made)
         return calls
@@ -260,10 +204,6 @@ class CLoop(Layer):
     def run(self, steps: list[Any], operations: int = 1) -> Run:
         """A loop over all calls."""
         return Loop(steps, operations)
-
-    def run_together(self, lists: list[list[Any]]) -> Run:
-        """Threads whose loops begin together."""
-        return partial(run_at_once, [Loop(steps) for steps in lists])
 
     def events(self, size: int, for_host: bool = False) -> Any:
         """An array; OpenCL's markers put their events into it, others have theirs there."""
@@ -296,8 +236,8 @@ class CLoop(Layer):
 
     def enqueue(self, stream: Handle, kernel: Kernel, events: Any = ()) -> list[Any]:
         """The calls that change the kernel, and a launch of one work-item."""
-        waits = events[0].array if events else 0
-        names = {"kernel": kernel.made, "memory": kernel.memory, "waits": waits, "size": len(events)}
+        names = {"kernel": kernel.made, "memory": kernel.memory, "size": len(events), "waits": 0}
+        names |= self.names_of(events[0]) if events else {}
         return [*kernel.settings, *self.say(self.texts.launch, stream, **names)]
 
     # -- the operations that are others in C
@@ -311,14 +251,8 @@ class CLoop(Layer):
     def record(self, new: bool) -> Subject:
         """A launch and a marker."""
         if not new:
-            raise AbsentError("no driver call is needed")
+            raise AbsentError(self.lacks)
         return super().record(new)
-
-    def query(self, what: str) -> Subject:
-        """The status of an event."""
-        if what != "event":
-            raise AbsentError("no driver call is needed")
-        return super().query(what)
 
     def alternate(self) -> Subject:
         """What the null rule makes of a launch on another stream and one on the null stream."""
@@ -364,34 +298,15 @@ class CLoop(Layer):
         launches = [step for kernel in kernels for step in self.enqueue(null, kernel)]
         return launches, [*self.transfer(null, "down", 4 * ELEMENTS), *self.say(self.texts.finish, null)]
 
-
-class Recorded(Layer):
-    """The driver's own recording, replayed from C."""
-
-    about = "the driver's own recording of launches, replayed in a compiled C loop"
-    operations = "replay"
-
-    def __init__(self, ground: Ground):
-        super().__init__(ground)
-        self._loop = floor_again(ground)
-        if self._loop.own_streams:
-            raise AbsentError("the C loop's replays are those of CUDA's graphs")
-
-    def replay(self, length: int, changed: int) -> Subject:
-        """A replay of the recording."""
+    def replay_recording(self, length: int, changed: int) -> Subject:
+        """A replay of the driver's own recording."""
         if changed:
             raise AbsentError("its recording is not changed")
-        return self._loop.subject(self._loop.recording(self._loop.main, length), hold=length <= 100)
+        return self.subject(self.recording(self.main, length), hold=length <= 100)
 
 
 def loop_of(ground: Ground) -> CLoop:
-    """The calls that forebay has to make on this device.
-
-    Raises
-    ------
-    AbsentError
-        When there is no C compiler, or no list of calls.
-    """
+    """The calls that forebay has to make on this device. Raises `AbsentError` without a C compiler or such calls."""
     backend = ground.device.info.backend
     if backend not in LOOPS:
         raise AbsentError(f"no list of calls for {backend}")
@@ -414,3 +329,13 @@ def floor_again(ground: Ground) -> CLoop:
     again.about = "the same once more: what the machine's noise is"
     again._streams = []
     return again
+
+
+def recorded(ground: Ground) -> CLoop:
+    """The driver's own recording, replayed from C."""
+    loop = floor_again(ground)
+    if loop.own_streams:
+        raise AbsentError("the C loop's replays are those of CUDA's graphs")
+    about = "the driver's own recording of launches, replayed in a compiled C loop"
+    vars(loop).update(about=about, operations="replay", replay=loop.replay_recording)
+    return loop

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .. import kernels
@@ -62,12 +62,7 @@ class NodeParams(ctypes.Structure):
 
 
 def need_nvidia(ground: Ground) -> None:
-    """Check that CUDA would drive the device that forebay drives.
-
-    Raises
-    ------
-    AbsentError
-    """
+    """Raise `AbsentError` unless CUDA would drive the device that forebay drives."""
     if "NVIDIA" not in ground.device.info.platform:
         raise AbsentError("the device is none of NVIDIA's")
 
@@ -107,9 +102,9 @@ class CudaLoop(CLoop):
             "cuCtxSetCurrent context",
             context=self.made("cuDevicePrimaryCtxRetain made device", device=self.made("cuDeviceGet made 0")),
         )
-        self.names["module"] = self.made(
-            "cuModuleLoadData made image", image=ctypes.create_string_buffer(module().encode())
-        )
+        image = ctypes.create_string_buffer(module().encode())
+        self.names["module"] = self.made("cuModuleLoadData made image", image=image)
+        self.end_stream: Callable[[int], None] = lambda stream: self.do("cuStreamDestroy_v2 queue", queue=stream)
 
     # -- streams, events and memory
 
@@ -129,13 +124,6 @@ class CudaLoop(CLoop):
         self.do(self.texts.all)
         yield
         self.do(self.texts.all)
-
-    def others(self, size: int) -> AbstractContextManager[object]:
-        """Further blocking streams, which are destroyed."""
-        stack = ExitStack()
-        for _ in range(size):
-            stack.callback(self.do, "cuStreamDestroy_v2 queue", queue=self.make_stream())
-        return stack
 
     def make_event(self, for_host: bool) -> int:
         """An event without timing."""
