@@ -27,7 +27,7 @@ class CuPy(Apart):
         event="h{1}.done",
         stream="h{0}.done",
         finish="h{0}.synchronize()",
-        copy=("copy(to, source, n, up, p{0})", "copy(to, source, n, down, p{0})", "copy(to, source, n, across, p{0})"),
+        copy=tuple(f"copy(to, source, n, {end}, p{{0}})" for end in ("up", "down", "across")),
         alloc="alloc(n)",
         host="h{0}.launch_host_func(nothing, None)",
     )

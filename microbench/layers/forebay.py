@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,20 +13,7 @@ import numpy as np
 import forebay as fb
 
 from .. import kernels
-from . import (
-    ARRAYS,
-    ELEMENTS,
-    AbsentError,
-    Ground,
-    Handle,
-    Layer,
-    Run,
-    Statement,
-    Subject,
-    Texts,
-    run_threads,
-    timed,
-)
+from . import ARRAYS, ELEMENTS, AbsentError, Ground, Handle, Layer, Statement, Subject, Texts, run_threads, timed
 
 METHODS = ("launch", "wait", "finish", "record", "copy", "alloc", "free", "host")
 LAUNCH = "launch(kernel, 1, 1, a, 100)"
@@ -146,25 +132,18 @@ class Queues(Layer):
 
     def first(self, size: int) -> Subject:
         """The first launch of a kernel on a queue, for each of the given number of queues."""
-        kernel, buffer = self.take(), self.ground.buffers[0]
-        queues: list[fb.Queue] = []
-
-        def run(n: int) -> float:
-            launches = [queue.launch for queue in queues[:n]]
-            begun = time.perf_counter()
-            for launch in launches:
-                launch(kernel, 1, 1, buffer, 100)
-            return (time.perf_counter() - begun) * n / len(launches)
+        launches: list[Any] = []
 
         @contextmanager
         def around() -> Iterator[None]:
-            queues[:] = [self.device.queue() for _ in range(size)]
+            queues = [self.device.queue() for _ in range(size)]
+            launches[:] = [queue.launch for queue in queues]
             yield
+            launches.clear()
             for queue in queues:
                 queue.finish()
-            queues.clear()
 
-        return Subject(run, around)
+        return Subject(self.run(self.say(f"for launch in launches: {LAUNCH}", launches=launches), size), around)
 
     # -- events and ends
 
@@ -254,15 +233,12 @@ class Steps(Queues):
 
     def threads(self, size: int) -> Subject:
         """Launches from threads, in steps of 100, which are submitted without the GIL."""
-        queues, length = self.streams(size), 100
-        steps = [self._steps(queue, length) for queue in queues]
+        queues, length, text = self.streams(size), 100, f"with step:\n for i in some: {LAUNCH}"
+        names = [{"launch": each.it.launch, "some": range(length), "step": each.it.step()} for each in queues]
+        steps = [timed(text, **self.names, **each) for each in names]
 
         def run(n: int) -> float:
             whole = -(-n // length)
             return run_threads(steps, whole) * n / (whole * length)
 
         return Subject(run, partial(self.around, queues, True), f"steps of {length}")
-
-    def _steps(self, queue: Handle, length: int) -> Run:
-        names: dict[str, Any] = {"launch": queue.it.launch, "some": range(length), "step": queue.it.step()}
-        return timed(f"with step:\n for i in some: {LAUNCH}", **self.names, **names)

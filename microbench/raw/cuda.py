@@ -41,9 +41,7 @@ class Parameters:
     def __init__(self, function: int, address: int, values: list[int]):
         self.function = function
         self._values: list[Any] = [ctypes.c_uint64(address), *map(ctypes.c_int32, values)]
-        self.parameters: ctypes.Array[ctypes.c_void_p] = (ctypes.c_void_p * len(self._values))(
-            *map(ctypes.addressof, self._values)
-        )
+        self.parameters: Any = (ctypes.c_void_p * len(self._values))(*map(ctypes.addressof, self._values))
 
 
 class NodeParams(ctypes.Structure):
@@ -82,11 +80,7 @@ class CudaLoop(CLoop):
         event="cuEventQuery event",
         finish="cuStreamSynchronize queue",
         all="cuCtxSynchronize",
-        copy=(
-            "cuMemcpyHtoDAsync_v2 to source n queue",
-            "cuMemcpyDtoHAsync_v2 to source n queue",
-            "cuMemcpyDtoDAsync_v2 to source n queue",
-        ),
+        copy=tuple(f"cuMemcpy{ends}Async_v2 to source n queue" for ends in ("HtoD", "DtoH", "DtoD")),
         alloc="cuMemAllocAsync address n queue; cuMemFreeAsync *address queue",
     )
 
@@ -98,10 +92,8 @@ class CudaLoop(CLoop):
         except OSError as error:
             raise AbsentError(str(error)) from error
         self.do("cuInit 0")
-        self.do(
-            "cuCtxSetCurrent context",
-            context=self.made("cuDevicePrimaryCtxRetain made device", device=self.made("cuDeviceGet made 0")),
-        )
+        device = self.made("cuDeviceGet made 0")
+        self.do("cuCtxSetCurrent context", context=self.made("cuDevicePrimaryCtxRetain made device", device=device))
         image = ctypes.create_string_buffer(module().encode())
         self.names["module"] = self.made("cuModuleLoadData made image", image=image)
         self.end_stream: Callable[[int], None] = lambda stream: self.do("cuStreamDestroy_v2 queue", queue=stream)

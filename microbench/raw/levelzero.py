@@ -66,11 +66,8 @@ class LevelZeroLoop(CLoop):
         # what is made for plans is a structure that begins with the driver's handle
         made = self._kernels[kernels.name_of(arguments)].create(None)
         kernel = ctypes.c_void_p.from_address(made).value or 0
-        self.do(
-            f"zeKernelSetGroupSize kernel 1 1 1; {self.set_pointer}",
-            kernel=kernel,
-            cell=ctypes.c_uint64(memory.address),
-        )
+        text = f"zeKernelSetGroupSize kernel 1 1 1; {self.set_pointer}"
+        self.do(text, kernel=kernel, cell=ctypes.c_uint64(memory.address))
         for index, value in enumerate(kernels.values(arguments), 1):
             self.do(f"zeKernelSetArgumentValue kernel {index} 4 cell", kernel=kernel, cell=ctypes.c_int32(value))
         return kernel
