@@ -29,24 +29,11 @@ MOST_SHOWN = 20  # failures on the screen; the file has all
 
 
 def selftest(request: Request, output: str, in_process: bool = False) -> int:
-    """Run the tests.
+    """Run the tests, in this process, which may hang or end then, or in one of their own.
 
-    Parameters
-    ----------
-    output
-        The file to write. It is written again and again, so it is there whatever happens.
-    in_process
-        Whether the tests run in this process, which may hang or end then.
-
-    Returns
-    -------
-    int
-        The exit status: 0 if all was right, 1 if something was not, 2 if there is no such device or the file cannot be
-        written, 130 after Ctrl-C.
-
-    Notes
-    -----
-    Blocks, for up to ``request.seconds`` and what building takes.
+    Blocks, for up to ``request.seconds`` and what building takes. The output is a file that is written again and again,
+    so it is there whatever happens. Returns the exit status: 0 if all was right, 1 if something was not, 2 if there is
+    no such device or the file cannot be written, 130 after Ctrl-C.
     """
     existed = os.path.exists(output)
     try:
@@ -91,34 +78,26 @@ def _collect(report: Report, messages: Iterator[Message], request: Request, outp
                     progress.update(task, description=message.what.partition(":")[0])
                 elif isinstance(message, Ran):
                     progress.advance(task)
-                elif not (isinstance(message, Ended) and not message.found):
+                elif isinstance(message, Ended) and not message.found:
+                    return NO_DEVICE
+                else:
                     report.write(output)  # seldom, and before what is new to the device
     except KeyboardInterrupt:
         report.stopped = "interrupted"
         return INTERRUPTED
-    if report.ended is not None and not report.ended.found:
-        return NO_DEVICE
     return PASSED if report.passed else FAILED
 
 
 class Report:
-    """Collects what the tests tell.
-
-    Attributes
-    ----------
-    opened : Opened or None
-        Until the device is open.
-    stopped : str
-        Why not everything was run; empty if it was.
-    """
+    """Collects what the tests tell."""
 
     def __init__(self) -> None:
         self.began: float = time.monotonic()
         self.date: str = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        self.opened: Opened | None = None
+        self.opened: Opened | None = None  # until the device is open
         self.controlled: Controlled | None = None
         self.ended: Ended | None = None
-        self.stopped: str = ""
+        self.stopped: str = ""  # why not everything was run
         self.runs: Counter[str] = Counter()  # by test
         self.failures: dict[str, dict[str, Any]] = {}  # what went wrong the first time, and in which rounds
         self.absent: dict[str, str] = {}

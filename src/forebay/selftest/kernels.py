@@ -45,10 +45,7 @@ FEWEST, MOST = 10_000, 50_000_000  # steps of its loop
 def build(device: fb.Device) -> tuple[fb.Program, str]:
     """Build the kernels. Returns the program, and the language that it is in.
 
-    Raises
-    ------
-    forebay.Error
-        When they build neither from OpenCL C nor from C++; that of OpenCL C.
+    Raises the error of OpenCL C when they build neither from that nor from C++.
     """
     try:
         return device.program(IN_OPENCL_C), "OpenCL C"
@@ -61,18 +58,9 @@ def build(device: fb.Device) -> tuple[fb.Program, str]:
 
 
 def calibrate(launch_and_finish: Callable[[int], None]) -> tuple[int, float]:
-    """Find how many steps make a kernel slow.
+    """Find how many steps make a kernel slow, and how many seconds that takes.
 
-    Parameters
-    ----------
-    launch_and_finish
-        Launches a kernel with so many steps, and waits for it.
-
-    Returns
-    -------
-    steps : int
-    seconds : float
-        That it takes.
+    The function launches a kernel with so many steps, and waits for it.
     """
 
     def seconds(steps: int) -> float:

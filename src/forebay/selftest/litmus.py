@@ -13,19 +13,11 @@ NEEDS_EXECUTION = {"call", "host", "until", "within"}
 
 @dataclass(frozen=True)
 class Litmus:
-    """A small program with one right result.
-
-    Attributes
-    ----------
-    chapter, name : str
-        Together they name one test.
-    text : str
-        In the notation of `Scene`.
-    """
+    """A small program with one right result. Chapter and name together name one test."""
 
     chapter: str
     name: str
-    text: str
+    text: str  # in the notation of `Scene`
 
     def __call__(self, scene: Scene) -> None:
         """Run it."""

@@ -26,7 +26,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,19 +83,11 @@ def _statements(words: Iterator[str]) -> list[Statement]:
 
 @dataclass
 class Cell:
-    """Memory, and what it has to contain.
-
-    Attributes
-    ----------
-    place : Buffer, StridedView or numpy.ndarray
-        Of the device; or of the host, pinned or not.
-    model : numpy.ndarray
-        Unsigned integers of 32 bits.
-    """
+    """Memory, and what it has to contain."""
 
     name: str
-    place: Any
-    model: Array
+    place: Any  # a Buffer or StridedView of the device, or an array of the host, pinned or not
+    model: Array  # unsigned integers of 32 bits
 
     def part(self, key: slice) -> Cell:
         """A part of it."""
@@ -113,31 +105,15 @@ class Captured:
 
 @dataclass
 class Bench:
-    """A device, its kernels, and how slow a slow one is. Scenes are made on it.
-
-    Attributes
-    ----------
-    steps : int
-        Of the loop in a slow kernel.
-    executes : bool
-        Whether the device runs what it is given. Otherwise no memory is compared.
-    """
+    """A device, its kernels, and how slow a slow one is. Scenes are made on it."""
 
     device: fb.Device
     program: fb.Program
-    steps: int
-    executes: bool = True
+    steps: int  # of the loop in a slow kernel
+    executes: bool = True  # whether the device runs what it is given; otherwise no memory is compared
 
     def run(self, litmus: Callable[[Scene], None]) -> None:
-        """Run a litmus test, and compare all memory.
-
-        Raises
-        ------
-        WrongError
-            When something is not what the model says.
-        Exception
-            What the test raised.
-        """
+        """Run a litmus test, and compare all memory. Raises WrongError when something is not what the model says."""
         with ExitStack() as closing:
             scene = Scene(self, closing)
             try:
@@ -165,19 +141,19 @@ class Scene:
         """Run a litmus test in the notation."""
         words = [*words_of(text)]
         names = dict.fromkeys(match[1] for match in map(NAME.fullmatch, words) if match)
+        contents = np.arange(WIDTH, dtype="u4")
         for name in names:
             if name in QUEUES or name[0] in QUEUES:
                 if "new" not in words:
                     self.new(name)
             elif name[0] == "h":
-                self._things[name] = self._compared("host memory", np.arange(WIDTH, dtype="u4") + 7000)
+                self._things[name] = self._compared("host memory", contents + 7000)
             elif name[0] == "p":
                 place = fb.host_empty(WIDTH, "u4", self.device)
-                place[:] = np.arange(WIDTH) + 7000
+                place[:] = contents + 7000
                 self._things[name] = self._compared("pinned memory", place)
             elif name[0] == "k":
-                contents = np.arange(WIDTH, dtype="u4") + 17
-                self._things[name] = Cell("memory to close", self.device.array(contents), contents)
+                self._things[name] = Cell("memory to close", self.device.array(contents), contents.copy())
         for letters, size in (("wxyz", WIDTH), ("XY", LARGE)):
             cells = [name for name in names if name[0] in letters]
             self._things.update(zip(cells, self.cells(len(cells), size), strict=True))
@@ -272,8 +248,13 @@ class Scene:
 
     def capture(self, block: list[Statement], queue: str, graph: str) -> None:
         """``capture a g { … }``: make a graph of what the block submits."""
-        with self._recording() as changes, self._things[queue].capture() as captured:
-            self._run(block)
+        changes: list[Change] = []  # each launch of the graph makes them
+        self._recorded = changes
+        try:
+            with self._things[queue].capture() as captured:
+                self._run(block)
+        finally:
+            self._recorded = None
         self._things[graph] = Captured(captured, captured.nodes, changes)
 
     def step(self, block: list[Statement], queue: str) -> None:
@@ -432,16 +413,6 @@ class Scene:
     def _set(self, to: Cell, value: Callable[[], Any]) -> None:
         self.change(lambda: np.copyto(to.model, value()))
 
-    @contextmanager
-    def _recording(self) -> Iterator[list[Change]]:
-        """Collect the changes of the block, which captures: each launch of the graph makes them."""
-        changes: list[Change] = []
-        self._recorded = changes
-        try:
-            yield changes
-        finally:
-            self._recorded = None
-
     def _expect(self, cell: Cell, found: Array) -> None:
         """Compare a copy of it with the model."""
         wrong = np.flatnonzero(found != cell.model)
@@ -458,12 +429,7 @@ class Scene:
             raise WrongError(what)
 
     def check(self) -> None:
-        """Wait for everything, and compare all memory.
-
-        Raises
-        ------
-        WrongError
-        """
+        """Wait for everything, and compare all memory."""
         self.device.finish()
         for cell in self._cells:
             self._expect(cell, cell.place if isinstance(cell.place, np.ndarray) else cell.place.get())

@@ -33,53 +33,25 @@ EXECUTES_NOTHING = "a kernel was launched and finished without an error, and has
 
 @dataclass(frozen=True)
 class Request:
-    """What to run.
+    """What to run."""
 
-    Attributes
-    ----------
-    device : str, optional
-        Filter words.
-    rounds : int
-        How often each test runs, in another order each time.
-    seconds : float
-        After which no other round begins.
-    patience : float
-        Seconds that one test may take.
-    calls_only : bool
-        Whether memory is not to be compared.
-    first_round : int
-        Where to go on, and which tests were `run` in that round already.
-    left_out : frozenset of str
-        Tests not to run any more, because they ended the process or hung.
-    """
-
-    device: str | None
-    rounds: int
-    seconds: float
-    patience: float
-    calls_only: bool = False
-    first_round: int = 0
-    run: frozenset[str] = frozenset()
-    left_out: frozenset[str] = frozenset()
+    device: str | None  # filter words
+    rounds: int  # how often each test runs, in another order each time
+    seconds: float  # after which no other round begins
+    patience: float  # seconds that one test may take
+    calls_only: bool = False  # whether memory is not to be compared
+    first_round: int = 0  # where to go on
+    run: frozenset[str] = frozenset()  # the tests that were run in that round already
+    left_out: frozenset[str] = frozenset()  # tests not to run any more, because they ended the process or hung
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The device is open, and its kernels are built.
+    """The device is open, and its kernels are built."""
 
-    Attributes
-    ----------
-    facts : dict
-        Of the device and its driver, for the file.
-    executes : bool
-        Whether memory is compared.
-    slow : float
-        Seconds that a slow kernel takes.
-    """
-
-    facts: dict[str, Any]
-    executes: bool
-    slow: float
+    facts: dict[str, Any]  # of the device and its driver, for the file
+    executes: bool  # whether memory is compared
+    slow: float  # seconds that a slow kernel takes
 
 
 @dataclass(frozen=True)
@@ -92,68 +64,36 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ran:
-    """A test has run.
-
-    Attributes
-    ----------
-    problem : str
-        What went wrong; empty if nothing did.
-    absent : str
-        Why the device cannot run it; empty if it can.
-    """
+    """A test has run."""
 
     what: str
     number: int
-    problem: str = ""
-    absent: str = ""
+    problem: str = ""  # what went wrong
+    absent: str = ""  # why the device cannot run it
 
 
 @dataclass(frozen=True)
 class Controlled:
-    """How many programs that lack a wait went wrong, as they should, of how many.
-
-    Attributes
-    ----------
-    slower : int
-        How many times as slow as before a slow kernel is now, so that they are seen.
-    """
+    """How many programs that lack a wait went wrong, as they should, of how many."""
 
     seen: int
     of: int
-    slower: int = 1
+    slower: int = 1  # how many times as slow as before a slow kernel is now, so that they are seen
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Everything was run, or time was over, or it cannot go on.
+    """Everything was run, or time was over, or it cannot go on."""
 
-    Attributes
-    ----------
-    rounds : int
-        Rounds that were completed.
-    problem : str
-        Why it cannot go on; empty otherwise.
-    found : bool
-        Whether there is such a device.
-    stats : dict
-        The counters of the device that are not 0.
-    """
-
-    rounds: int
-    problem: str = ""
-    found: bool = True
-    stats: dict[str, int] = field(default_factory=dict)
+    rounds: int  # that were completed
+    problem: str = ""  # why it cannot go on
+    found: bool = True  # whether there is such a device
+    stats: dict[str, int] = field(default_factory=dict)  # the counters of the device that are not 0
 
 
 @dataclass(frozen=True)
 class Latency:
-    """What a call takes.
-
-    Attributes
-    ----------
-    minimum, median : float
-        Microseconds of one, over rounds of `CALLS`.
-    """
+    """What a call takes: microseconds of one, over rounds of `CALLS`."""
 
     name: str
     minimum: float
@@ -169,10 +109,7 @@ Message = Opened | Begun | Ran | Controlled | Latency | Ended
 def work(request: Request) -> Iterator[Message]:
     """Run what is asked for. The device is closed at the end.
 
-    Yields
-    ------
-    Message
-        What is begun is told before, so that it is known when this process ends in the middle.
+    What is begun is told before, so that it is known when this process ends in the middle.
     """
     yield _begun(OPENING, 2 * request.patience)  # compilers take their time
     try:
@@ -232,15 +169,17 @@ def _run(request: Request, bench: Bench) -> Iterator[Message]:
 
 
 def _ran(test: Litmus, number: int, bench: Bench) -> Ran:
+    problem = absent = ""
     if test.needs_execution and not bench.executes:
-        return Ran(str(test), number, absent="this device executes nothing, and would never come to the end")
-    try:
-        bench.run(test)
-    except fb.NotSupportedError as error:
-        return Ran(str(test), number, absent=said(error))
-    except Exception as error:
-        return Ran(str(test), number, said(error))
-    return Ran(str(test), number)
+        absent = "this device executes nothing, and would never come to the end"
+    else:
+        try:
+            bench.run(test)
+        except fb.NotSupportedError as error:
+            absent = said(error)
+        except Exception as error:
+            problem = said(error)
+    return Ran(str(test), number, problem, absent)
 
 
 def _control(bench: Bench) -> Controlled:

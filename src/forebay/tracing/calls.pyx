@@ -118,25 +118,14 @@ def nanoseconds_a_tick(begin: tuple[int, int], end: tuple[int, int]) -> float:
 
 
 def begin() -> int:
-    """Get ready to note calls. Returns the number that the next entry will have.
-
-    Raises
-    ------
-    MemoryError
-    """
+    """Get ready to note calls. Returns the number that the next entry will have."""
     if not make_room():
         raise MemoryError("no memory to note calls in")
     return next_number.load()
 
 
 def watch(table: int) -> None:
-    """Note the calls of a driver's table from now on. Does nothing if they are noted already.
-
-    Parameters
-    ----------
-    table : int
-        Its address, `DriverDevice.table`.
-    """
+    """Note the calls of a driver's table, `DriverDevice.table`, from now on, if they are not noted already."""
     if table in _watched:
         return
     if table not in _tables:
@@ -155,18 +144,9 @@ def unwatch() -> None:
 
 
 def entries(first: int) -> tuple[NDArray[Any], int]:
-    """Return what was noted, and how many older entries were lost because there was no room for more.
+    """Return what was noted since `begin` returned a number, and how many older entries were lost for want of room.
 
-    Parameters
-    ----------
-    first : int
-        What `begin` returned.
-
-    Returns
-    -------
-    entries : numpy.ndarray
-        Structured, in the order in which the calls began on their queue. Calls that are under way are left out.
-    lost : int
+    The entries are structured, in the order in which the calls began on their queue. Calls under way are left out.
     """
     cdef uint64_t end = next_number.load()
     cdef uint64_t start = max(<uint64_t> first, end - CAPACITY if end > CAPACITY else 0)
@@ -196,14 +176,19 @@ def queue_of(Queue queue) -> tuple[int, str, int]:
     return described(queue.state)
 
 
-def queues_of(device: Device) -> list[tuple[int, str, int]]:
-    """The same of all queues of a device that may have work outstanding, closed ones included."""
+def queues_of(device: Device, take_times: bool = False) -> list[tuple[int, str, int]]:
+    """The same of all queues of a device that may have work outstanding, closed ones included.
+
+    May have the times of commands taken, too, of those that time events.
+    """
     cdef Context context = device._context
     cdef vector[QueueState*] states
     cdef size_t i
     registered_queues(context.state, states)
     found = [described(states[i]) for i in range(states.size())]
     for i in range(states.size()):
+        if take_times:
+            note_timed(states[i], device)
         release_queue_state(states[i])
     return found
 
@@ -218,17 +203,6 @@ cdef const Driver* driver_of(object table) except NULL:
 def want_times(wanted: bool) -> None:
     """Take the times of commands from now on, or not any more."""
     times_wanted.store(wanted)
-
-
-def time_queues(device: Device) -> None:
-    """Take the times of the queues of a device that time events, as far as they may have work outstanding."""
-    cdef Context context = device._context
-    cdef vector[QueueState*] states
-    cdef size_t i
-    registered_queues(context.state, states)
-    for i in range(states.size()):
-        note_timed(states[i], device)
-        release_queue_state(states[i])
 
 
 def time_queue(Queue queue) -> None:
@@ -262,14 +236,8 @@ def keep_gil_as_before(device: Device) -> None:
 def mark_time(table: int, queue: int, tries: int) -> tuple[int, int, int] | None:
     """Have a timed event signalled on an idle queue of the trace's own.
 
-    Returns
-    -------
-    event : int
-        The driver's handle.
-    before, after : int
-        Ticks between which it was signalled.
-
-    None if the driver refuses, or has not signalled it after so many `tries` to ask.
+    Returns the driver's handle, and the ticks between which it was signalled; None if the driver refuses, or has not
+    signalled it after so many `tries` to ask.
     """
     cdef const Driver* driver = driver_of(table)
     cdef void* handle = <void*> <uintptr_t> queue

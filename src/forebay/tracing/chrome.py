@@ -38,26 +38,19 @@ def write(recorder: Recorder, file: IO[str]) -> None:
             "known within, µs": round(within, 3),
         }
     file.write(f'{{"displayTimeUnit": "ns",\n"otherData": {json.dumps(about)},\n"traceEvents": [')
-    separator = "\n"
-    for event in _events(recorder, timeline):
-        file.write(separator)
+    for number, event in enumerate(_events(recorder, timeline)):
+        file.write(",\n" if number else "\n")
         file.write(json.dumps(event, separators=(",", ":")))
-        separator = ",\n"
     file.write("\n]}\n")
 
 
-def _clock(recorder: Recorder) -> Callable[[int], float]:
-    """Return the function from ticks to microseconds since the trace began, in whole nanoseconds."""
+def _events(recorder: Recorder, timeline: Timeline) -> Iterator[dict[str, Any]]:
     first, unit = recorder.first[0], recorder.nanoseconds_a_tick
 
-    def microseconds(ticks: int) -> float:
+    def at(ticks: int) -> float:
+        """Return microseconds since the trace began, in whole nanoseconds."""
         return max(round((ticks - first) * unit), 0) / 1000
 
-    return microseconds
-
-
-def _events(recorder: Recorder, timeline: Timeline) -> Iterator[dict[str, Any]]:
-    at = _clock(recorder)
     process = os.getpid()
     devices = sorted({track.queue.device for track in timeline.tracks.values()})
     places: dict[int, tuple[int, int]] = {}

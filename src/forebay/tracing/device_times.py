@@ -33,19 +33,11 @@ LAST_PATIENCE = 50 * PATIENCE  # a second or two: without any reference all time
 
 @dataclass(frozen=True)
 class Reference:
-    """An event at a known time of the host.
+    """An event at a known time of the host."""
 
-    Attributes
-    ----------
-    ticks, within : float
-        The time of the host, and how far it may be from that, in ticks.
-    position : float
-        Nanoseconds of the device since its first reference.
-    """
-
-    ticks: float
-    within: float
-    position: float
+    ticks: float  # the time of the host
+    within: float  # how far it may be from that
+    position: float  # nanoseconds of the device since its first reference
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ class DeviceTimes:
     def add_device(self, device: Device) -> None:
         """Take the times of the queues that a device has. Its driver's calls are watched already."""
         if self._knows(device):
-            calls.time_queues(device)
+            calls.queues_of(device, take_times=True)
 
     def add_queue(self, queue: Queue) -> None:
         """Take the times of a queue, if it has timed events."""
@@ -124,17 +116,9 @@ class DeviceTimes:
                 return
 
     def end(self, speed: float) -> dict[int, RanTime]:
-        """Take no more times, and give everything back. In a forked child nothing is.
+        """Take no more times, and give everything back, but in a forked child; `speed` is ticks in a nanosecond.
 
-        Parameters
-        ----------
-        speed
-            Ticks of the host in a nanosecond.
-
-        Returns
-        -------
-        dict
-            By the number of the call. Of what is not done there is no time.
+        Returns the times by the number of the call. Of what is not done there is none.
         """
         self._over.set()
         calls.want_times(False)
@@ -151,11 +135,10 @@ class DeviceTimes:
                 for (number, *_), position in zip(events, clocks[context].positions, strict=True)
             }
             ran = {}
-            for number, reference, begin, end in read:
+            for number, reference, *span in read:
                 clock, position = by_reference[reference]
-                ran[number] = RanTime(
-                    round(clock.ticks(position + begin)), round(clock.ticks(position + end)), round(clock.within)
-                )
+                begin, end = (round(clock.ticks(position + each)) for each in span)
+                ran[number] = RanTime(begin, end, round(clock.within))
             self._give_back()
         return ran
 
@@ -183,23 +166,10 @@ class DeviceTimes:
 
 
 class Clock:
-    """Relates a device's clock to the host's.
-
-    Parameters
-    ----------
-    speed
-        Ticks of the host in a nanosecond, as far as the references do not say.
-
-    Attributes
-    ----------
-    positions : list of float
-        Of the references, in nanoseconds since the first one.
-    within : float
-        How far a time may be from the right one, in ticks.
-    """
+    """Relates a device's clock to the host's."""
 
     def __init__(self, references: list[Reference], speed: float) -> None:
-        self._speed = speed
+        self._speed = speed  # ticks of the host in a nanosecond, as far as the references do not say
         self.positions: list[float] = [reference.position for reference in references]
         self._known: list[Reference] = []
         for reference in references:
@@ -207,6 +177,7 @@ class Clock:
                 self._known[-1] = min(self._known[-1], reference, key=lambda each: each.within)
             else:
                 self._known.append(reference)
+        # How far a time may be from the right one, in ticks
         self.within: float = max((reference.within for reference in self._known), default=0.0)
 
     def ticks(self, position: float) -> float:

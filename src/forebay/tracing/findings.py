@@ -6,14 +6,15 @@ is judged some hundreds of calls at a time, and at the end.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
+import sys
 import threading
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -105,27 +106,15 @@ Look = Generator[None, None, "Callable[[Record], None] | None"]
 
 @dataclass
 class Finding:
-    """Something that one line of the program does without need.
-
-    Attributes
-    ----------
-    what, line : str
-    times : int
-    ticks : int
-        How long the calls took together; 0 when the cost is not in the call.
-    nbytes, waits : int
-        What they copied or allocated, and how often a queue had to wait for another.
-    least : int
-        It is told if it came so often.
-    """
+    """Something that one line of the program does without need."""
 
     what: str
     line: str
     times: int = 0
-    ticks: int = 0
-    nbytes: int = 0
-    waits: int = 0
-    least: int = 1
+    ticks: int = 0  # how long the calls took together; 0 when the cost is not in the call
+    nbytes: int = 0  # what they copied or allocated
+    waits: int = 0  # how often a queue had to wait for another
+    least: int = 1  # it is told if it came so often
 
 
 Moment = tuple["Stats", int, int, int]
@@ -228,14 +217,9 @@ class Findings:
         watching.add(self, MORE_CALLS)
 
     def end(self) -> tuple[list[tuple[str, Stats]], list[Finding]]:
-        """Look no more.
+        """Look no more. Returns the name of each Device with what it did meanwhile, and the findings.
 
-        Returns
-        -------
-        stats : list of (str, Stats)
-            The name of each Device, and what it did meanwhile.
-        findings : list of Finding
-            Those that came often enough, the costliest first: by the time that the calls took, then by how often.
+        These came often enough. The costliest is first: by the time that the calls took, then by how often.
         """
         watching.remove(self)
         watch_waits(None)
@@ -297,17 +281,17 @@ class Findings:
         self._counters.began(call)
         if call.name in LOOKED_AT:
             with suppress(TypeError):  # the call will say what is wrong with its arguments
-                call.notes["look"] = LOOKED_AT[call.name](self, call, *call.arguments, **call.keywords)
+                call.look = LOOKED_AT[call.name](self, call, *call.arguments, **call.keywords)
                 with suppress(ClosedError):  # another thread has closed what the call is about
-                    next(call.notes["look"])
+                    next(call.look)
         self._here.depth += 1
 
     def ended(self, call: Call) -> None:
         """Look at how things are now, and note what is to be judged."""
         self._here.depth -= 1
-        if "look" in call.notes and not call.raised:
+        if call.look is not None and not call.raised:
             try:
-                next(call.notes["look"])
+                next(call.look)
             except StopIteration as looked:
                 if looked.value is not None:
                     self._note(Record(looked.value, call.line, self._here.number, call.end - call.begin))
@@ -452,7 +436,8 @@ class Findings:
     def _program(self, call: Call, device: Device, source: Any, options: Any = ()) -> Look:
         yield
         # hiprtc looks whether the device takes the code that the program will load.
-        if any(name.startswith("forebay.hiprtc.") for name in watching.modules_of_callers()):
+        callers = (frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe()))
+        if any(name.startswith("forebay.hiprtc.") for name in callers):
             return None
         program = device.name, *read_source(source, options)
 
@@ -607,7 +592,7 @@ class Findings:
         returned = threading.Event()
         counts = queue.device.driver.most_held is not None and callable(function)
         if counts:
-            call.arguments, call.keywords = (queue, _telling(function, returned)), {}
+            call.arguments, call.keywords = (queue, watching.with_end(function, lambda begin: returned.set())), {}
         yield
         return self._judge_held(self._hold(queue, returned.is_set)) if counts else None
 
@@ -686,20 +671,6 @@ def _digest(source: Any) -> bytes | None:
         return hashlib.blake2b(memoryview(source), digest_size=16).digest()
     except (TypeError, ValueError, BufferError):
         return None
-
-
-def _telling(function: Callable[[], object], returned: threading.Event) -> Callable[[], object]:
-    """Return a host function that does the same, and tells that it has returned."""
-
-    @functools.wraps(function)
-    def telling() -> object:
-        try:
-            return function()
-        finally:
-            returned.set()
-
-    telling.__qualname__ = str(getattr(function, "__qualname__", type(function).__qualname__))  # errors say it
-    return telling
 
 
 def _read_nothing(now: Moment, last: Moment | None) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,56 +74,28 @@ class Counters:
 
 
 class Recorder:
-    """Notes from `begin` to `end`. There is one at a time in a process.
+    """Notes from `begin` to `end`, with `device_times` also when commands ran. There is one at a time in a process."""
 
-    Parameters
-    ----------
-    device_times
-        Whether to note also when commands ran on the device.
-
-    Attributes
-    ----------
-    first, last : tuple of int
-        When it began and ended: ticks, and nanoseconds of `time.monotonic_ns`.
-    began_at : float
-        Seconds since 1970.
-    queues : list of QueueMade
-    kernels : list of (int, int, str)
-        When a driver's kernel was made, its handle and name.
-    host_calls : deque of HostCall
-    threads : dict
-        The names of threads by the system's numbers.
-    entries : numpy.ndarray
-        As `calls.entries` returns it; `lost` older ones are not in it. Known at the end, as the next.
-    stats : list of (str, Stats)
-        What each device did meanwhile.
-    ran : dict or None
-        By the number of the call; None if nobody asked for the device's times.
-    """
-
-    first: tuple[int, int]
-    last: tuple[int, int]
-    began_at: float
-    entries: NDArray[Any]
-    lost: int
-    stats: list[tuple[str, Stats]]
+    first: tuple[int, int]  # when it began: ticks, and nanoseconds of `time.monotonic_ns`
+    last: tuple[int, int]  # when it ended
+    began_at: float  # seconds since 1970
+    entries: NDArray[Any]  # as `calls.entries` returns it; known at the end, as the next
+    lost: int  # how many older ones are not in it
+    stats: list[tuple[str, Stats]]  # what each device did meanwhile
 
     def __init__(self, device_times: bool = False) -> None:
         self._times = DeviceTimes() if device_times else None
         self.queues: list[QueueMade] = []
-        self.kernels: list[tuple[int, int, str]] = []
+        self.kernels: list[tuple[int, int, str]] = []  # when a driver's kernel was made, its handle and name
         self.host_calls: deque[HostCall] = deque(maxlen=MOST_HOST_CALLS)
-        self.threads: dict[int, str] = {}
-        self.ran: dict[int, RanTime] | None = None
+        self.threads: dict[int, str] = {}  # the names by the system's numbers
+        self.ran: dict[int, RanTime] | None = None  # by the number of the call; None without the device's times
         self._process = os.getpid()
 
     def begin(self) -> None:
         """Begin to note. Queues and kernels that there are already are known too.
 
-        Raises
-        ------
-        Error
-            When another trace is running.
+        Raises Error when another trace is running.
         """
         global _running
         with _lock:
@@ -187,7 +157,11 @@ class Recorder:
         """Wrap a host function, so that its run is noted."""
         self._counters.began(call)
         if call.name == "Queue.host" and len(call.arguments) == 2 and callable(call.arguments[1]):
-            call.arguments = (call.arguments[0], self._noted(call.arguments[1], call.line))
+            noted = watching.with_end(
+                call.arguments[1],
+                lambda begin: self._note(f"host function {noted.__qualname__}", call.line, begin, calls.ticks(), ""),
+            )
+            call.arguments = (call.arguments[0], noted)
         if call.name == "Device.queue" and self._times is not None:
             call.arguments, call.keywords = call.arguments[:3], call.keywords | {"timing": True}
 
@@ -212,21 +186,6 @@ class Recorder:
         if thread not in self.threads:
             self.threads[thread] = threading.current_thread().name
         self.host_calls.append(HostCall(name, line, thread, begin, end, about))
-
-    def _noted(self, function: Callable[[], object], line: str) -> Callable[[], object]:
-        """Return a host function that does the same and is noted when it runs."""
-        name = str(getattr(function, "__qualname__", type(function).__qualname__))
-
-        @functools.wraps(function)
-        def noted() -> object:
-            begin = calls.ticks()
-            try:
-                return function()
-            finally:
-                self._note(f"host function {name}", line, begin, calls.ticks(), "")
-
-        noted.__qualname__ = name  # errors say it
-        return noted
 
 
 _running: Recorder | None = None

@@ -27,13 +27,8 @@ COMMANDS = (*WORK, Kind.MARKER, Kind.BARRIER)
 class Slice:
     """Something that took time on a track. Times are in ticks.
 
-    Attributes
-    ----------
-    kind : str
-        "launch", "copy", "fill", "marker", "wait", "host function" (which holds the queue), "gate" or "recording"; on
-        the track of a thread "call", or "driver" for a wait inside the driver.
-    commands : int
-        How many commands it stands for: more than one for a step or graph that is submitted by one call.
+    It is a "launch", "copy", "fill", "marker", "wait", "host function" (which holds the queue), "gate" or "recording";
+    on the track of a thread a "call", or "driver" for a wait inside the driver.
     """
 
     name: str
@@ -41,7 +36,7 @@ class Slice:
     begin: int
     end: int
     about: dict[str, Any]
-    commands: int = 1
+    commands: int = 1  # that it stands for: more than one for a step or graph that is submitted by one call
     position: int = 0  # in its queue's track, from 1
     submitted: int = 0  # commands on its queue so far, without markers and waits
 
@@ -58,19 +53,13 @@ class Arrow:
 
 @dataclass
 class QueueTrack:
-    """What a queue was given, in this order. The times are those of the host's calls, not of the device.
-
-    Attributes
-    ----------
-    ran : list of (Slice, Slice)
-        A slice of these, and the time in which the device ran it, of kind "ran".
-    in_flight : list of (int, int)
-        From when on how many commands were submitted and not known to be done. Markers and waits do not count.
-    """
+    """What a queue was given, in this order. The times are those of the host's calls, not of the device."""
 
     queue: QueueMade
     slices: list[Slice] = field(default_factory=list)
+    # A slice of these, and the time in which the device ran it, of kind "ran"
     ran: list[tuple[Slice, Slice]] = field(default_factory=list)
+    # From when on how many commands were submitted and not known to be done; markers and waits do not count
     in_flight: list[tuple[int, int]] = field(default_factory=list)
 
     def note_in_flight(self, time: int, done: int, given: int) -> None:
@@ -120,41 +109,26 @@ class _Entry:
 
 
 class Timeline:
-    """All tracks.
-
-    Attributes
-    ----------
-    tracks : dict of QueueTrack
-        By the name of the device, and the queue's id.
-    threads : dict
-        The slices of each thread of the host, an outer one before those in it.
-    arrows : list of Arrow
-    unknown_waits : int
-        Waits for markers that were made before the trace began, or of which nothing was kept.
-    unknown_queues : int
-        Commands of queues that the trace does not know; they are left out.
-    """
+    """All tracks."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.tracks: dict[tuple[str, int], QueueTrack] = {}
+        self.tracks: dict[tuple[str, int], QueueTrack] = {}  # by the name of the device, and the queue's id
         self.queues: ByTime[QueueTrack] = ByTime()
         self.kernels: ByTime[str] = ByTime()
         self.points: ByTime[tuple[QueueTrack, Slice]] = ByTime()
         self.recordings: ByTime[list[str]] = ByTime()
-        self.threads: defaultdict[int, list[Slice]] = defaultdict(list)
+        self.threads: defaultdict[int, list[Slice]] = defaultdict(list)  # of the host: an outer one before those in it
         self.arrows: list[Arrow] = []
-        self.unknown_waits: int = 0
-        self.unknown_queues: int = 0
+        self.unknown_waits: int = 0  # for markers that were made before the trace began, or of which nothing was kept
+        self.unknown_queues: int = 0  # commands of queues that the trace does not know; they are left out
         for made in sorted(recorder.queues, key=lambda made: made.time):
             track = self.tracks.setdefault((made.device, made.id), QueueTrack(made))
             self.queues.add(made.time, made.handle, track)
         for time, handle, name in sorted(recorder.kernels, key=lambda made: made[0]):
             self.kernels.add(time, handle, name)
         for call in recorder.host_calls:
-            about = {"about": call.about, "line": call.line}
-            self.threads[call.thread].append(
-                Slice(call.name, "call", call.begin, call.end, {name: value for name, value in about.items() if value})
-            )
+            about = {name: value for name, value in (("about", call.about), ("line", call.line)) if value}
+            self.threads[call.thread].append(Slice(call.name, "call", call.begin, call.end, about))
         self.entries: list[_Entry] = _read(recorder)
         self.ran: dict[int, RanTime] = recorder.ran or {}
         self._build()
@@ -288,12 +262,8 @@ class Timeline:
         for entry in self.entries:
             if entry.failed:
                 continue
-            events: list[int] = []
-            if entry.kind == Kind.WAIT_EVENTS:
-                events = entry.waited
-            elif entry.kind == Kind.SEEN_DONE:
-                events = [entry.object]
-            for event in events:
+            seen: dict[int, list[int]] = {Kind.WAIT_EVENTS: entry.waited, Kind.SEEN_DONE: [entry.object]}
+            for event in seen.get(entry.kind, ()):
                 point = self.points.find(entry.begin, event)
                 if point is not None:
                     yield entry.end, point[0], point[1].position, False

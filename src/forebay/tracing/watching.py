@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, Protocol
@@ -41,32 +41,17 @@ WATCHED: Names = {
 
 @dataclass(slots=True)
 class Call:
-    """A call of a method. Times are in ticks.
+    """A call of a method. Times are in ticks."""
 
-    Attributes
-    ----------
-    name : str
-        Class and method, or a function.
-    arguments : tuple
-        The object itself is the first of a method's.
-    line : str
-        Of the program: ``file:line``; empty when no Python code outside forebay is below.
-    thread : int
-        As the system numbers it.
-    notes : dict
-        What the listeners remember between beginning and end; empty at first.
-    """
-
-    name: str
-    arguments: tuple[Any, ...]
+    name: str  # class and method, or a function
+    arguments: tuple[Any, ...]  # the object itself is the first of a method's
     keywords: dict[str, Any]
-    line: str
-    thread: int
-    begin: int
-    end: int
-    result: Any  # None as long as it has not returned
-    raised: bool
-    notes: dict[str, Any]
+    line: str  # of the program: ``file:line``; empty when no Python code outside forebay is below
+    begin: int = 0
+    end: int = 0
+    result: Any = None  # as long as it has not returned
+    raised: bool = False
+    look: Any = None  # what the findings remember between beginning and end
 
 
 class Listener(Protocol):
@@ -96,12 +81,19 @@ def line_of_program() -> str:
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def modules_of_callers() -> Iterator[str]:
-    """The names of the modules whose code this thread is in, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        yield frame.f_globals.get("__name__", "")
-        frame = frame.f_back
+def with_end(function: Callable[[], object], ended: Callable[[int], object]) -> Callable[[], object]:
+    """Return a host function that does the same, and passes on when it began as soon as it has returned or raised."""
+
+    @functools.wraps(function)
+    def host_function() -> object:
+        begin = ticks()
+        try:
+            return function()
+        finally:
+            ended(begin)
+
+    host_function.__qualname__ = str(getattr(function, "__qualname__", type(function).__qualname__))  # errors say it
+    return host_function
 
 
 def add(listener: Listener, more: Names | None = None) -> None:
@@ -156,7 +148,7 @@ def _watched(owner: type | ModuleType, name: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def method(*arguments: Any, **keywords: Any) -> Any:
         told = _told.get((owner, name), ())
-        call = Call(full_name, arguments, keywords, line_of_program(), threading.get_native_id(), 0, 0, None, False, {})
+        call = Call(full_name, arguments, keywords, line_of_program())
         for listener in told:
             listener.began(call)
         call.begin = ticks()
