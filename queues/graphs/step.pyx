@@ -31,7 +31,6 @@ from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport create_plan, is_same_block
-from forebay.queues.memory.pool cimport lowest_bit
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
     count_command, drop_pending, mark_before, may_stay_full, owes_null_wait, waits_of_pending
@@ -41,6 +40,9 @@ from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, St
 
 if TYPE_CHECKING:
     from typing_extensions import Never
+
+cdef extern from *:
+    int lowest_bit "__builtin_ctzll"(uint64_t word) noexcept nogil  # of a word that is not 0
 
 # -- what a step knows of one queue: the record of its launches, and the recordings that stand for runs of them
 

@@ -13,7 +13,7 @@ from forebay.core.state cimport UNLIMITED, states, states_lock
 from forebay.queues.device cimport Context
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.pool cimport Lease
+from forebay.queues.memory.pool cimport Lease, size_class as size_class_of
 from forebay.queues.queue cimport Queue
 
 from contextlib import contextmanager
@@ -65,6 +65,11 @@ def uses_of(Buffer buffer not None):
         holders = buffer.allocation.uses.holders.size()
         buffer.allocation.uses.lock.unlock()
     return past, holders
+
+
+def size_class(size_t nbytes):
+    """Bytes of a block of the pool for an allocation."""
+    return size_class_of(nbytes)
 
 
 def block_size(Buffer buffer not None):

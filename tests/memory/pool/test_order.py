@@ -5,8 +5,8 @@ import gc
 import pytest
 
 import forebay as fb
-from forebay.queues.memory.pool import size_class
 from tests.inside import clock_of
+from tests.observers.internals import size_class
 
 from .conftest import KINDS, N
 

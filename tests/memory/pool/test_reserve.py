@@ -6,10 +6,9 @@ from unittest import mock
 import pytest
 
 import forebay as fb
-from forebay.queues.memory.pool import size_class
 from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.refusals import refused
-from tests.observers.internals import is_wanted, locked
+from tests.observers.internals import is_wanted, locked, size_class
 
 from .conftest import LARGE, N, allocations
 

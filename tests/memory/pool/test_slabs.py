@@ -11,13 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as fb
-from forebay.queues.memory.pool import size_class
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 from tests.helpers.threads import together
 from tests.inside import clock_of
-from tests.observers.internals import block_size
+from tests.observers.internals import block_size, size_class
 
 from .conftest import LARGE, N, allocations
 
