@@ -40,7 +40,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
-from forebay.races.checker cimport begin_check, end_check, finished_device, line_of_program, made
+from forebay.races.checker cimport begin_check, end_check, finished_device, made
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
 
@@ -61,7 +61,7 @@ from forebay.queues.memory.allocation import remember
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape, to_array
 from forebay.queues.selection import adopt_device, adopt_queue
-from forebay.races.launches import AnnouncedMove
+from forebay.races.launches import announced_move
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
 from forebay.sync.ordering import end_watching
 
@@ -486,10 +486,8 @@ cdef class Device:
         allocation = new_allocation(self, memory)
         allocation.guarded = self.debug
         allocation.guard_at = nbytes
-        if self.state.checked:
-            made(allocation.uses, nbytes)
         if self.debug or self.state.checked:
-            allocation.made_at = line_of_program()
+            allocation.made_at = made(self.state, allocation.uses, nbytes)
         return new_buffer(allocation, 0, shape, dtype)
 
     def open_ipc_memory(self, handle: bytes, shape: ShapeLike | None = None, dtype: DTypeLike = "u1") -> Buffer:
@@ -831,7 +829,7 @@ cdef class Device:
     @property
     def _moves(self) -> Moves:
         if self._moving is None:
-            self._moving = Moves(self, AnnouncedMove)
+            self._moving = Moves(self, announced_move)
         return self._moving
 
     def _make_kernel(

@@ -25,7 +25,7 @@ from forebay.core.vector_clock cimport advance_submitted
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
-from forebay.races.checker cimport Announcement, host_function, is_checked, other_command, withdraw
+from forebay.races.checker cimport Announcement, host_function, is_checked, other_command
 from forebay.sync.ordering cimport (
     Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
     note_hold, room_of_host_function, waits_of
@@ -289,8 +289,8 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
                 end_parted_command(state, &order, status)
     settle_call(queue, function, call, status == 0)
     if status != 0:
-        withdraw(announced)
         queue._raise(status, "host function")
+    announced.submitted()
     return 0
 
 

@@ -30,15 +30,9 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         uint32_t line
         uint64_t queue
 
-    cdef cppclass Before:
-        pass
-
     cdef cppclass Announcement(vector[Use]):
-        Before before
-
-
-cdef uint32_t line_of_program() except? 0
-cdef str place_at(uint32_t line)
+        void (*withdraw)(const Announcement& announced) noexcept
+        void submitted()  # else its end withdraws what it announced
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
@@ -46,8 +40,8 @@ cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
     return queue.barred & ~<uint32_t> (BY_STEP | BY_WATCH) == BY_CHECK
 
 
-cdef inline bint is_told(const QueueState* queue) noexcept nogil:
-    """Return whether `command` is to be told what memory a command uses: the queue is checked or watched, and not
+cdef inline bint is_observed(const QueueState* queue) noexcept nogil:
+    """Return whether `command` must know what memory a command uses: the queue is checked or watched, and not
     captured.
     """
     return queue.barred & (BY_CHECK | BY_WATCH) != 0 and queue.barred & ~<uint32_t> ALLOWING == 0
@@ -55,24 +49,23 @@ cdef inline bint is_told(const QueueState* queue) noexcept nogil:
 
 cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint32_t what) noexcept
 
-# What a command is: (kind, name, index of the argument, its name), once for each
+# What a command is: (kind, name of the kernel, argument, line that made the node), once for each
 cdef uint32_t what_of(uint64_t kernel_id, uint32_t index, object kernel) except 0
-cdef uint32_t named(str kind, str argument) except 0
+cdef uint32_t named(str kind, str argument, str kernel=*) except 0
 cdef uint32_t what_of_node(uint32_t what, str place) except 0
 
 # `owners` are the nodes of the uses, and `dependencies` those that each node comes after, by their places in `nodes`.
 cdef int check_nodes(
-    object queue, QueueState* state, vector[Use]& uses, vector[size_t]& owners, tuple nodes, list dependencies
+    DeviceState* device, vector[Use]& uses, vector[size_t]& owners, tuple nodes, list dependencies
 ) except -1
 
 # Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
 # It may run Python code: what the command uses is checked again after it.
 cdef int command(object queue, QueueState* state, Announcement& uses) except -1
-cdef void withdraw(Announcement& uses) noexcept  # it was not submitted after all
-# Call before joins that are made for one command only, such as `come_after_past`, so that `withdraw` undoes them
+# Call before joins that are made for one command only, such as `come_after_past`, so that they are withdrawn with it
 cdef int begin_announcement(object queue, QueueState* state, Announcement& uses) except -1
 cdef int on_host(DeviceState* device, vector[Use]& uses) except -1  # what the host does at once
-cdef int made(Uses* uses, uint64_t nbytes) except -1
+cdef uint32_t made(DeviceState* device, Uses* uses, uint64_t nbytes) except? 0  # returns the line
 
 # Order
 # A record; `kept` is given back by `drop_point`

@@ -7,11 +7,9 @@ locks of Python cannot be seen.
 Everything here runs with the GIL. The engine is never seen half changed, because no Python code runs while it changes.
 """
 
-import logging
+from itertools import combinations
 from typing import TYPE_CHECKING
 
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
 from cpython.weakref cimport PyWeakref_NewRef
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
@@ -27,7 +25,7 @@ from forebay.core.uses cimport Uses, release_uses, retain_uses
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
-from forebay.races.reports import Names, Side, Told
+from forebay.races.reports import Names, Side, Told, frames_of_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,109 +38,70 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
 
     Overlap overlap(const Use& one, const Use& other)
     cbool may_miss(const Use& first, const Use& second)
-    cbool is_certain(const Use& first, const Use& second)
 
     cdef cppclass Moment:
-        uint64_t queue
-        uint32_t line
+        pass
 
     cdef cppclass Conflict:
         Use first
         Use second
         cbool certain
+        uint32_t made
+        uint64_t nbytes
         cbool told
         cbool foreign
-        Moment early
-        uint32_t made
-        uint64_t kept
+        uint32_t early
+        void* context
 
     cdef cppclass Memory:
-        uint64_t nbytes
-        uint32_t made
         vector[Use] uses
 
     cdef cppclass Queue:
-        uint64_t id
-        cbool null
-        cbool blocking
-        cbool adopted
-        void* context
-        Past past
+        pass
 
     cdef cppclass Context:
-        Queue* null
-        size_t checking
         size_t raising
 
     cdef cppclass Engine:
         unordered_map[uint64_t, Queue] queues
         unordered_map[void*, Context] contexts
         unordered_map[void*, Memory] memories
-        Past told
         const Moment* running
         cbool (*is_gone)(void* memory) noexcept
         void (*retain)(void* memory) noexcept
         void (*release)(void* memory) noexcept
         size_t sweep_queues
-        uint64_t forgotten
-        Past joined(const Past& past, const Past& other)
-        Past joined(const Past& past, const Moment& moment)
         Moment moment_of(Queue& queue, uint32_t line)
-        void come_after(Queue& queue, Past past)
+        void come_after(Queue& queue, const Past& past)
         void come_after_all(Queue& queue)
-        void save(const Queue& queue, Before& before)
-        void saved(const Queue& queue, Before& before)
-        void begin(Queue& queue, Before* before)
+        void save(const Queue& queue, Announcement& before)
+        void begin(Queue& queue, const Moment* running, Announcement* before, cbool function)
         void wait(Queue& queue, const Moment& moment)
         void wait_on_host(const Moment& moment)
         void wait_on_host(const Past& past)
         void finish(Queue& queue)
         void finish_context(void* context)
-        void leave(void* context)
+        void enter(Queue& null, cbool raises)
+        cbool leave(void* context, cbool raises)
+        Conflict conflict_of(const Use& first, const Use& second)
         void find_conflicts(Queue* queue, vector[Use]& uses, vector[Conflict]& found)
-        void note(Queue& queue, vector[Use]& uses, uint32_t line)
+        void note(Queue& queue, Announcement& uses, uint32_t line)
         void withdraw(const Announcement& uses)
-        Memory& memory_of(void* key)
+        void made(void* key, uint32_t line, uint64_t nbytes)
         Past past_of(void* key, cbool writers_only)
+        Queue& add(uint64_t id, void* context, cbool null, cbool blocking, cbool adopted)
         void forget_queues(const unordered_set[uint64_t]& alive)
-
-cdef extern from "Python.h":
-    ctypedef struct PyFrameObject:
-        pass
-    ctypedef struct PyCodeObject:
-        pass
-    PyFrameObject* PyEval_GetFrame()
-    PyFrameObject* PyFrame_GetBack(PyFrameObject* frame)  # a new reference, or NULL
-    PyCodeObject* PyFrame_GetCode(PyFrameObject* frame)  # a new reference
-    int PyFrame_GetLineNumber(PyFrameObject* frame)
 
 cdef dict lines = {}  # by file, line and function: a number
 cdef list known_lines = [("", 0, "")]  # (file, line, function) by number
 
 
-cdef inline bint is_own(object frame) except -1:
-    """Return whether a frame is forebay's."""
-    name = str(frame.f_globals.get("__name__", ""))
-    return name == "forebay" or name.startswith("forebay.")
-
-
 cdef uint32_t line_of_program() except? 0:
     """Return the number of the innermost line of this thread that is not forebay's own; 0 when there is none."""
-    cdef PyFrameObject* current = PyEval_GetFrame()
-    if current == NULL:
-        return 0
-    frame = <object> <PyObject*> current
-    while is_own(frame):
-        current = PyFrame_GetBack(<PyFrameObject*> <PyObject*> frame)
-        if current == NULL:
-            return 0
-        frame = <object> <PyObject*> current
-        Py_DECREF(frame)
-    code = <object> <PyObject*> PyFrame_GetCode(<PyFrameObject*> <PyObject*> frame)
-    Py_DECREF(code)
-    # Not by the code object: those of two files are equal when the functions are, wherever they lie.
-    key = (code.co_filename, PyFrame_GetLineNumber(<PyFrameObject*> <PyObject*> frame), code.co_name)
-    return number_of(key, lines, known_lines)
+    for frame in frames_of_program():
+        # Not by the code object: those of two files are equal when the functions are, wherever they lie.
+        return number_of((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name), lines, known_lines)
+    return 0
 
 
 cdef uint32_t number_of(tuple key, dict numbers, list known) except? 0:
@@ -154,17 +113,10 @@ cdef uint32_t number_of(tuple key, dict numbers, list known) except? 0:
     return number
 
 
-def place() -> str:
-    """Return the innermost line of this thread that is not forebay's own, as ``file:line``."""
-    return place_at(line_of_program())
+def place_in_program(line: int | None = None) -> str:
+    """Return ``file:line`` for a number that `made` gave, or the innermost line that is not forebay's own."""
+    return reports.place_of(known_lines[line_of_program() if line is None else line])
 
-
-cdef str place_at(uint32_t line):
-    """Return ``file:line`` for a number that `line_of_program` gave."""
-    return reports.place_of(known_lines[line])
-
-
-log = logging.getLogger("forebay.races")
 
 cdef Engine* engine = new Engine()  # never deleted: queues are asked about it to the end of the process
 
@@ -195,7 +147,6 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
     """Return what the engine knows of a queue."""
     cdef uint64_t number = state.epochs.queue_id
     cdef unordered_map[uint64_t, Queue].iterator found = engine.queues.find(number)
-    cdef Queue* made
     cdef unordered_set[uint64_t] alive
     if found != engine.queues.end():
         return &dereference(found).second
@@ -208,41 +159,33 @@ cdef Queue* queue_of(object queue, QueueState* state) except NULL:
                 alive.insert(known)
         engine.forget_queues(alive)
     queues_by_id[number] = PyWeakref_NewRef(queue, None)
-    made = &engine.queues[number]
-    made.id = number
-    made.null = state.is_null
-    made.blocking = state.blocking
-    made.adopted = state.adopted
-    made.context = state.device
-    return made
+    return &engine.add(number, state.device, state.is_null, state.blocking, state.adopted)
 
 
 # -- what commands are
 
 
-cdef unordered_map[uint64_t, uint32_t] whats  # by kernel's id and argument
-cdef dict other_whats = {}
-cdef list known_whats = [None]  # (kind, kernel, index, argument) by number
+cdef dict whats_of_kernels = {}  # by kernel's id and argument
+cdef dict whats = {}
+cdef list known_whats = [None]  # (kind, kernel, argument) or (kind, kernel, argument, place) by number
 
 
 cdef uint32_t what_of(uint64_t kernel_id, uint32_t index, object kernel) except 0:
     cdef uint64_t key = kernel_id << 12 | index
-    cdef unordered_map[uint64_t, uint32_t].iterator found = whats.find(key)
-    if found != whats.end():
-        return dereference(found).second
-    parameter = kernel.parameters[index]
-    argument = f"{parameter.type_name} {parameter.name}"
-    whats[key] = number_of(("launch", kernel.name, index, argument), other_whats, known_whats)
-    return whats[key]
+    what = whats_of_kernels.get(key)
+    if what is None:
+        parameter = kernel.parameters[index]
+        what = whats_of_kernels[key] = named("launch", f"{parameter.type_name} {parameter.name}", kernel.name)
+    return what
 
 
-cdef uint32_t named(str kind, str argument) except 0:
-    return number_of((kind, "", -1, argument), other_whats, known_whats)
+cdef uint32_t named(str kind, str argument, str kernel="") except 0:
+    return number_of((kind, kernel, argument), whats, known_whats)
 
 
 cdef uint32_t what_of_node(uint32_t what, str place) except 0:
     """Return the number for a command that is a node of a graph, which was made at `place`."""
-    return number_of((*known_whats[what], place), other_whats, known_whats)
+    return number_of((*known_whats[what], place), whats, known_whats)
 
 
 # -- uses
@@ -283,44 +226,34 @@ cdef int command(object queue, QueueState* state, Announcement& uses) except -1:
 
 
 cdef int begin_announcement(object queue, QueueState* state, Announcement& uses) except -1:
-    engine.save(dereference(queue_of(queue, state)), uses.before)
+    engine.save(dereference(queue_of(queue, state)), uses)
+    uses.withdraw = withdraw
     return 0
+
+
+cdef void withdraw(const Announcement& uses) noexcept nogil:
+    engine.withdraw(uses)
 
 
 cdef int check_command(object queue, QueueState* state, Announcement& uses) except -1:
     cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
-    cdef Queue* own = begin_order(queue, state, &uses.before)
-    cdef bint raises = engine.contexts[own.context].raising != 0
+    cdef Queue* own = begin_order(queue, state, &uses)
     engine.find_conflicts(own, uses, found)
-    if found.empty():
-        engine.note(dereference(own), uses, line)
-        return 0
-    if not raises:
-        engine.note(dereference(own), uses, line)
-        tell(found, queue, line)
-        return 0
-    error = tell(found, queue, line)
-    if error is not None:
-        engine.withdraw(uses)
-        raise RaceError(str(error), error)
-    engine.note(dereference(queue_of(queue, state)), uses, line)
-    return 0
+    engine.note(dereference(own), uses, line)
+    return report(state.device, found, queue, line)
 
 
-cdef Queue* begin_order(object queue, QueueState* state, Before* before=NULL) except NULL:
+cdef Queue* begin_order(object queue, QueueState* state, Announcement* uses=NULL, bint function=False) except NULL:
     """Order a queue for its next command, and return what the engine knows of it."""
     cdef Queue* own = queue_of(queue, state)
     cdef const Moment* running = engine.running
     if running != NULL and not on_host_thread():
-        engine.running = NULL  # a host function runs meanwhile
-    engine.begin(dereference(own), before)
-    engine.running = running
+        running = NULL  # a host function runs meanwhile
+    engine.begin(dereference(own), running, uses, function)
+    if uses != NULL:
+        uses.withdraw = withdraw
     return own
-
-
-cdef void withdraw(Announcement& uses) noexcept:
-    engine.withdraw(uses)
 
 
 cdef int on_host(DeviceState* device, vector[Use]& uses) except -1:
@@ -329,41 +262,43 @@ cdef int on_host(DeviceState* device, vector[Use]& uses) except -1:
     if not device.checked:
         return 0
     engine.find_conflicts(NULL, uses, found)
-    if not found.empty():
-        error = tell(found, None, line_of_program())
-        if error is not None and engine.contexts[device].raising:
-            raise RaceError(str(error), error)
-    return 0
+    return report(device, found, None, 0 if found.empty() else line_of_program())
 
 
-cdef object tell(vector[Conflict]& found, object queue, uint32_t line):
-    """Tell each race once. Returns the first that is certain, told before or not; None when there is none."""
+cdef int report(DeviceState* device, vector[Conflict]& found, object queue, uint32_t line, list missing=None) except -1:
+    """Tell each race once. Raises RaceError for the first that is certain, told before or not, if a Device wants that.
+
+    `missing` has, for each pair of nodes of a graph, the line that orders them, and where it belongs.
+    """
     cdef Conflict* each
     cdef size_t i
+    cdef bint raises = engine.contexts[device].raising != 0
     told = []
     for i in range(found.size()):
         each = &found[i]
         first = queues_by_id.get(each.first.queue)
         told.append(Told(
-            side_of(each.first, each.first.line, first if first is None else first(), each.first.queue),
-            side_of(each.second, line, queue, 0), each.certain, may_miss(each.first, each.second),
-            known_lines[each.made], each.kept, <uintptr_t> engine.queues[each.first.queue].context, each.told,
-            each.foreign, known_lines[each.early.line] if each.early.queue else None))
+            side_of(each.first, each.first.line, first if first is None else first()),
+            side_of(each.second, line, queue), each.certain, may_miss(each.first, each.second), known_lines[each.made],
+            each.nbytes, <uintptr_t> each.context, each.told, each.foreign,
+            known_lines[each.early] if each.early else None, None if missing is None else missing[i]))
     races = [reports.tell(each_told) for each_told in told]  # Python code runs, which may use any queue
-    return next((race for race in races if race.certain), None)
-
-
-cdef object side_of(const Use& use, uint32_t line, object queue, uint64_t queue_id):
-    return Side(known_whats[use.what], use.flags, use.lo, use.hi, known_lines[line], queue, queue_id)
-
-
-cdef int made(Uses* uses, uint64_t nbytes) except -1:
-    """Note the line that makes memory."""
-    cdef uint32_t line = line_of_program()
-    cdef Memory* memory = &engine.memory_of(uses)
-    memory.made = line
-    memory.nbytes = nbytes
+    for race in races:
+        if race.certain and raises:
+            raise RaceError(str(race), race)
     return 0
+
+
+cdef object side_of(const Use& use, uint32_t line, object queue):
+    return Side(known_whats[use.what], use.flags, use.lo, use.hi, known_lines[line], queue, use.queue)
+
+
+cdef uint32_t made(DeviceState* device, Uses* uses, uint64_t nbytes) except? 0:
+    """Note the line that makes memory, if the device is checked, and return it."""
+    cdef uint32_t line = line_of_program()
+    if device.checked:
+        engine.made(uses, line, nbytes)
+    return line
 
 
 # -- order
@@ -441,8 +376,7 @@ cdef void waited_for_past(const Past& past) noexcept:
 
 
 cdef int come_after_past(object queue, QueueState* state, const Past& past) except -1:
-    cdef Queue* own = queue_of(queue, state)
-    engine.come_after(dereference(own), engine.joined(own.past, past))
+    engine.come_after(dereference(queue_of(queue, state)), past)
     return 0
 
 
@@ -474,11 +408,8 @@ cdef object host_function(object queue, QueueState* state, object function, Anno
     What it tells other threads nobody sees. So what precedes it is never raced with for certain.
     """
     cdef CheckedFunction made = CheckedFunction.__new__(CheckedFunction)
-    cdef Queue* own = begin_order(queue, state, &announced.before)
+    made.moment = engine.moment_of(dereference(begin_order(queue, state, &announced, True)), 0)
     made.function = function
-    made.moment = engine.moment_of(dereference(own), 0)
-    engine.told = engine.joined(engine.told, made.moment)
-    engine.saved(dereference(own), announced.before)
     return made
 
 
@@ -489,42 +420,36 @@ cdef enum:
     MOST_USES = 1000  # of one piece of memory in one graph, which are compared with each other
 
 
-cdef list ancestors_of(list dependencies):
-    """Return the nodes that each comes after, as bits. None when they are one chain."""
-    before = []
-    chain = True
-    for i, earlier in enumerate(dependencies):
+cdef int check_nodes(
+    DeviceState* device, vector[Use]& uses, vector[size_t]& owners, tuple nodes, list dependencies
+) except -1:
+    cdef vector[Conflict] found
+    cdef uint32_t line = line_of_program()
+    cdef size_t i, j
+    before = []  # the nodes that each comes after, as bits
+    for earlier in dependencies:
         mask = 0
         for other in earlier:
             mask |= before[other] | 1 << other
         before.append(mask)
-        chain = chain and mask == (1 << i) - 1
-    return None if chain else before
-
-
-cdef int check_nodes(
-    object queue, QueueState* state, vector[Use]& uses, vector[size_t]& owners, tuple nodes, list dependencies
-) except -1:
-    cdef size_t i, j
-    before = ancestors_of(dependencies)
-    if before is None:
+    if all([mask == (1 << at) - 1 for at, mask in enumerate(before)]):  # they are one chain
         return 0
     by_memory: dict[int, list[int]] = {}
     for i in range(uses.size()):
+        uses[i].line = line
         by_memory.setdefault(<uint64_t> uses[i].memory, []).append(i)
+    missing = []
     for together in by_memory.values():
-        for at, first in enumerate(together[:MOST_USES]):
-            i = first
-            for second in together[at + 1:MOST_USES]:
-                j = second
-                if (
-                    owners[i] != owners[j] and (uses[i].flags | uses[j].flags) & WRITES
-                    and not before[owners[j]] >> owners[i] & 1 and not before[owners[i]] >> owners[j] & 1
-                    and overlap(uses[i], uses[j]) != APART
-                ):
-                    tell_of_nodes(
-                        queue, state, uses[i], uses[j], missing_edge(nodes[owners[i]], nodes[owners[j]]))
-    return 0
+        for first, second in combinations(together[:MOST_USES], 2):  # in the order of the nodes
+            i, j = first, second
+            if (
+                owners[i] != owners[j] and (uses[i].flags | uses[j].flags) & WRITES
+                and not before[owners[j]] >> owners[i] & 1 and overlap(uses[i], uses[j]) != APART
+            ):
+                found.push_back(engine.conflict_of(uses[i], uses[j]))
+                found.back().context = device
+                missing.append(missing_edge(nodes[owners[i]], nodes[owners[j]]))
+    return report(device, found, None, line, missing)
 
 
 def missing_edge(first: Node, second: Node) -> tuple[str, str]:
@@ -538,23 +463,6 @@ def missing_edge(first: Node, second: Node) -> tuple[str, str]:
     return (
         f"{names.of(first.graph, 'graph')}.add_dependency({names.of(first, 'first')}, {names.of(second, 'second')})",
         "before the graph is launched")
-
-
-cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const Use& second, tuple missing) except -1:
-    """Tell the race of two nodes of a graph. `missing` is the line that orders them, and where it belongs."""
-    cdef unordered_map[void*, Memory].iterator place = engine.memories.find(first.memory)
-    cdef uint32_t line = line_of_program()
-    cdef uint32_t by = 0
-    cdef uint64_t nbytes = 0
-    cdef bint certain = is_certain(first, second)
-    if place != engine.memories.end():
-        by, nbytes = dereference(place).second.made, dereference(place).second.nbytes
-    race = reports.tell(Told(
-        side_of(first, line, None, 0), side_of(second, line, None, 0), certain, may_miss(first, second),
-        known_lines[by], nbytes, <uintptr_t> state.device, missing=missing))
-    if certain and engine.contexts[state.device].raising:
-        raise RaceError(str(race), race)
-    return 0
 
 
 # -- what is checked
@@ -572,34 +480,21 @@ cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:
     """Check all queues of the context from now on, for one Device more."""
-    cdef Context* context
     cdef Queue* null = queue_of(device.null_queue, state.null_queue)
     if not state.checked:
         reports.forget(<uintptr_t> state)  # what another told, which had its address, or this one earlier
-        engine.contexts.erase(state)
         check_queues(state, True)
-    context = &engine.contexts[state]
-    context.null = null
-    context.checking += 1
-    context.raising += raises
+    engine.enter(dereference(null), raises)
     return 0
 
 
 cdef void end_check(DeviceState* state, bint raises) noexcept:
     """One Device less wants that. With the last one, checking ends."""
-    cdef Context* context = &engine.contexts[state]
-    context.raising -= raises
-    context.checking -= 1
-    if context.checking == 0:
+    if engine.leave(state, raises):
         check_queues(state, False)
-        engine.leave(state)
 
 
 def statistics() -> dict[str, int]:
-    """Return how much is remembered: pieces of memory, their uses, queues, and lines of the program; for tests."""
-    cdef size_t uses = 0
-    for each in engine.memories:
-        uses += each.second.uses.size()
-    return {
-        "memories": engine.memories.size(), "uses": uses, "queues": engine.queues.size(), "lines": len(known_lines),
-        "forgotten": engine.forgotten}
+    """Return how much is remembered: pieces of memory, their uses, and queues; for tests."""
+    uses = sum([each.second.uses.size() for each in engine.memories])
+    return {"memories": engine.memories.size(), "uses": uses, "queues": engine.queues.size()}

@@ -14,7 +14,7 @@
 
 namespace races {
 
-enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16, GIVEN = 32, REPLACED = 64 };
+enum : uint8_t { WRITES = 1, NOT_CONST = 2, DOUBTFUL = 4, DECLARED = 8, ATOMIC = 16, GIVEN = 32 };
 enum Overlap { APART, MAYBE, SHARED };
 
 constexpr size_t MOST_USES = 128;  // of one piece of memory; what is older is forgotten
@@ -49,31 +49,39 @@ struct Use {
     // set when it is noted
     uint32_t line = 0;
     uint64_t queue = 0, epoch = 0;
+    uint64_t command = 0;  // a number of the command that noted it
     Past past;
 };
 
-// The order of a queue before a command began: what the command changes of it, to be restored if it is refused.
-struct Before {
+// The uses of a command, noted before it is submitted, and the order of its queue before. If it is not submitted after
+// all, the destructor takes back what it noted, and restores that order.
+struct Announcement : std::vector<Use> {
+    void (*withdraw)(const Announcement& announced) = nullptr;
     uint64_t queue = 0;  // 0: nothing has begun
+    uint64_t command = 0;
     Past past, past_after, told, told_after;
     uint64_t null_seen = 0, commands_after = 0;  // the count itself stays: others may have seen it
     bool listed = false;
     std::vector<uint64_t> unlisted;  // queues that it took off the null queue's list
-};
+    std::vector<Use> replaced;  // uses that its own stand for
 
-// A command's uses, recorded before submission, and the state that `withdraw` restores.
-struct Announcement : std::vector<Use> {
-    Before before;
+    Announcement() = default;
+    Announcement(const Announcement&) = delete;
+    ~Announcement() {
+        if (withdraw) withdraw(*this);
+    }
+    void submitted() { withdraw = nullptr; }
 };
 
 struct Conflict {
     Use first, second;
     bool certain;
-    bool told;  // a host function comes between, which may have told the program
-    bool foreign;  // the first one's queue is another package's, which may have waited for it
-    Moment early;  // the newest point of the first one's queue that the second comes after; queue 0: none
     uint32_t made;  // the line that made the memory
-    uint64_t kept;  // the size of the memory
+    uint64_t nbytes;  // the size of the memory
+    bool told = false;  // a host function comes between, which may have told the program
+    bool foreign = false;  // the first one's queue is another package's, which may have waited for it
+    uint32_t early = 0;  // the line of the newest point of the first one's queue that the second comes after; 0: none
+    void* context = nullptr;
 };
 
 struct Memory {
@@ -84,16 +92,16 @@ struct Memory {
 };
 
 struct Queue {
-    uint64_t id = 0, epoch = 1;
+    uint64_t id = 0;
+    void* context = nullptr;
     bool null = false, blocking = false, adopted = false;
+    uint64_t epoch = 1;
     bool observed = false;  // somebody comes after its last epoch, and not after what follows
     bool listed = false;
     bool vague = false;  // what it comes after cannot all be seen
-    void* context = nullptr;
-    uint64_t null_seen = 0;
-    uint64_t commands = 0;
+    uint64_t null_seen = 0, commands = 0;
     Past past;
-    std::vector<Moment> points;  // the newest of each queue that it comes after, and where that was taken
+    std::unordered_map<uint64_t, Moment> points;  // the newest of each queue that it comes after
 };
 
 struct Context {
@@ -134,19 +142,18 @@ inline bool is_certain(const Use& first, const Use& second) {
     return !may_miss(first, second) && !atomic && !((first.flags | second.flags) & DOUBTFUL) && overlap(first, second) == SHARED;
 }
 
-class Engine {
-  public:
+struct Engine {
     std::unordered_map<uint64_t, Queue> queues;
     std::unordered_map<void*, Context> contexts;
     std::unordered_map<void*, Memory> memories;
     std::unordered_map<uint64_t, uint64_t> waited;  // by queue: the epoch that some thread has waited for
     Past told;  // everything that host functions come after
-    const Moment* running = nullptr;  // of the host function that runs now
+    const Moment* running = nullptr;  // of the host function that runs now, on the host's thread
     bool (*is_gone)(void* memory) = nullptr;  // nobody else has it
     void (*retain)(void* memory) = nullptr;
     void (*release)(void* memory) = nullptr;
     size_t sweep_memories = FIRST_SWEEP, sweep_queues = FIRST_SWEEP;
-    uint64_t forgotten = 0;
+    uint64_t commands = 0;
 
     uint64_t waited_for(uint64_t queue) const {
         auto found = waited.find(queue);
@@ -188,7 +195,8 @@ class Engine {
     }
 
     // Whoever comes after an epoch comes after all of its past, so a queue with more of a past has a new epoch.
-    void come_after(Queue& queue, Past past) {
+    void come_after(Queue& queue, const Past& other) {
+        Past past = joined(queue.past, other);
         if (past == queue.past) return;
         queue.past = std::move(past);
         if (queue.observed) queue.epoch++;
@@ -196,14 +204,8 @@ class Engine {
     }
 
     void come_after(Queue& queue, const Moment& moment) {
-        if (!moment.queue || moment.queue == queue.id) return;
-        come_after(queue, joined(queue.past, moment));
-        for (auto& point : queue.points)
-            if (point.queue == moment.queue) {
-                if (moment.epoch > point.epoch) point = moment;
-                return;
-            }
-        if (queue.points.size() < MOST_USES) queue.points.push_back(moment);
+        if (moment.epoch <= epoch_in(queue.past, moment.queue)) return;
+        come_after(queue, joined(nullptr, moment));
     }
 
     void come_after_all(Queue& queue) {
@@ -223,12 +225,17 @@ class Engine {
     // dropped then), so the rules of the null queue hold for the queue's next command. What comes after the null queue's
     // work comes after its waits as well.
     void wait(Queue& queue, const Moment& moment) {
-        come_after(queue, moment);
+        if (moment.queue && moment.queue != queue.id) {
+            come_after(queue, moment);
+            if (queue.points.size() >= MOST_USES) queue.points.clear();
+            Moment& point = queue.points[moment.queue];
+            if (moment.epoch > point.epoch) point = moment;
+        }
         if (queue.null) queue.commands++;
         list(queue);
     }
 
-    void save(const Queue& queue, Before& before) const {
+    void save(const Queue& queue, Announcement& before) const {
         if (before.queue) return;
         before.queue = queue.id;
         before.past = queue.past;
@@ -237,14 +244,8 @@ class Engine {
         before.listed = queue.listed;
     }
 
-    void saved(const Queue& queue, Before& before) const {
-        before.past_after = queue.past;
-        before.commands_after = queue.commands;
-        before.told_after = told;
-    }
-
     // Does nothing if the queue has received another command since.
-    void restore(const Before& before) {
+    void restore(const Announcement& before) {
         auto place = queues.find(before.queue);
         if (place == queues.end()) return;
         Queue& queue = place->second;
@@ -263,103 +264,108 @@ class Engine {
         }
     }
 
-    // What every command does first, records among them: the rules of the null queue.
-    void begin(Queue& queue, Before* before = nullptr) {
+    // What every command does first, records among them: the rules of the null queue. `running` is the host function
+    // that submits it; what a host `function` comes after may be told by it.
+    void begin(Queue& queue, const Moment* running, Announcement* before = nullptr, bool function = false) {
         Context& context = contexts[queue.context];
         if (before) save(queue, *before);
-        if (running) come_after(queue, joined(queue.past, *running));
+        if (running) come_after(queue, *running);
         if (queue.null) {
             for (Queue* other : context.listed) {
-                come_after(queue, joined(queue.past, moment_of(*other)));
+                come_after(queue, moment_of(*other));
                 other->listed = false;
                 if (before) before->unlisted.push_back(other->id);
             }
             context.listed.clear();
+            queue.commands++;
         } else if (queue.blocking) {
             if (context.null && context.null->commands != queue.null_seen) {
-                come_after(queue, joined(queue.past, moment_of(*context.null)));
+                come_after(queue, moment_of(*context.null));
                 queue.null_seen = context.null->commands;
             }
             list(queue);
         }
-        if (queue.null) queue.commands++;
-        if (before) saved(queue, *before);
-    }
-
-    void wait_on_host(uint64_t queue, uint64_t epoch) {
-        uint64_t& known = waited[queue];
-        known = std::max(known, epoch);
-    }
-
-    void wait_on_host(const Moment& moment) {
-        if (!moment.queue) return;
-        wait_on_host(moment.queue, moment.epoch);
-        wait_on_host(moment.past);
+        if (function) told = joined(told, moment_of(queue));
+        if (!before) return;
+        before->past_after = queue.past;
+        before->commands_after = queue.commands;
+        before->told_after = told;
     }
 
     void wait_on_host(const Past& past) {
-        if (past)
-            for (auto& entry : *past) wait_on_host(entry.first, entry.second);
+        if (!past) return;
+        for (auto& [queue, epoch] : *past) {
+            uint64_t& known = waited[queue];
+            known = std::max(known, epoch);
+        }
+    }
+
+    void wait_on_host(const Moment& moment) { wait_on_host(joined(nullptr, moment)); }
+
+    void finish_context(void* context, bool blocking_only = false) {
+        for (auto& [id, queue] : queues)
+            if (queue.context == context && (queue.blocking || !blocking_only)) wait_on_host(moment_of(queue));
+        if (!blocking_only) forget_waited();
     }
 
     // The null queue speaks for the blocking queues too.
     void finish(Queue& queue) {
-        if (queue.null) {
-            for (auto& each : queues)
-                if (each.second.context == queue.context && each.second.blocking) wait_on_host(moment_of(each.second));
-        }
+        if (queue.null) finish_context(queue.context, true);
         wait_on_host(moment_of(queue));
     }
 
-    void finish_context(void* context) {
-        for (auto& each : queues)
-            if (each.second.context == context) wait_on_host(moment_of(each.second));
-        forget_waited();
+    // -- the Devices that look for races
+
+    void enter(Queue& null, bool raises) {
+        Context& context = contexts[null.context];
+        if (!context.checking) context = Context();
+        context.null = &null;
+        context.checking++;
+        context.raising += raises;
     }
 
-    // Nobody checks its queues any more. Whoever does so again has not seen what was between, so all counts as ordered.
-    void leave(void* context) {
-        for (auto& each : queues) {
-            if (each.second.context != context) continue;
-            wait_on_host(moment_of(each.second));
-            each.second.listed = each.second.vague = false;
-        }
-        contexts.erase(context);
-        forget_waited();
+    // Returns whether it was the last of its context. Whoever checks it again has not seen what was between, so all
+    // counts as ordered.
+    bool leave(void* key, bool raises) {
+        Context& context = contexts[key];
+        context.raising -= raises;
+        if (--context.checking) return false;
+        for (auto& [id, queue] : queues)
+            if (queue.context == key) queue.listed = queue.vague = false;
+        finish_context(key);
+        contexts.erase(key);
+        return true;
     }
 
     // -- conflicts
 
-    bool is_ordered(const Use& first, const Past& past, uint64_t queue) const {
-        return first.queue == queue || first.epoch <= waited_for(first.queue)
-            || first.epoch <= epoch_in(past, first.queue);
-    }
-
-    Moment newest_point(const Queue& queue, uint64_t producer) const {
-        for (auto& point : queue.points)
-            if (point.queue == producer) return point;
-        return Moment();
+    Conflict conflict_of(const Use& first, const Use& second) const {
+        auto place = memories.find(first.memory);
+        static const Memory unknown;
+        const Memory& memory = place == memories.end() ? unknown : place->second;
+        return {first, second, is_certain(first, second), memory.made, memory.nbytes};
     }
 
     // `queue` is NULL for what the host itself does, at once.
     void find_conflicts(Queue* queue, std::vector<Use>& uses, std::vector<Conflict>& found) {
         for (auto& use : uses) {
+            use.queue = queue ? queue->id : 0;
             if (queue && queue->vague) use.flags |= DOUBTFUL;
             auto place = memories.find(use.memory);
             if (place == memories.end()) continue;
-            Memory& memory = place->second;
-            for (auto& first : memory.uses) {
+            for (auto& first : place->second.uses) {
                 if (!((first.flags | use.flags) & WRITES)) continue;
                 if (first.flags & use.flags & GIVEN) continue;  // what they were given is judged by itself
-                if (is_ordered(first, queue ? queue->past : none, queue ? queue->id : 0)) continue;
-                Overlap shared = overlap(first, use);
-                if (shared == APART) continue;
-                bool told_of = first.epoch <= epoch_in(told, first.queue);
-                bool foreign = queues[first.queue].adopted;
-                bool certain = !told_of && !foreign && is_certain(first, use);
-                found.push_back(Conflict{
-                    first, use, certain, told_of, foreign,
-                    queue ? newest_point(*queue, first.queue) : Moment(), memory.made, memory.nbytes});
+                if (first.epoch <= waited_for(first.queue) || overlap(first, use) == APART) continue;
+                if (queue && (first.queue == queue->id || first.epoch <= epoch_in(queue->past, first.queue))) continue;
+                const Queue& earlier = queues[first.queue];
+                Conflict conflict = conflict_of(first, use);
+                conflict.told = first.epoch <= epoch_in(told, first.queue);
+                conflict.foreign = earlier.adopted;
+                conflict.certain = conflict.certain && !conflict.told && !conflict.foreign;
+                conflict.context = earlier.context;
+                if (queue && queue->points.count(first.queue)) conflict.early = queue->points[first.queue].line;
+                found.push_back(std::move(conflict));
             }
         }
     }
@@ -385,30 +391,22 @@ class Engine {
             && !later.pitch && !earlier.pitch && later.lo <= earlier.hi && earlier.lo <= later.hi;
     }
 
-    // Appends the uses that these stand for to them, for `withdraw`.
-    void note(Queue& queue, std::vector<Use>& uses, uint32_t line) {
-        std::vector<Use> noted, own, replaced;
+    // Notes uses whose conflicts were found.
+    void note(Queue& queue, Announcement& uses, uint32_t line) {
         if (queue.observed) queue.epoch++;
         queue.observed = false;
+        uses.command = ++commands;
         for (auto& use : uses) {
-            use.queue = queue.id;
             use.epoch = queue.epoch;
             use.line = line;
+            use.command = commands;
             use.past = queue.past;
-            Use kept = use;
-            replace(noted, kept, own);
-            noted.push_back(std::move(kept));
-        }
-        for (auto& use : noted) replace(memory_of(use.memory).uses, use, replaced);
-        for (auto& use : noted) {
             Memory& memory = memory_of(use.memory);
-            memory.nbytes = std::max(memory.nbytes, use.hi);
+            Use noted = use;
+            replace(memory.uses, noted, uses.replaced);
+            memory.nbytes = std::max(memory.nbytes, noted.hi);
             if (memory.uses.size() >= MOST_USES) forget_oldest(memory);
-            memory.uses.push_back(std::move(use));
-        }
-        for (auto& use : replaced) {
-            use.flags |= REPLACED;
-            uses.push_back(std::move(use));
+            memory.uses.push_back(std::move(noted));
         }
         if (memories.size() > sweep_memories) forget_waited();
     }
@@ -416,18 +414,17 @@ class Engine {
     // Takes those out that a use stands for. It grows where it continues one.
     void replace(std::vector<Use>& there, Use& by, std::vector<Use>& replaced) {
         size_t left = 0;
-        for (size_t i = 0; i < there.size(); i++) {
-            if (there[i].epoch <= waited_for(there[i].queue)) continue;
-            bool same = there[i].memory == by.memory;
-            if (same && continues(by, there[i])) {
-                by.lo = std::min(by.lo, there[i].lo);
-                by.hi = std::max(by.hi, there[i].hi);
-            } else if (!same || !stands_for(by, there[i])) {
-                if (left != i) there[left] = std::move(there[i]);
-                left++;
-                continue;
+        for (auto& use : there) {
+            bool kept = false;
+            if (use.epoch <= waited_for(use.queue)) continue;
+            if (continues(by, use)) {
+                by.lo = std::min(by.lo, use.lo);
+                by.hi = std::max(by.hi, use.hi);
+            } else {
+                kept = !stands_for(by, use);
             }
-            replaced.push_back(std::move(there[i]));
+            if (kept && &there[left++] != &use) there[left - 1] = std::move(use);
+            if (!kept && use.command != by.command) replaced.push_back(std::move(use));
         }
         there.resize(left);
     }
@@ -439,28 +436,19 @@ class Engine {
             memory.forgotten = joined(memory.forgotten, Moment{use.past, use.queue, use.epoch, use.line});
         }
         memory.uses.erase(memory.uses.begin(), memory.uses.begin() + many);
-        forgotten += many;
     }
 
-    // The command was not submitted after all. What it stood for is there again, and its queue is ordered as before.
-    void withdraw(const Announcement& uses) {
-        restore(uses.before);
-        for (auto& use : uses) {
+    void withdraw(const Announcement& announced) {
+        restore(announced);
+        for (auto& use : announced) {
             auto place = memories.find(use.memory);
             if (place == memories.end()) continue;
             auto& there = place->second.uses;
-            if (use.flags & REPLACED) {  // these come last
-                there.push_back(use);
-                there.back().flags &= ~REPLACED;
-                continue;
-            }
-            there.erase(
-                std::remove_if(there.begin(), there.end(), [&](const Use& each) {
-                    return each.queue == use.queue && each.epoch == use.epoch && each.line == use.line
-                        && each.what == use.what;
-                }),
-                there.end());
+            auto is_own = [&](const Use& each) { return each.command == announced.command; };
+            there.erase(std::remove_if(there.begin(), there.end(), is_own), there.end());
         }
+        for (auto& use : announced.replaced)
+            if (memories.count(use.memory)) memories[use.memory].uses.push_back(use);
     }
 
     // -- memory
@@ -470,6 +458,12 @@ class Engine {
         if (place != memories.end()) return place->second;
         retain(key);
         return memories[key];
+    }
+
+    void made(void* key, uint32_t line, uint64_t nbytes) {
+        Memory& memory = memory_of(key);
+        memory.made = line;
+        memory.nbytes = nbytes;
     }
 
     // Everything that comes before the uses of a piece of memory, and these: somebody is about to come after that.
@@ -492,11 +486,8 @@ class Engine {
         std::vector<void*> gone;
         for (auto each = memories.begin(); each != memories.end();) {
             auto& uses = each->second.uses;
-            uses.erase(
-                std::remove_if(uses.begin(), uses.end(), [&](const Use& use) {
-                    return use.epoch <= waited_for(use.queue);
-                }),
-                uses.end());
+            auto is_waited_for = [&](const Use& use) { return use.epoch <= waited_for(use.queue); };
+            uses.erase(std::remove_if(uses.begin(), uses.end(), is_waited_for), uses.end());
             if (uses.empty()) uses.shrink_to_fit();
             if (is_gone(each->first)) {
                 gone.push_back(each->first);
@@ -507,6 +498,10 @@ class Engine {
         }
         for (void* memory : gone) release(memory);
         sweep_memories = std::max(FIRST_SWEEP, 2 * memories.size());
+    }
+
+    Queue& add(uint64_t id, void* context, bool null, bool blocking, bool adopted) {
+        return queues[id] = Queue{id, context, null, blocking, adopted};
     }
 
     // Queues that nobody has and that some thread has waited for. No use of theirs is left.
@@ -523,9 +518,6 @@ class Engine {
         }
         sweep_queues = std::max(FIRST_SWEEP, 2 * queues.size());
     }
-
-  private:
-    const Past none;
 };
 
 }  // namespace races

@@ -7,12 +7,14 @@ given, and then another launch may choose another part.
 """
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t, uintptr_t
+from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry
@@ -26,35 +28,22 @@ from forebay.races.checker cimport (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from forebay.queues.memory.shapes import StridedView
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
-cdef dict announced = {}  # by thread: the AnnouncedMoves that are open, the innermost last
 
 
 cdef inline uint64_t mix(uint64_t found, uint64_t value) noexcept nogil:
     return (found ^ value) * <uint64_t> 0x9E3779B97F4A7C15 + (found >> 29)
 
 
-cdef inline int64_t integer_at(char code, const char* at) noexcept nogil:
-    if code == c"i":
-        return (<const int32_t*> at)[0]
-    if code == c"I":
-        return (<const uint32_t*> at)[0]
-    if code == c"q" or code == c"Q":
-        return (<const int64_t*> at)[0]
-    if code == c"h":
-        return (<const int16_t*> at)[0]
-    if code == c"H":
-        return (<const uint16_t*> at)[0]
-    if code == c"b":
-        return (<const int8_t*> at)[0]
-    return (<const uint8_t*> at)[0]
-
-
-cdef inline bint is_integer(char code) noexcept nogil:
-    return code in (c"b", c"B", c"h", c"H", c"i", c"I", c"q", c"Q")
+cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int unused = 64 - 8 * parameter.size
+    memcpy(&value, packed + parameter.offset, parameter.size)
+    return <int64_t> (value << unused) >> unused if parameter.code >= c"a" else <int64_t> value
 
 
 cdef inline uint64_t items_of(const Geometry* geometry) noexcept nogil:
@@ -95,8 +84,8 @@ cdef uint64_t choice_of(
         parameter = &kernel.layout[i]
         if parameter.kind != VALUE:
             continue
-        if is_integer(parameter.code):
-            value = integer_at(parameter.code, packed + parameter.offset)
+        if parameter.code in (c"b", c"B", c"h", c"H", c"i", c"I", c"q", c"Q"):
+            value = integer_at(parameter, packed)
             if value != <int64_t> elements:  # which says how much there is, rather than where
                 chooses = True
                 found = mix(found, <uint64_t> value)
@@ -112,9 +101,7 @@ cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t o
         return otherwise
     known = {}
     for leaf in size.leaves():
-        index = kernel._index_of(leaf.name)
-        known[leaf] = integer_at(
-            kernel.layout[<Py_ssize_t> index].code, packed + kernel.layout[<Py_ssize_t> index].offset)
+        known[leaf] = integer_at(&kernel.layout[<Py_ssize_t> kernel._index_of(leaf.name)], packed)
     return size.evaluate(known)
 
 
@@ -160,7 +147,7 @@ cdef int add_launch(
     cdef Py_ssize_t i
     cdef Use use
     cdef bytes seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
-    if announced and take_announced(kernel, uses):
+    if take_announced(kernel, uses):
         return 0
     for i in range(kernel.count):
         if kernel.layout[i].kind != POINTER or type(<object> arguments[i]) is not Buffer:
@@ -196,34 +183,27 @@ cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& re
 # -- kernels that follow pointers
 
 
-# What stands for all memory of a context, once a kernel may follow pointers; by the null queue's id, which no other has
+# By the null queue's id, which no other has: the address of `Uses`, which stay for good. They stand for all memory of a
+# context, once a kernel may follow pointers.
 cdef dict everything = {}
-
-
-cdef class Everything:
-    cdef Uses* uses  # owned, for good
 
 
 cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
     """Add that a launch may have used any memory, or that it used some that such a launch may use too."""
-    cdef Everything all_of_it
     cdef Use use
     cdef bint writes = kernel.follows
     cdef size_t i
     if not everything and not kernel.follows:
         return 0
     key = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
-    all_of_it = everything.get(key)
-    if all_of_it is None:
+    if key not in everything:
         if not kernel.follows:
             return 0
-        all_of_it = Everything.__new__(Everything)
-        all_of_it.uses = new_uses()
-        everything[key] = all_of_it
+        everything[key] = <uintptr_t> new_uses()
     for i in range(uses.size()):
         writes = writes or uses[i].flags & WRITES
     use = use_of(
-        all_of_it.uses, 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
+        <Uses*> <uintptr_t> everything[key], 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
         named("launch", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
     if not kernel.follows:
         use.flags |= GIVEN  # two that follow nothing cannot meet there
@@ -254,44 +234,39 @@ cdef int add_view(object view, bint writes, list rows) except -1:
     return 0
 
 
-cdef class AnnouncedMove:
-    """Declares the bytes that the launch of one strided copy uses, in a `with` block around it.
+class Moves(threading.local):
+    """The strided copy whose launch a thread is about to make."""
+
+    innermost = None  # (kernel, rows) until the launch has taken them
+
+
+moves = Moves()
+
+
+@contextmanager
+def announced_move(Kernel kernel not None, to: StridedView, source: StridedView) -> Iterator[None]:
+    """Declare the bytes that the launch of one strided copy uses, in a `with` block around it.
 
     A launch that other code makes in the block, such as a destructor, takes no other launch's declaration.
     """
-
-    cdef Kernel kernel
-    cdef list rows
-    cdef bint taken
-
-    def __init__(self, Kernel kernel not None, to: StridedView, source: StridedView) -> None:
-        self.kernel = kernel
-        self.rows = []
-        add_view(to, True, self.rows)
-        if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
-            add_view(source, False, self.rows)
-
-    def __enter__(self) -> None:
-        announced.setdefault(threading.get_ident(), []).append(self)
-
-    def __exit__(self, *exc_info: object) -> None:
-        opened = announced[threading.get_ident()]
-        opened.remove(self)
-        if not opened:
-            del announced[threading.get_ident()]
+    rows: list[tuple[Buffer, int, int, int, int, bool, bool]] = []
+    add_view(to, True, rows)
+    if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
+        add_view(source, False, rows)
+    outer, moves.innermost = moves.innermost, (kernel, rows)
+    try:
+        yield
+    finally:
+        moves.innermost = outer
 
 
 cdef bint take_announced(Kernel kernel, vector[Use]& uses) except -1:
-    cdef AnnouncedMove move
     cdef Use use
-    opened = announced.get(threading.get_ident())
-    if opened is None:
+    move = moves.innermost
+    if move is None or move[0] is not kernel:
         return False
-    move = opened[-1]
-    if move.kernel is not kernel or move.taken:
-        return False
-    move.taken = True
-    for memory, low, end, pitch, width, writes, doubtful in move.rows:
+    moves.innermost = None
+    for memory, low, end, pitch, width, writes, doubtful in move[1]:
         flags = (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0)
         use = use_of(
             (<Buffer> memory).allocation.uses, low, end - low, flags, named("copy", "to" if writes else "from"))

@@ -6,8 +6,7 @@ import atexit
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
@@ -29,8 +28,8 @@ class Side(NamedTuple):
     begin: int
     end: int
     line: Line
-    queue: Any = None
-    queue_id: int = 0
+    queue: Any
+    queue_id: int
 
 
 class Told(NamedTuple):
@@ -141,9 +140,7 @@ class Race:
         return "\n".join(lines)
 
 
-_lock = threading.Lock()
-_found: dict[int, list[Race]] = {}  # by context, in the order of finding
-_known: dict[tuple[Any, ...], Race] = {}  # by context, lines and certainty
+_known: dict[tuple[Any, ...], Race] = {}  # by context, lines and certainty, in the order of finding
 MOST = 10_000  # races that are kept
 MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
 
@@ -151,39 +148,26 @@ MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
 def tell(told: Told) -> Race:
     """Tell a race once for each pair of lines, and return it."""
     key = (told.context, told.first.line, told.second.line, told.first.what, told.second.what, told.certain)
-    race = _known.get(key)
-    if race is not None:
-        return race
+    known = _known.get(key)
+    if known is not None:
+        return known
     race = made_of(told)
-    with _lock:
-        if key in _known:  # another thread has told it meanwhile
-            return _known[key]
-        if len(_known) < MOST:
-            _known[key] = race
-            _found.setdefault(told.context, []).append(race)
-    if told.certain:
-        log.warning("%s", race)
-    else:
-        log.info("%s", race)
-    return race
+    known = _known.setdefault(key, race) if len(_known) < MOST else race  # another thread may have told it meanwhile
+    if known is race:
+        log.log(logging.WARNING if told.certain else logging.INFO, "%s", race)
+    return known
 
 
-def found(context: int) -> tuple[Race, ...]:
-    """Return what was found on a context, certain or not."""
-    return tuple(_found.get(context, ()))
-
-
-def everything_found() -> list[Race]:
-    """Return what was found in this process."""
-    return [race for races in list(_found.values()) for race in races]
+def found(context: int | None = None) -> tuple[Race, ...]:
+    """Return what was found on a context, or in this process, certain or not."""
+    return tuple(race for key, race in list(_known.items()) if context in (None, key[0]))
 
 
 def forget(context: int) -> None:
     """Forget what was found on a context of this number, which is gone."""
-    with _lock:
-        _found.pop(context, None)
-        for key in [key for key in _known if key[0] == context]:
-            del _known[key]
+    for key in list(_known):
+        if key[0] == context:
+            _known.pop(key, None)
 
 
 # -- text
@@ -199,23 +183,19 @@ def made_of(told: Told) -> Race:
     first, second = told.first, told.second
     names = Names(first.queue, second.queue)
     host = second.queue is None
-    inside = told.missing is not None
     first_name = names.of(first.queue, f"queue_{first.queue_id}")
-    second_name = "" if host else names.of(second.queue, f"queue_{second.queue.id}")
-    first_on = "a graph" if inside else named_queue(first_name, first.queue_id)
-    second_on = "a graph" if inside else "the host" if host else named_queue(second_name, second.queue.id)
+    second_name = "" if host else names.of(second.queue, f"queue_{second.queue_id}")
+    where = f"before {place_of(names.line)}"
     if told.missing is not None:
         missing, where = told.missing
+    elif host:
+        missing = names.finish(first_name)
+    elif first.queue is None or first.queue.closed:
+        missing = names.finish_device(second.queue.device)
     else:
-        where = f"before {place_of(names.line)}"
-        if host:
-            missing = names.finish(first_name)
-        elif first.queue is None or first.queue.closed:
-            missing = names.finish_device(second.queue.device)
-        else:
-            missing = names.wait(second_name, first_name)
+        missing = names.wait(second_name, first_name)
     early = ""
-    if told.early is not None and not inside:
+    if told.early is not None:
         early = (
             f"what {second_name} waits for was recorded at {place_of(told.early)}, before the first command: "
             "record it after that"
@@ -226,8 +206,8 @@ def made_of(told: Told) -> Race:
         f"{size} made at {place_of(told.made)}" if told.made[1] else size,
         max(first.begin, second.begin),
         min(first.end, second.end),
-        access_of(first, first_on),
-        access_of(second, second_on),
+        access_of(first, "a graph" if told.missing else named_queue(first_name, first.queue_id)),
+        access_of(second, "a graph" if told.missing else named_queue(second_name, second.queue_id)),
         missing,
         where,
         early,
@@ -236,13 +216,13 @@ def made_of(told: Told) -> Race:
 
 
 def named_queue(name: str, number: int) -> str:
-    """Return what the program calls a queue, with its id."""
-    return name if name == f"queue_{number}" else f"{name} (queue {number})"
+    """Return what the program calls a queue, with its id; the host has no name."""
+    return f"{name} (queue {number})" if name not in ("", f"queue_{number}") else name or "the host"
 
 
 def access_of(side: Side, queue: str) -> Access:
     """Return one of the two commands."""
-    kind, kernel, _, argument, *node = side.what
+    kind, kernel, argument, *node = side.what
     return Access(kind, kernel, argument, bool(side.flags & WRITES), queue, *side.line, *node)
 
 
@@ -252,7 +232,7 @@ def reasons(told: Told) -> Iterator[str]:
     if not any(side.flags & WRITES and not side.flags & NOT_CONST for side in sides):
         for side in sides:
             if side.flags & NOT_CONST:
-                name = side.what[3].rpartition(" ")[2]
+                name = side.what[2].rpartition(" ")[2]
                 yield (
                     f"{name} of {side.what[1]!r} counts as written because it is not const: declare it const, or call "
                     f'kernel.reads("{name}"), if the kernel only reads it'
@@ -331,24 +311,7 @@ class Names:
         return f"{device}.null_queue" if device else ""
 
     def _find(self, fits: Callable[[Any], bool]) -> str:
-        for scope in self.scopes:
-            for name, value in list(scope.items()):
-                if fits(value):
-                    return name
-            for name, value in list(scope.items()):
-                if isinstance(value, (list, tuple)):
-                    for i, each in enumerate(value[:MOST_ITEMS]):
-                        if fits(each):
-                            return f"{name}[{i}]"
-                elif isinstance(value, dict) and not name.startswith("__"):
-                    for key, each in list(value.items())[:MOST_ITEMS]:
-                        if isinstance(key, (str, int)) and fits(each):
-                            return f"{name}[{key!r}]"
-                elif name == "self":
-                    for key, each in list(getattr(value, "__dict__", {}).items()):
-                        if fits(each):
-                            return f"self.{key}"
-        return ""
+        return next((name for scope in self.scopes for name, value in named_values(scope) if fits(value)), "")
 
     def wait(self, second: str, first: str) -> str:
         """Return the line that has one queue wait for another."""
@@ -369,6 +332,21 @@ class Names:
         return f"{self.hip}.hipDeviceSynchronize()" if self.hip else f"{self.of(device, 'device')}.finish()"
 
 
+def named_values(scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield expressions of a scope, and what they stand for: names first, then what is in collections and `self`."""
+    named = list(scope.items())
+    yield from named
+    for name, value in named:
+        if isinstance(value, (list, tuple)):
+            yield from ((f"{name}[{i}]", each) for i, each in enumerate(value[:MOST_ITEMS]))
+        elif isinstance(value, dict) and not name.startswith("__"):
+            for key, each in list(value.items())[:MOST_ITEMS]:
+                if isinstance(key, (str, int)):
+                    yield f"{name}[{key!r}]", each
+        elif name == "self":
+            yield from ((f"self.{key}", each) for key, each in list(getattr(value, "__dict__", {}).items()))
+
+
 def is_hip(value: Any) -> bool:
     """Whether it is the module `forebay.hip`."""
     return isinstance(value, ModuleType) and value.__name__ == "forebay.hip"
@@ -376,7 +354,7 @@ def is_hip(value: Any) -> bool:
 
 def frames_of_program() -> Iterator[FrameType]:
     """Yield the frames of this thread that are not forebay's own, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] != "forebay":
             yield frame
@@ -423,7 +401,7 @@ def begin_summary() -> None:
 def _end(process: int) -> None:
     if os.getpid() != process:
         return
-    races = everything_found()
+    races = found()
     certain = [race for race in races if race.certain]
     print(f"forebay: process {process}: {summary(races)}", file=sys.stderr)
     for race in races:
@@ -436,7 +414,7 @@ def _end(process: int) -> None:
         print(f"forebay: {os.environ[SUMMARY]}: {error.strerror}", file=sys.stderr)
 
 
-def summary(races: list[Race]) -> str:
+def summary(races: Sequence[Race]) -> str:
     """Return how many there are, in words."""
     certain = sum(race.certain for race in races)
     possible = len(races) - certain

@@ -58,7 +58,7 @@ from forebay.queues.memory.transfers cimport (
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
     Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point,
-    command as note_command, drop_point, host_function, is_checked, note_point, past_of_uses, what_of_node, withdraw
+    command as note_command, drop_point, host_function, is_checked, note_point, past_of_uses, what_of_node
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
@@ -2221,10 +2221,9 @@ cdef class ExecutableGraph:
         """Tell the races of nodes with each other."""
         cdef vector[Use] uses
         cdef vector[size_t] owners
-        cdef Queue null_queue = self.device.null_queue
         add_nodes(works, self.ordered, uses, owners)
         return check_nodes(
-            null_queue, null_queue.state, uses, owners, self.ordered,
+            (<Queue> self.device.null_queue).state.device, uses, owners, self.ordered,
             [dependencies for _, dependencies, _ in self.shape])
 
     cdef int replace(self, tuple works) except -1:
@@ -2428,13 +2427,10 @@ cdef class ExecutableGraph:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
                 come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.uses, False))
-        try:
-            add_nodes(works, self.ordered, uses, owners)
-            note_command(on, on.state, uses)
-            self.launch_now(on)
-        except BaseException:
-            withdraw(uses)
-            raise
+        add_nodes(works, self.ordered, uses, owners)
+        note_command(on, on.state, uses)
+        self.launch_now(on)
+        uses.submitted()
         return note_point(on, on.state, &self.seen)
 
     cdef int launch_now(self, Queue on) except -1:
@@ -2547,8 +2543,8 @@ cdef class ExecutableGraph:
                 end = Point(self.last_queue, self.last_epoch)
                 self.lock.unlock()
         finally:
-            if status != 0:
-                withdraw(told)
+            if status == 0:
+                told.submitted()
             for i in range(calls.size()):
                 settle_call(queue, functions[i], calls[i], i < called)
             if lifetimes is not None:

@@ -35,7 +35,7 @@ from forebay.queues.graphs.executable import (
     make_list,
 )
 from forebay.queues.graphs.shape import serial_order
-from forebay.races.checker import place
+from forebay.races.checker import place_in_program
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -289,7 +289,7 @@ class Graph:
         self._accesses.add((work,))
         node = Node(self, work, dependencies)
         if self.device._checked:
-            node._place = place()
+            node._place = place_in_program()
         self._nodes.append(node)
         self._own = None
         if isinstance(work, MemoryWork):

@@ -45,7 +45,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, structure_bytes, view_bytes
-from forebay.races.checker cimport Announcement, Use, command, is_told, on_host, withdraw
+from forebay.races.checker cimport Announcement, Use, command, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, drop_pending, end_command, end_order,
@@ -180,7 +180,7 @@ cdef int launch_uncommon(
     Returns 1 when `basis` does not hold any more: then nothing was submitted.
     """
     try:
-        if is_told(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
+        if is_observed(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
             return launch_checked(
                 queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
         return launch_otherwise(
@@ -203,14 +203,10 @@ cdef int launch_checked(
         on_host(state.device, read)
     add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
     command(queue, state, uses)
-    try:
-        out_of_date = launch_otherwise(
-            queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
-    except BaseException:
-        withdraw(uses)
-        raise
-    if out_of_date:
-        withdraw(uses)
+    out_of_date = launch_otherwise(
+        queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
+    if not out_of_date:
+        uses.submitted()
     return out_of_date
 
 
@@ -1647,17 +1643,15 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
 cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
     """Launch on a queue that may be checked for races."""
     cdef Announcement uses
-    if not is_told(bound.state):
+    if not is_observed(bound.state):
         return launch_bound_uncommon(bound, status)
     add_launch(
         bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
     command(bound.queue, bound.state, uses)
-    try:
-        bound.check_arguments()  # the check may have run any code
-        return launch_bound_uncommon(bound, status)
-    except BaseException:
-        withdraw(uses)
-        raise
+    bound.check_arguments()  # the check may have run any code
+    launch_bound_uncommon(bound, status)
+    uses.submitted()
+    return 0
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):

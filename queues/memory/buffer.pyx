@@ -19,7 +19,7 @@ from forebay.core.state cimport AnyQueue
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
-from forebay.races.checker cimport DOUBTFUL, WRITES, Use, named, on_host, place_at, use_of
+from forebay.races.checker cimport DOUBTFUL, WRITES, Use, named, on_host, use_of
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
@@ -30,6 +30,7 @@ from forebay.queues.memory.shapes import (
     NotOnHost, StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape,
     shortened, to_array
 )
+from forebay.races.checker import place_in_program
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -391,7 +392,7 @@ cdef class Buffer:
         """Return the error for a use of it after its end. `what` is how the call names it."""
         where = "; Device(debug=True) notes where Buffers are made"
         if self.allocation.made_at:
-            where = f", made at {place_at(self.allocation.made_at)}"
+            where = f", made at {place_in_program(self.allocation.made_at)}"
         return ClosedError(f"{what} is closed: {self.shape} {self.dtype} on {self.device.name}{where}")
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport (
-    WRITES, Announcement, command, is_checked, is_told, line_of_program, made, named, use_of, withdraw
+    WRITES, Announcement, command, is_checked, is_observed, made, named, use_of
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
@@ -283,7 +283,7 @@ cdef class MemoryPool:
         buffer.memory.address = lease.address
         buffer.memory.offset = buffer.start = 0
         buffer.memory.kind = kind.code
-        if is_told(state):
+        if is_observed(state):
             note_alloc(queue, state, buffer)
         return buffer
 
@@ -522,10 +522,11 @@ cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
     cdef Announcement uses
     if is_checked(state):
-        made(buffer.allocation.uses, buffer.nbytes)
-        buffer.allocation.made_at = line_of_program()
+        buffer.allocation.made_at = made(state.device, buffer.allocation.uses, buffer.nbytes)
     uses.push_back(use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, named("alloc", "")))
-    return command(queue, state, uses)
+    command(queue, state, uses)
+    uses.submitted()
+    return 0
 
 
 cdef int free_checked(object queue, QueueState* state, Allocation allocation, object native) except -1:
@@ -533,11 +534,9 @@ cdef int free_checked(object queue, QueueState* state, Allocation allocation, ob
     cdef Announcement uses
     uses.push_back(use_of(allocation.uses, 0, native.nbytes, WRITES, named("free", "")))
     command(queue, state, uses)
-    try:
-        return free_unchecked(queue, state, allocation, native)
-    except BaseException:
-        withdraw(uses)
-        raise
+    free_unchecked(queue, state, allocation, native)
+    uses.submitted()
+    return 0
 
 
 cdef inline int free_unchecked(object queue, QueueState* state, Allocation allocation, object native) except -1:
@@ -568,6 +567,6 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-    if is_told(state):
+    if is_observed(state):
         return free_checked(queue, state, allocation, native)
     return free_unchecked(queue, state, allocation, native)

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from forebay.core.driver cimport Memory
 from forebay.core.state cimport QueueState
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport is_told
+from forebay.races.checker cimport is_observed
 
 cdef enum:
     # Bytes from which a copy is large. Other threads run while the host copies as much: memcpy takes some microseconds
@@ -49,7 +49,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
 cdef inline int fill_bytes(
     object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
 ) except -1:
-    if is_told(state):
+    if is_observed(state):
         return fill_checked(queue, state, buffer, first, size)
     return fill_unchecked(queue, state, buffer, first, size)
 cdef bytes fill_pattern(Buffer buf, object value)

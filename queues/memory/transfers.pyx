@@ -35,7 +35,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_af
 from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    WRITES, Announcement, Use, command, is_checked, named, note_point, on_host, use_of, withdraw
+    WRITES, Announcement, Use, command, is_checked, named, note_point, on_host, use_of
 )
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport (
@@ -222,11 +222,9 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
         add_host_end(dst, True, state, uses, uses)
     if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
         command(queue, state, uses)
-    try:
-        return copy(queue, state, dst, src)
-    except BaseException:
-        withdraw(uses)
-        raise
+    copy(queue, state, dst, src)
+    uses.submitted()
+    return 0
 
 
 cdef int add_host_end(
@@ -351,11 +349,8 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     if is_checked(state):
         add_use(src, False, "copy", uses)
         command(queue, state, uses)
-    try:
-        submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
-    except BaseException:
-        withdraw(uses)
-        raise
+    submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
+    uses.submitted()
     if marker != NULL:
         set_marker(event, marker, False, queue)
         if is_checked(state):
@@ -705,11 +700,9 @@ cdef int fill_checked(
     cdef Announcement uses
     add_use(buffer, True, "fill", uses)
     command(queue, state, uses)
-    try:
-        return fill_unchecked(queue, state, buffer, first, size)
-    except BaseException:
-        withdraw(uses)
-        raise
+    fill_unchecked(queue, state, buffer, first, size)
+    uses.submitted()
+    return 0
 
 
 cdef bytes fill_pattern(Buffer buf, object value):
