@@ -467,7 +467,7 @@ cdef class Device:
         InvalidArgumentError
             For a negative dimension, or a dtype that holds Python objects or is in the other byte order.
         OutOfMemoryError
-                When there is no memory even after a wait for closed memory that is still in use, except by work that a
+            When there is no memory even after a wait for closed memory that is still in use, except by work that a
             gate or a host function holds up. That wait blocks. There is none in a host function or during a capture.
         """
         cdef Allocation allocation
