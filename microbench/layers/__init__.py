@@ -45,9 +45,8 @@ class Subject:
     """One operation of one layer, to be measured."""
 
     run: Run
-    around: Callable[
-        [], AbstractContextManager[object]
-    ]  # each sample, untimed: it leaves queues as the next needs them
+    # The surroundings of each sample, which are not timed: they leave the queues as the next one needs them
+    around: Callable[[], AbstractContextManager[object]]
     note: str = ""  # why the row is not like for like with the others, if it is not
 
 

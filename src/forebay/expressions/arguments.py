@@ -22,23 +22,13 @@ DOUBLES = "kernel void doubles(global double *x) { x[0] *= 2.0; }"
 
 
 class Call(NamedTuple):
-    """What the arguments of a call come to.
-
-    Attributes
-    ----------
-    variant : Variant
-    queue : Queue
-    inputs, outputs : tuple
-        What a launch takes. The outputs are those that were given.
-    shape : tuple of int
-        That of the elements.
-    """
+    """What the arguments of a call come to."""
 
     variant: Variant
     queue: AnyQueue
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    shape: tuple[int, ...]
+    inputs: tuple[Any, ...]  # that a launch takes, as the next
+    outputs: tuple[Any, ...]  # those that were given
+    shape: tuple[int, ...]  # that of the elements
 
 
 def refuse(what: str, problem: str, kind: type[Exception] = ArgumentTypeError) -> NoReturn:
@@ -102,11 +92,7 @@ class Expression:
     def _prepare(self, args: tuple[Any, ...], queue: Any, result: Any, size: Any) -> Call:
         """Read the arguments of a call, and build what they need if they are the first of their kind.
 
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError, ClosedError
-            Before anything is submitted.
-        BuildError, NotSupportedError
+        Raises before anything is submitted.
         """
         inputs, outputs = self._split(args, result)
         queue = self._queue_of([*inputs, *outputs], queue)

@@ -23,23 +23,12 @@ FORMS = 'a parameter is a type and a name, with "raw" before it or without: "flo
 
 
 class Parameter(NamedTuple):
-    """One parameter.
-
-    Attributes
-    ----------
-    name : str
-    type_name : str
-        As it was written.
-    dtype : numpy.dtype or None
-        None for a placeholder, a type that the arguments decide.
-    raw : bool
-        Whether the expression indexes it itself.
-    """
+    """One parameter."""
 
     name: str
-    type_name: str
-    dtype: np.dtype[Any] | None
-    raw: bool
+    type_name: str  # as it was written
+    dtype: np.dtype[Any] | None  # None for a placeholder, a type that the arguments decide
+    raw: bool  # whether the expression indexes it itself
 
     def __str__(self) -> str:
         return f"{'raw ' if self.raw else ''}{self.type_name} {self.name}"
@@ -48,16 +37,8 @@ class Parameter(NamedTuple):
 def read_parameters(what: str, text: Any, reserved: Sequence[str], *, c_names: bool) -> tuple[Parameter, ...]:
     """Read a list of parameters. `what` says whose it is, in messages.
 
-    Parameters
-    ----------
-    reserved : sequence of str
-        Names that mean something in the expression.
-    c_names : bool
-        Whether ``float`` and ``int`` are refused, because C means other types by them than NumPy.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
+    Reserved names mean something in the expression. With `c_names` ``float`` and ``int`` are refused, because C means
+    other types by them than NumPy. Raises ArgumentTypeError or InvalidArgumentError.
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(f"{what}: the parameters are a str, not {type(text).__name__}: {FORMS}")
@@ -94,12 +75,7 @@ def _read(what: str, words: list[str], c_names: bool) -> Parameter:
 
 
 def check_name(what: str, name: Any) -> None:
-    """Refuse what cannot be a name in C, and names with a ``_`` before them, which generated code has.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-    """
+    """Refuse what cannot be a name in C, and names with a ``_`` before them, which generated code has."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"{what}: a name is a str, not {type(name).__name__}")
     if not IDENTIFIER.fullmatch(name) or name.startswith("_"):

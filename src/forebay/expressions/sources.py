@@ -19,55 +19,27 @@ from forebay.expressions.parameters import Parameter
 
 @dataclass(frozen=True)
 class Spelling:
-    """What a type is called.
+    """What a type is called."""
 
-    Attributes
-    ----------
-    memory : str
-        What an array has.
-    value : str
-        What the expression computes with.
-    passed : str
-        What a number passed by value arrives as.
-    """
-
-    memory: str
-    value: str
-    passed: str
+    memory: str  # what an array has
+    value: str  # what the expression computes with
+    passed: str  # what a number passed by value arrives as
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """A language.
+    """A language."""
 
-    Attributes
-    ----------
-    words : dict
-        What it says for each of WORDS.
-    spellings : dict
-        By the character of the dtype.
-    begins : dict
-        What must be included, by the character of the dtype.
-    references : bool
-        Whether an output can be a reference to its element.
-    """
-
-    words: dict[str, str]
-    spellings: dict[str, Spelling]
-    begins: dict[str, str]
-    references: bool
+    words: dict[str, str]  # what it says for each of WORDS
+    spellings: dict[str, Spelling]  # by the character of the dtype, as the next
+    begins: dict[str, str]  # what must be included
+    references: bool  # whether an output can be a reference to its element
 
     def __getitem__(self, word: str) -> str:
         return self.words[word]
 
     def spell(self, what: str, dtype: np.dtype[Any]) -> Spelling:
-        """Return the names of a type.
-
-        Raises
-        ------
-        NotSupportedError
-            When the language has no such type.
-        """
+        """Return the names of a type. Raises NotSupportedError when the language has no such type."""
         found = self.spellings.get(code_of(dtype))
         if found is None and dtype.kind == "c" and self is OPENCL_C:
             raise NotSupportedError(
@@ -197,23 +169,12 @@ class Typed(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What an expression's source is made for.
+    """What an expression's source is made for."""
 
-    Attributes
-    ----------
-    name : str
-        The kernel's, also in messages.
-    dialect : Dialect
-    preamble : str
-    placeholders : dict
-        The types that the arguments decided, by letter.
-    inputs, outputs : tuple of Typed
-    """
-
-    name: str
+    name: str  # the kernel's, also in messages
     dialect: Dialect
     preamble: str
-    placeholders: dict[str, np.dtype[Any]]
+    placeholders: dict[str, np.dtype[Any]]  # the types that the arguments decided, by letter
     inputs: tuple[Typed, ...]
     outputs: tuple[Typed, ...]
 

@@ -93,22 +93,12 @@ cdef class Last:
 @cython.no_gc_clear  # which would make it forget `last`
 cdef class Variant:
     """What was built for arguments of certain types on a device, which keeps it. It does not refer to its expression.
-
-    Attributes
-    ----------
-    built : Kernel or Program
-    ways : tuple of str
-        How each input is read: see `forebay.expressions.sources`.
-    dtypes : tuple of numpy.dtype
-        Of each input, then of each output.
-    counted : tuple of int
-        The parameters whose number of elements is passed, too.
     """
 
-    cdef readonly object built
-    cdef readonly tuple ways
-    cdef readonly tuple dtypes
-    cdef readonly tuple counted
+    cdef readonly object built  # a Kernel or Program
+    cdef readonly tuple ways  # how each input is read: see `forebay.expressions.sources`
+    cdef readonly tuple dtypes  # of each input, then of each output
+    cdef readonly tuple counted  # the parameters whose number of elements is passed, too
     cdef bint reduces  # outputs have a shape of their own
     cdef object device
     cdef Last last

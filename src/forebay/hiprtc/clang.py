@@ -59,27 +59,13 @@ CONFIG_SITE = (
 
 
 class Clang(NamedTuple):
-    """A clang that compiles for SPIR-V.
+    """A clang that compiles for SPIR-V."""
 
-    Attributes
-    ----------
-    path : str
-        The program.
-    front_end : tuple of str
-        The command up to and with ``-cc1``.
-    version : str
-        As it says itself, such as ``"22.1.8"``.
-    flags : tuple of str
-        Where its C++ library is.
-    identity : str
-        Differs for another version or another file.
-    """
-
-    path: str
-    front_end: tuple[str, ...]
-    version: str
-    flags: tuple[str, ...]
-    identity: str
+    path: str  # of the program
+    front_end: tuple[str, ...]  # the command up to and with ``-cc1``
+    version: str  # as it says itself, such as ``"22.1.8"``
+    flags: tuple[str, ...]  # where its C++ library is
+    identity: str  # differs for another version or another file
 
 
 def find_clang() -> tuple[Clang | None, str]:
@@ -207,15 +193,8 @@ OUT_OF_MEMORY = (b"out of memory", b"bad_alloc", b"OutOfMemory")
 def run_clang(command: Sequence[str], data: bytes) -> tuple[int, bytes, str, str]:
     """Return the exit status, the output, the messages, and how clang was ended, if something did.
 
-    Raises
-    ------
-    OSError
-        When it cannot be started.
-    InvalidArgumentError
-        If FOREBAY_BUILD_SECONDS is no number of seconds.
-
     Blocks until it ends: after 300 seconds of processor time, or as many as the environment variable
-    ``FOREBAY_BUILD_SECONDS`` says. It may have half of the machine's memory.
+    ``FOREBAY_BUILD_SECONDS`` says. It may have half of the machine's memory. Raises OSError when it cannot be started.
     """
     seconds, memory = build_seconds(), most_memory()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

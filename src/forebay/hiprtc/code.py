@@ -24,7 +24,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forebay.core.driver import Language
@@ -44,43 +44,25 @@ LENGTH = struct.Struct("<I")
 class Code:
     """What a code object holds.
 
-    Attributes
-    ----------
-    name : str
-        Of the program.
-    language : Language
-        HIP C++ or OpenCL C: what the program was written in.
-    text : str or bytes
-        OpenCL C, or SPIR-V or a cubin.
-    options : tuple of str
-        For ``Device.program``.
-    kernels : tuple of KernelInfo
-        Of a program in HIP C++; empty for one that was OpenCL C, where the driver knows them.
-    variables : tuple of VariableSignature
-        Likewise.
+    Kernels and variables are those of a program in HIP C++. The driver knows those of one that was OpenCL C.
     """
 
-    name: str
-    language: Language
-    text: str | bytes
-    options: tuple[str, ...] = ()
-    kernels: tuple[KernelInfo, ...] = field(default=())
-    variables: tuple[VariableSignature, ...] = field(default=())
+    name: str  # of the program
+    language: Language  # that the program was written in: HIP C++ or OpenCL C
+    text: str | bytes  # OpenCL C, or SPIR-V or a cubin
+    options: tuple[str, ...] = ()  # for ``Device.program``
+    kernels: tuple[KernelInfo, ...] = ()
+    variables: tuple[VariableSignature, ...] = ()
 
     def find(self, name: str) -> KernelInfo | None:
         """Return the kernel of this name, name expression, mangled name or symbol, or None."""
-        for what in ("name", "mangled", "symbol"):
-            for kernel in self.kernels:
-                if getattr(kernel, what) == name:
-                    return kernel
-        return None
+        found = (each for what in ("name", "mangled", "symbol") for each in self.kernels if getattr(each, what) == name)
+        return next(found, None)
 
     def find_variable(self, name: str) -> VariableSignature | None:
         """Return the variable of this name or symbol, or None."""
-        for variable in self.variables:
-            if variable.name == name:
-                return variable
-        return next((variable for variable in self.variables if variable.symbol == name), None)
+        found = (each for what in ("name", "symbol") for each in self.variables if getattr(each, what) == name)
+        return next(found, None)
 
 
 def pack_code(
@@ -109,10 +91,7 @@ def is_code(data: Buffer) -> bool:
 def unpack_code(data: Buffer) -> Code:
     """Return what a code object holds; bytes behind its end do not matter.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it is not a code object, is of another version, cut off or damaged.
+    Raises InvalidArgumentError if it is not a code object, is of another version, cut off or damaged.
     """
     view = memoryview(data).cast("B")
     if not is_code(view) or len(view) < HEADER.size:

@@ -120,31 +120,12 @@ def compile_hip(
 ) -> CppProgram:
     """Compile HIP C++ to SPIR-V.
 
-    Parameters
-    ----------
-    clang
-        The compiler.
-    source
-        The program.
-    name
-        What messages call it.
-    headers
-        Files that it may include, by name.
-    options
-        Of the compiler.
-    expressions
-        Kernels, such as ``"scale<float>"``, that are instances of templates, and variables: ``"&count"``.
-    on_miss
-        Called before clang is, when the program does not come from the cache.
-    copies
-        Whether functions that call themselves are copied, for devices that run such kernels in blocks of one thread.
+    Messages call the program by its name. It may include the headers, which are given by name. The expressions are
+    kernels that are instances of templates, such as ``"scale<float>"``, and variables: ``"&count"``. With `copies`
+    functions that call themselves are copied, for devices that run such kernels in blocks of one thread.
 
-    Raises
-    ------
-    BuildError
-        With clang's messages as ``log``; `NotNamedError` if they are about a name expression.
-
-    Blocks while it compiles. A program that any process has compiled before comes from the cache.
+    Blocks while it compiles. A program that any process has compiled before comes from the cache; `on_miss` is called
+    before clang is. Raises BuildError with clang's messages as ``log``: `NotNamedError` for those about an expression.
     """
     cache = BinaryCache()
     reads = reads_files(source) or bool(options.includes) or any(word.startswith("-I") for word in options.macros)
@@ -152,8 +133,7 @@ def compile_hip(
         "HIP", own_version(), clang.identity, prelude.content_key(), name, source, json.dumps(dict(headers)),
         repr(options), json.dumps(list(expressions)), os.getcwd() if reads else "", str(copies),
     )  # fmt: skip
-    kept = cache.get(key)
-    known = loads(kept) if kept is not None else None
+    known = loads(cache.get(key) or b"")
     if known is not None:
         return known
     on_miss()
@@ -180,15 +160,7 @@ def compile_bitcode(
 
 
 def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copies: bool = True) -> CppProgram:
-    """Link LLVM modules, in bitcode or text, to one program. `copies` is that of `compile_hip`.
-
-    Raises
-    ------
-    BuildError
-        With clang's messages as ``log``.
-
-    Blocks while it compiles.
-    """
+    """Link LLVM modules, in bitcode or text, to one program, as `compile_hip`. Blocks while it compiles."""
     with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
         work = _Compilation(clang, options, "linked", Path(folder), copies)
         bitcode = [module if module.startswith(BITCODE) else work.bitcode_of(module) for module in modules]
@@ -465,18 +437,7 @@ def finish_module(
 ) -> tuple[bytes, set[str], list[str]]:
     """Return the module as drivers take it, the kernels whose last parameter is dynamic shared memory, and warnings.
 
-    Parameters
-    ----------
-    module
-        What clang made.
-    kernels
-        The kernels in it.
-    renamed
-        New names of kernels, by symbol.
-
-    Raises
-    ------
-    ModuleError
+    The module is what clang made, with these kernels; those that are renamed are given by symbol.
     """
     spirv = ClangModule(module)
     if not spirv.entries:

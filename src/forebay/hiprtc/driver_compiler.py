@@ -92,15 +92,7 @@ def compile_cpp(
     options: Options,
     expressions: Sequence[str] = (),
 ) -> CppProgram:
-    """Compile HIP or CUDA C++; the parameters are those of `compile_hip`.
-
-    Raises
-    ------
-    BuildError
-        With the compiler's messages as ``log``; `NotNamedError` if they are about a name expression.
-
-    Blocks while it compiles. A program that any process has compiled before comes from the cache.
-    """
+    """Compile HIP or CUDA C++, as `compile_hip` does and with its errors."""
     cache = BinaryCache()
     folders, forced = options.folders, options.forced
     read = read_included(name, source, headers, folders, forced)
@@ -109,8 +101,7 @@ def compile_cpp(
         json.dumps(list(expressions)), os.getcwd() if read or folders or forced else "",
     )  # fmt: skip
     computed = any(COMPUTED.search(text) for text in (source, *headers.values(), *map(text_of, read)))
-    kept = None if computed else cache.get(key)
-    known = loads(kept) if kept is not None else None
+    known = None if computed else loads(cache.get(key) or b"")
     if known is not None:
         return known
     program = _Compilation(compiler, options, name, headers).compile(source, expressions)
@@ -132,9 +123,8 @@ def _more_headers(folders: tuple[str, ...]) -> dict[str, str]:
     found = {name: f"#pragma once\n#include <{each}.h>\n" for name, each in OF_C.items()}
     for name in STANDARD.split():
         if any(Path(folder, "cuda/std", name).exists() for folder in folders):  # not every version has all
-            found[name] = (
-                f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
-            )
+            text = f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+            found[name] = text
     for name in OF_HOST_HEADERS.split():
         found[name if "/" in name else f"thrust/{name}.h"] = "#pragma once\n"
     # Thrust's own prints to streams of the host.

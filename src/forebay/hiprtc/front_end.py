@@ -9,13 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forebay.core.driver import Language
-from forebay.core.errors import (
-    BuildError,
-    InvalidArgumentError,
-    NotInstalledError,
-    NotSupportedError,
-    how_to_install,
-)
+from forebay.core.errors import BuildError, InvalidArgumentError, NotInstalledError, NotSupportedError, how_to_install
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_bitcode, compile_hip
 from forebay.hiprtc.driver_compiler import compile_cpp
@@ -28,28 +22,14 @@ from forebay.queues.kernels.program import Compiled, check_text, language_of
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program as a device takes it.
+    """A program as a device takes it."""
 
-    Attributes
-    ----------
-    text : str or bytes
-        OpenCL C, or SPIR-V or a cubin.
-    options : tuple of str
-        For `forebay.Device.program`.
-    kernels : tuple of KernelInfo
-    variables : tuple of VariableSignature
-    lowered : dict
-        The name by which a module finds what a name expression means.
-    log : str
-        Warnings.
-    """
-
-    text: str | bytes
-    options: tuple[str, ...]
+    text: str | bytes  # OpenCL C, or SPIR-V or a cubin
+    options: tuple[str, ...]  # for `forebay.Device.program`
     kernels: tuple[KernelInfo, ...] = ()
     variables: tuple[VariableSignature, ...] = ()
-    lowered: dict[str, str] = field(default_factory=dict)
-    log: str = ""
+    lowered: dict[str, str] = field(default_factory=dict)  # by which name a module finds what a name expression means
+    log: str = ""  # warnings
 
 
 def prepare(
@@ -60,20 +40,11 @@ def prepare(
     options: Options,
     expressions: Sequence[str] = (),
 ) -> Prepared:
-    """Compile HIP C++ for a device; the parameters are those of `compile_hip`.
+    """Compile HIP C++ for a device; the parameters are those of `compile_hip`. Blocks while it compiles.
 
-    Raises
-    ------
-    BuildError
-        With the messages as ``log``; `NotNamedError` for a name expression that names nothing.
-    NotInstalledError
-        When the compiler for this device is missing.
-    NotSupportedError
-        When there is none for this device.
-    InvalidArgumentError
-        For text with a lone surrogate.
-
-    Blocks while it compiles.
+    Raises BuildError with the messages as ``log``, and `NotNamedError` for a name expression that names nothing;
+    NotInstalledError when the compiler for this device is missing, and NotSupportedError when there is none for it;
+    InvalidArgumentError for text with a lone surrogate.
     """
     for text in (source, name, *headers, *headers.values(), *expressions):
         check_text(name if text is source else "a name or a header", text, "surrogateescape")
@@ -103,14 +74,9 @@ def prepare(
 def prepare_for_linking(
     device: Device, source: str, name: str, headers: Mapping[str, str], options: Options
 ) -> tuple[bytes, str]:
-    """Compile HIP C++ to LLVM's bitcode; return it and the warnings.
+    """Compile HIP C++ to LLVM's bitcode; return it and the warnings. Blocks while it compiles.
 
-    Raises
-    ------
-    BuildError
-        With the messages as ``log``; also where the device takes no SPIR-V.
-
-    Blocks while it compiles.
+    Raises BuildError with the messages as ``log``; also where the device takes no SPIR-V.
     """
     clang, why = find_clang()
     if clang is None or Language.SPIRV not in device.driver.languages:
@@ -123,14 +89,7 @@ def prepare_for_linking(
 def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> Compiled:
     """Compile HIP C++ for `Device.program`, with which it is registered; the options are those of clang.
 
-    Raises
-    ------
-    BuildError
-        With the compiler's log.
-    InvalidArgumentError
-        For an unknown option.
-
-    Blocks while it compiles.
+    Blocks while it compiles. Raises BuildError with the compiler's log, and InvalidArgumentError for an unknown option.
     """
     try:
         options = split_options(words)

@@ -74,16 +74,8 @@ def messages_of(log: str) -> list[Message]:
 class Mending:
     """The files of a program, and what is changed in them while clang refuses it.
 
-    Parameters
-    ----------
-    name
-        What clang calls the program.
-    text
-        The program.
-    read
-        Gives the text of another file that clang names; None for one that is not to be changed.
-    look
-        Gives what the preprocessor makes of the program's own files, with their macros.
+    `read` gives the text of another file that clang names, and None for one that is not to be changed; `look` what the
+    preprocessor makes of the program's own files, with their macros.
     """
 
     def __init__(
@@ -141,9 +133,10 @@ class Mending:
             if place is None:
                 return  # in a header of clang's or of these, and nothing tells who asked for it
             text = self.texts[place.file]
-            program = programs.get(place.file)
             offset = offset_of(text, place)
-            program = program or programs.setdefault(place.file, Program(text, self._macros(error)))
+            if place.file not in programs:
+                programs[place.file] = Program(text, self._macros(error))
+            program = programs[place.file]
             what = _without_header(program, text, offset, error)
             what = what or program.leave_out(offset, whole, len(self.left_out) + len(told))
             if not what:
@@ -303,22 +296,12 @@ class _Item(NamedTuple):
 class Program:
     """A program out of which code of the host is taken.
 
-    Parameters
-    ----------
-    text : str
-        The program.
-    more : sequence of str
-        Macros that stand for words of the device, besides those that it defines itself.
-
-    Attributes
-    ----------
-    hidden : set of str
-        What kernels must not have, because it was left out without a trace.
+    `more` are macros that stand for words of the device, besides those that it defines itself.
     """
 
     def __init__(self, text: str, more: Sequence[str] = ()) -> None:
         self._text = text
-        self.hidden: set[str] = set()
+        self.hidden: set[str] = set()  # what kernels must not have, because it was left out without a trace
         quiet = QUIET.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
         macros = [*MACRO.findall(quiet), *more]
         self._device = re.compile("|".join([DEVICE.pattern, *(rf"\b{name}\b" for name in macros)]))

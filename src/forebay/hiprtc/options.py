@@ -59,34 +59,17 @@ SEPARATE = ("-include", "-isystem", "-idirafter", "-iquote")
 
 @dataclass(frozen=True)
 class Options:
-    """Options, sorted by who gets them.
+    """Options, sorted by which compiler gets them."""
 
-    Attributes
-    ----------
-    macros : tuple of str
-        ``-D…``, ``-U…`` and ``-I…``, each one word: for all three.
-    includes : tuple of str
-        ``-include`` and its like, two words each: for clang.
-    front_end : tuple of str
-        For clang: the standard of C++, the optimization, warnings. A precompiled header is good for one set of those
-        that begin with ``-std``, ``-O``, ``-f`` or ``-m``.
-    opencl : tuple of str
-        For a compiler of OpenCL C.
-    prelude : str
-        What goes before OpenCL C.
-    lines : bool
-        Whether the device's code tells lines of the source, for debuggers.
-    links : bool
-        Whether the program is to be linked with others: ``-fgpu-rdc``.
-    """
-
-    macros: tuple[str, ...] = ()
-    includes: tuple[str, ...] = ()
+    macros: tuple[str, ...] = ()  # ``-D…``, ``-U…`` and ``-I…``, each one word: for all three
+    includes: tuple[str, ...] = ()  # ``-include`` and its like, two words each: for clang
+    # For clang: the standard of C++, the optimization, warnings. A precompiled header is good for one set of those that
+    # begin with ``-std``, ``-O``, ``-f`` or ``-m``.
     front_end: tuple[str, ...] = ("-std=c++17", "-O2", "-ffp-contract=on")
-    opencl: tuple[str, ...] = ()
-    prelude: str = ""
-    lines: bool = False
-    links: bool = False
+    opencl: tuple[str, ...] = ()  # for a compiler of OpenCL C
+    prelude: str = ""  # what goes before OpenCL C
+    lines: bool = False  # whether the device's code tells lines of the source, for debuggers
+    links: bool = False  # whether the program is to be linked with others: ``-fgpu-rdc``
 
     @property
     def folders(self) -> list[str]:
@@ -125,13 +108,7 @@ class Options:
 
 
 def split_options(words: Sequence[str]) -> Options:
-    """Sort the options.
-
-    Raises
-    ------
-    ValueError
-        Naming an option that is unknown or lacks its argument.
-    """
+    """Sort the options. Raises ValueError, naming an option that is unknown or lacks its argument."""
     macros: list[str] = []
     includes: list[str] = []
     opencl: list[str] = []

@@ -592,7 +592,7 @@ class Findings:
         returned = threading.Event()
         counts = queue.device.driver.most_held is not None and callable(function)
         if counts:
-            call.arguments, call.keywords = (queue, watching.with_end(function, lambda begin: returned.set())), {}
+            call.arguments, call.keywords = (queue, watching.with_end(function, lambda *_: returned.set())), {}
         yield
         return self._judge_held(self._hold(queue, returned.is_set)) if counts else None
 

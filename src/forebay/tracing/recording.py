@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from forebay.core.errors import Error
@@ -157,11 +158,8 @@ class Recorder:
         """Wrap a host function, so that its run is noted."""
         self._counters.began(call)
         if call.name == "Queue.host" and len(call.arguments) == 2 and callable(call.arguments[1]):
-            noted = watching.with_end(
-                call.arguments[1],
-                lambda begin: self._note(f"host function {noted.__qualname__}", call.line, begin, calls.ticks(), ""),
-            )
-            call.arguments = (call.arguments[0], noted)
+            queue, function = call.arguments
+            call.arguments = (queue, watching.with_end(function, partial(self._host_function_ended, call.line)))
         if call.name == "Device.queue" and self._times is not None:
             call.arguments, call.keywords = call.arguments[:3], call.keywords | {"timing": True}
 
@@ -186,6 +184,9 @@ class Recorder:
         if thread not in self.threads:
             self.threads[thread] = threading.current_thread().name
         self.host_calls.append(HostCall(name, line, thread, begin, end, about))
+
+    def _host_function_ended(self, line: str, name: str, begin: int) -> None:
+        self._note(f"host function {name}", line, begin, calls.ticks(), "")
 
 
 _running: Recorder | None = None

@@ -81,8 +81,9 @@ def line_of_program() -> str:
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def with_end(function: Callable[[], object], ended: Callable[[int], object]) -> Callable[[], object]:
-    """Return a host function that does the same, and passes on when it began as soon as it has returned or raised."""
+def with_end(function: Callable[[], object], ended: Callable[[str, int], object]) -> Callable[[], object]:
+    """Return a host function that does the same, and passes its name and when it began to `ended` at its end."""
+    name = str(getattr(function, "__qualname__", type(function).__qualname__))
 
     @functools.wraps(function)
     def host_function() -> object:
@@ -90,9 +91,9 @@ def with_end(function: Callable[[], object], ended: Callable[[int], object]) -> 
         try:
             return function()
         finally:
-            ended(begin)
+            ended(name, begin)
 
-    host_function.__qualname__ = str(getattr(function, "__qualname__", type(function).__qualname__))  # errors say it
+    host_function.__qualname__ = name  # errors say it
     return host_function
 
 

@@ -48,18 +48,9 @@ FENCES = {"gl": "__threadfence()", "gpu": "__threadfence()", "cta": "__threadfen
 
 
 def statements_of(text: str, operand: Callable[[str], str | None]) -> list[str]:
-    """Return the statements of C++ that do what instructions do.
+    """Return the statements of C++ that do what instructions do, which have ``%0`` or ``%[name]`` for operands.
 
-    Parameters
-    ----------
-    text
-        The instructions, with ``%0`` or ``%[name]`` for operands.
-    operand
-        The variable of an operand; None for what is none.
-
-    Raises
-    ------
-    UnknownInstructionError
+    `operand` gives the variable of an operand, and None for what is none. Raises `UnknownInstructionError`.
     """
     return _Translation(operand).all(text)
 

@@ -36,13 +36,7 @@ class UnknownInstructionError(ValueError):
 
 
 class Registers:
-    """What a statement of assembly has of operands and registers, and the statements of C++ made so far.
-
-    Parameters
-    ----------
-    operand
-        The variable of an operand; None for what is none.
-    """
+    """What a statement of assembly has of operands and registers, and the statements of C++ made so far."""
 
     def __init__(self, operand: Callable[[str], str | None]) -> None:
         self._operand = operand

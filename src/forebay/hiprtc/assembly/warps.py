@@ -21,12 +21,7 @@ TILE = re.compile(r"m(\d+)n8k(\d+)")
 
 
 def with_warps(made: Registers, base: str, words: Sequence[str], operands: Sequence[str]) -> bool:
-    """Add the statements of an instruction; return False if it is none of these.
-
-    Raises
-    ------
-    UnknownInstructionError
-    """
+    """Add the statements of an instruction; return False if it is none of these."""
     words = [word for word in words if word not in ("sync", "aligned")]
     if base == "shfl":
         _shuffle(made, words, operands)

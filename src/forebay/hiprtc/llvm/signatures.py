@@ -133,14 +133,8 @@ DEFINED = re.compile(rf"define [^@]*@({SYMBOL})\(.*!dbg !(\d+)")
 def explained(log: str, module: str, sources: Mapping[str, str]) -> str:
     """Return the back end's message with the file, the line and a caret, as far as they can be found.
 
-    Parameters
-    ----------
-    log
-        What clang said.
-    module
-        The LLVM module that it said it of, with debug information.
-    sources
-        The texts of the program and of its headers, by name.
+    The LLVM module that clang's log is about has debug information. The sources are the texts of the program and of its
+    headers, by name.
     """
     said = BACK_END.search(log)
     if said is None:
