@@ -223,38 +223,17 @@ class DriverMemory(Protocol):
 
 @dataclass(eq=False)
 class DriverKernel(ABC):
-    """A kernel of a program as the driver knows it. Each plan and each bound launch gets a kernel object of its own.
+    """A kernel of a program as the driver knows it. Each plan and each bound launch gets a kernel object of its own."""
 
-    Attributes
-    ----------
-    name
-        As in the source.
-    parameters
-        In the order of the source.
-    max_block, max_block_axis
-        Work-items that a group can have, in all and in each of the three dimensions; the first is the one that varies
-        fastest.
-    required_block
-        The group size that the kernel was compiled for; three zeros when any will do.
-    reshape
-        Address of the `Reshape` of driver.pxd that each new shape of its launches passes; 0 for none.
-    local_bytes
-        Local memory that a group can have.
-    static_local_bytes
-        Local memory that a group has by the kernel's own declarations; 0 where the driver does not tell.
-    units
-        Compute units, each of which runs a group, where the driver tells no more about that.
-    """
-
-    name: str
-    parameters: Sequence[Parameter]
-    max_block: int
-    max_block_axis: Sequence[int]
-    local_bytes: int
-    required_block: Sequence[int] = (0, 0, 0)
-    reshape: int = 0
-    static_local_bytes: int = 0
-    units: int = 1
+    name: str  # as in the source
+    parameters: Sequence[Parameter]  # in the order of the source
+    max_block: int  # work-items that a group can have
+    max_block_axis: Sequence[int]  # in each of the three dimensions; the first is the one that varies fastest
+    local_bytes: int  # local memory that a group can have
+    required_block: Sequence[int] = (0, 0, 0)  # the group size that it was compiled for; three zeros when any will do
+    reshape: int = 0  # address of the `Reshape` of driver.pxd that each new shape of its launches passes; 0 for none
+    static_local_bytes: int = 0  # local memory of a group by its own declarations; 0 where the driver does not tell
+    units: int = 1  # compute units, each of which runs a group, where the driver tells no more about that
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """Return how many groups of this size the device runs at the same time, at least, with so much local memory
@@ -274,20 +253,12 @@ class DriverKernel(ABC):
 class Natives(dict[str, DriverKernel]):
     """A program as its driver built it: the kernels by name, and the variables.
 
-    Parameters
-    ----------
-    kernels
-        By name.
-    variable
-        ``variable(name)`` returns the memory of a variable, which keeps the program; None when no variable has this
-        name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
-    log
-        What the compiler said about the program, as users read it; empty for nothing.
-    accesses
-        ``accesses(name)`` returns for each parameter of a kernel what its compiled code shows to be done with the
-        memory that it points to: "reads", "atomics" for what only atomic operations change, "writes", or "" for what
-        cannot be followed. Empty where there is no code to look into. It takes milliseconds; the checker of races
-        asks.
+    ``variable(name)`` returns the memory of a variable, which keeps the program; None when no variable has this name.
+    It raises `NotSupportedError` where the driver does not report the addresses of variables. `log` is what the
+    compiler said about the program, as users read it; empty for nothing. ``accesses(name)`` returns for each parameter
+    of a kernel what its compiled code shows to be done with the memory that it points to: "reads", "atomics" for what
+    only atomic operations change, "writes", or "" for what cannot be followed; nothing where there is no code to look
+    into. It takes milliseconds; the checker of races asks.
     """
 
     def __init__(
@@ -304,42 +275,21 @@ class Natives(dict[str, DriverKernel]):
 
 
 class Adopted(NamedTuple):
-    """Memory that an object of another package owns, and what that object says is there.
+    """Memory that an object of another package owns, and what that object says is there."""
 
-    Attributes
-    ----------
-    memory
-        It keeps its owner.
-    shape, dtype
-    offset
-        The byte at which the elements begin.
-    listed
-        Whether its address belongs in the list that `follow` of driver.pxd takes, like that of the driver's own memory.
-    """
-
-    memory: DriverMemory
+    memory: DriverMemory  # it keeps its owner
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    offset: int = 0
-    listed: bool = False
+    offset: int = 0  # the byte at which the elements begin
+    listed: bool = False  # its address belongs in the list that `follow` of driver.pxd takes, like the driver's own
 
 
 class AdoptedQueue(NamedTuple):
-    """A queue that an object of another package owns.
+    """A queue that an object of another package owns."""
 
-    Attributes
-    ----------
-    device
-        That of its context.
-    handle
-        For the table; the caller gives it to `release_queue` of driver.pxd. The object's own queue is retained.
-    timed
-        Whether it times events.
-    """
-
-    device: DriverDevice
-    handle: int
-    timed: bool
+    device: DriverDevice  # that of its context
+    handle: int  # for the table; the caller gives it to `release_queue`. The object's own queue is retained
+    timed: bool  # it times events
 
 
 class DriverDevice(ABC):
@@ -646,18 +596,11 @@ class DriverFolder(ABC):
     """What a driver's folder offers: its ``driver.py`` has a subclass, and ``selection.py`` the one object of it.
 
     It looks for devices when any thread first asks. Drivers that are installed later are not found.
-
-    Attributes
-    ----------
-    adopts_queues, adopts_devices : str
-        What `adopt_queue` and `adopt_device` take, in words; empty for nothing.
-    runs_anywhere : bool
-        Whether pip can install a driver for any processor, so that this advice comes first where there is no device.
     """
 
-    adopts_queues = ""
-    adopts_devices = ""
-    runs_anywhere = False
+    adopts_queues = ""  # what `adopt_queue` takes, in words; empty for nothing
+    adopts_devices = ""  # likewise `adopt_device`
+    runs_anywhere = False  # pip has a driver for any processor: this advice comes first where there is no device
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -731,12 +674,8 @@ def fill_table(
 ) -> None:
     """Look the functions of a table of `driver.hpp` up in a library. A filled table is not filled again.
 
-    Functions in `optional` may be missing; they are NULL then.
-
-    Raises
-    ------
-    ImportError
-        When another function is missing. The message contains `where` and `advice`. The table stays empty.
+    Functions in `optional` may be missing; they are NULL then. Raises `ImportError` when another one is missing, with
+    `where` and `advice` in the message. The table stays empty then.
     """
     import ctypes
 

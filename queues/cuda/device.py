@@ -258,13 +258,7 @@ class CudaDevice(DriverDevice):
         return NvrtcCompiler(self.native.architecture, self.native.driver_version)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, and variables.
-
-        Raises
-        ------
-        BuildError
-            If the program does not build; with the compiler's log.
-        """
+        """As `DriverDevice.build`."""
         image = build_image(self.info, language, source, options)
         program = CuProgram(self.handle, image.code, self.info.name)
         kernels = {facts.name: CudaKernel(self.native, program, facts) for facts in image.kernels}
@@ -294,12 +288,8 @@ class CudaDevice(DriverDevice):
 
 
 def _described_memory(thing: Any) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-    """Return where the memory of an array of CUDA begins, its shape and its dtype; None for what is none.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When it is read-only, masked or not C-contiguous.
+    """Return where the memory of an array of CUDA begins, its shape and its dtype; None for what is none. Raises
+    `InvalidArgumentError` when it is read-only, masked or not C-contiguous.
     """
     described = getattr(thing, INTERFACE, None)
     if not isinstance(described, dict):

@@ -45,27 +45,13 @@ PROHIBITED = 2  # of compute_mode
 
 
 class CuNative(NamedTuple):
-    """A GPU as CUDA's driver describes it.
+    """A GPU as CUDA's driver describes it."""
 
-    Attributes
-    ----------
-    ordinal
-        The driver's number.
-    architecture
-        The compute capability, for example ``(9, 0)``.
-    driver_version
-        The CUDA that the driver has, for example 13000.
-    pci
-        Domain, bus and device.
-    connections
-        As `connections` returns them.
-    """
-
-    ordinal: int
+    ordinal: int  # the driver's number
     name: str
-    architecture: tuple[int, int]
-    driver_version: int
-    pci: tuple[int, int, int]
+    architecture: tuple[int, int]  # the compute capability, for example (9, 0)
+    driver_version: int  # the CUDA that the driver has, for example 13000
+    pci: tuple[int, int, int]  # domain, bus and device
     memory: int
     multiprocessors: int
     max_threads: int
@@ -192,12 +178,7 @@ def start() -> tuple[CDLL, int]:
     for the host hold up all others (docs/cuda.md). So the environment variable CUDA_DEVICE_MAX_CONNECTIONS is set
     to 32, the most there are, unless it is set; the driver reads it when the first package of the process starts it.
 
-    Raises
-    ------
-    NotSupportedError
-        If there is no driver, or one that is too old.
-    DriverError
-        If it does not start.
+    Raises `NotSupportedError` if there is no driver, or one that is too old, and `DriverError` if it does not start.
     """
     from ctypes import CDLL, byref, c_int, c_uint
 
@@ -232,13 +213,7 @@ def load() -> None:
 
 
 def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
-    """Describe a device. Raises `DriverError`.
-
-    Parameters
-    ----------
-    chosen
-        Whether CUDA_DEVICE_MAX_CONNECTIONS was set before `start`.
-    """
+    """Describe a device. `chosen`: whether CUDA_DEVICE_MAX_CONNECTIONS was set before `start`. Raises `DriverError`."""
     from ctypes import byref, c_int, c_size_t, create_string_buffer
 
     device, memory, version = c_int(), c_size_t(), c_int()

@@ -206,7 +206,6 @@ cdef cppclass CuEvent:
 cdef cppclass CuQueue:
     void* stream
     CuContext* context
-    cbool owned
     PyObject* owner  # of a stream of another package: the object that was adopted, retained; else NULL
 
 
@@ -922,17 +921,16 @@ cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) no
     queue = new CuQueue()
     queue.stream = stream
     queue.context = context
-    queue.owned = True
     return queue
 
 
 cdef void release_queue(void* handle) noexcept nogil:
     """Nobody asks the stream for anything any more. No lock is held: whoever owned an adopted one may go with it."""
     cdef CuQueue* queue = <CuQueue*> handle
-    if queue.owned:
+    if queue.owner == NULL:
         cuda.StreamDestroy_v2(queue.stream)
         queue.context.streams.fetch_sub(1)
-    if queue.owner != NULL:
+    else:
         with gil:
             Py_DECREF(<object> queue.owner)
     del queue
@@ -1202,12 +1200,8 @@ cdef void release_recording(void* handle) noexcept nogil:
 
 
 def load(library: ctypes.CDLL) -> None:
-    """Fill the table from the driver's library, a `ctypes.CDLL`. One call is enough.
-
-    Raises
-    ------
-    ImportError
-        If the driver is too old to have one of the functions.
+    """Fill the table from the driver's library. One call is enough. Raises `ImportError` if the driver is too old to
+    have one of the functions.
     """
     fill_table(CALLS, CALL_NAMES, library, (), "CUDA's driver",
                "install a driver of CUDA 13.0 or newer (580)")
@@ -1239,18 +1233,9 @@ cdef int check(Status status, str what) except -1:
 
 
 cdef class ContextHandle:
-    """The primary context of a GPU, which all Devices of it share and which lives as long as the process.
-
-    Parameters
-    ----------
-    device : int
-        The driver's number of the GPU.
-    kernels : bytes
-        PTX of forebay's own kernels, ending with a zero.
-    migrates : bool
-        Whether its shared memory moves on request.
-
-    Blocks while the context is made, half a second when nobody in the process has used the GPU before.
+    """The primary context of the GPU of this number, which all Devices of it share and which lives as long as the
+    process. `kernels` is PTX of forebay's own, ending with a zero; `migrates` says whether shared memory moves on
+    request. Blocks while the context is made, half a second when nobody in the process has used the GPU before.
     """
 
     cdef CuContext* context
@@ -1346,7 +1331,6 @@ cdef class ContextHandle:
         queue.owner = <PyObject*> owner
         queue.stream = <void*> stream
         queue.context = self.context
-        queue.owned = False
         return <uintptr_t> queue
 
     def order(self, uintptr_t later, uintptr_t earlier) -> None:
@@ -1387,19 +1371,9 @@ cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:
 
 
 cdef class CuProgram:
-    """A module that is loaded.
+    """A module that is loaded: PTX that ends with a zero, or a cubin. `name` is the device's.
 
-    Parameters
-    ----------
-    image : bytes
-        PTX that ends with a zero, or a cubin.
-    name : str
-        Of the device, for errors.
-
-    Raises
-    ------
-    BuildError
-        If the driver refuses it; with what it says as the log.
+    Raises `BuildError` if the driver refuses it, with what it says as the log.
 
     Blocks while the driver compiles; until nothing runs on the device; and while any gate is closed, of any device of
     CUDA in this process: behind a closed gate the driver would block, and let no other thread launch.
@@ -1481,15 +1455,9 @@ cdef class CuProgram:
         return groups
 
     def create_kernel(self, uintptr_t function, sizes: Sequence[int], alignments: Sequence[int]) -> int:
-        """The operations' handle of a new kernel object, which the caller owns.
-
-        Parameters
-        ----------
-        sizes
-            Bytes of the driver's parameters.
-        alignments
-            By forebay's parameter, that of its local memory; 0 for one that is none. The last ones may have no
-            parameter of the driver's.
+        """The operations' handle of a new kernel object, which the caller owns. `sizes` are the bytes of the driver's
+        parameters; `alignments`, by forebay's parameter, that of its local memory, 0 for one that is none. The last
+        ones may have no parameter of the driver's.
         """
         cdef CuKernel* kernel = new CuKernel()
         cdef vector[size_t] offsets
@@ -1536,10 +1504,6 @@ cdef class CuMemory(NativeMemory):
 
     Nothing waits until the stream that it was taken on has got there: the pool maps memory in the call, that stream has
     no other work, and what the pool hands out again was given back when the device was done with it.
-
-    Parameters
-    ----------
-    usm_type : "device", "host" or "shared"
     """
 
     cdef ContextHandle context

@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -90,19 +89,18 @@ VARIABLE = "FOREBAY_PROGRESS"
 _shown = threading.Lock()  # by one of the threads that build at once
 
 
-@contextmanager
+@contextlib.contextmanager
 def shown_while_building(what: str) -> Iterator[None]:
-    """Show a bar on the standard error as long as the block takes, from the second second on.
+    """Show a bar on the standard error as long as the block takes, from the second second on, with what is built.
 
     It is gone after the block. Nothing is shown where the standard error is no terminal, while another thread shows
     what it builds, and with ``FOREBAY_PROGRESS=0``.
-
-    Parameters
-    ----------
-    what
-        What is built, and for which device.
     """
-    if not _is_wanted() or not _shown.acquire(blocking=False):
+    try:
+        is_wanted = os.environ.get(VARIABLE) != "0" and sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        is_wanted = False
+    if not is_wanted or not _shown.acquire(blocking=False):
         yield
         return
     try:
@@ -118,13 +116,6 @@ def shown_while_building(what: str) -> Iterator[None]:
         _shown.release()
 
 
-def _is_wanted() -> bool:
-    try:
-        return os.environ.get(VARIABLE) != "0" and sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it is closed
-        return False
-
-
 def _show(what: str, over: threading.Event) -> None:
     if over.wait(AFTER):
         return
@@ -132,18 +123,13 @@ def _show(what: str, over: threading.Event) -> None:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("forebay: building {task.description}", markup=False), BarColumn(16), TimeElapsedColumn())
-    with suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
+    with contextlib.suppress(OSError, ValueError):  # the terminal has gone, or the program has closed it
         console = Console(stderr=True)
         # Drawn here and not by rich's own thread. What the program prints is none of its business.
         with Progress(
-            *columns,
-            console=console,
-            transient=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
+            *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False,
             disable=not console.is_interactive,
-        ) as progress:
+        ) as progress:  # fmt: skip
             progress.add_task(what, total=None)
             progress.refresh()
             while not over.wait(EVERY):
@@ -182,24 +168,13 @@ class CompilerEndedError(errors.BuildError):
 def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
     """Build SPIR-V for a device in the other process; return what ``build`` of the worker returns there.
 
-    Parameters
-    ----------
-    worker
-        The module of the driver's folder that the other process uses: ``open_again(info)`` opens the device there, or
-        returns None, and ``build(opened, source, options)`` builds.
+    The worker is the module of the driver's folder that the other process uses: ``open_again(info)`` opens the device
+    there, or returns None, and ``build(opened, source, options)`` builds.
 
-    Raises
-    ------
-    BuildError
-        If the program does not build; with the compiler's log.
-    CompilerEndedError
-        If it ended the process, or took too long; with what that said last.
-    InvalidArgumentError
-        If FOREBAY_BUILD_SECONDS is no number of seconds.
-    BuildProcessError
-        If no process could be started, or it does not find the device.
-
-    Blocks while it compiles. As many programs are built at a time as there are processors.
+    Raises `BuildError` with the compiler's log; `CompilerEndedError` if the compiler ended the process, or took too
+    long, with what that said last; `InvalidArgumentError` if FOREBAY_BUILD_SECONDS is no number of seconds;
+    `BuildProcessError` if no process could be started, or it does not find the device. Blocks while it compiles. As
+    many programs are built at a time as there are processors.
     """
     seconds = build_seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)

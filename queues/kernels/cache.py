@@ -36,14 +36,8 @@ PRIME = 0x01000193
 
 
 def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bits: int = BITS) -> int:
-    """Return the id of a task before any probing; task 0 is the kernel itself.
-
-    Parameters
-    ----------
-    program_digest : str
-        Digest of the program's content: a key of `key_of`.
-    bits : int
-        Fewer than 32 fold the hash, to test collisions.
+    """Return the id of a task before any probing; task 0 is the kernel itself. The digest of the program's content is a
+    key of `key_of`. Fewer than 32 bits fold the hash, to test collisions.
     """
     value = OFFSET_BASIS
     for byte in f"{program_digest}\0{kernel_name}\0{task_index}".encode():
@@ -56,18 +50,8 @@ class Identities:
 
     Ids are never 0. Kernels get ids in the order of their names, tasks in the order in which they are first asked for.
     The cache keeps the ids that a process has given, and the next process begins with them. A table from the cache is
-    checked by giving its ids again; a wrong table is ignored and rewritten.
-
-    Parameters
-    ----------
-    program_digest : str
-        As for `content_id`.
-    kernels : iterable of str
-        The names of all kernels of the program.
-    cache : BinaryCache, optional
-        Nothing is kept without one.
-    bits : int
-        As for `content_id`.
+    checked by giving its ids again; a wrong table is ignored and rewritten. Nothing is kept without a cache.
+    `program_digest` and `bits` are those of `content_id`.
     """
 
     def __init__(
@@ -88,11 +72,7 @@ class Identities:
 
     def of(self, kernel_name: str, task_index: int = 0) -> int:
         """Return the id of a task, or of the kernel itself without `task_index`. A new task's id is written to disk.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the program has no such kernel, the index is negative, or all ids are taken.
+        Raises `InvalidArgumentError` if the program has no such kernel, the index is negative, or all ids are taken.
         """
         if kernel_name not in self._kernels or task_index < 0:
             raise InvalidArgumentError(f"the program has no task {task_index} of a kernel {kernel_name!r}")
@@ -209,15 +189,10 @@ class BinaryCache:
 
     Reading and writing block like file access. If the folder cannot be made or read, the cache is always empty.
 
-    Parameters
-    ----------
-    folder : Path or str, optional
-        Where; it is made when first written to. Without one it is ``programs`` in the folder that the environment
-        variable ``FOREBAY_CACHE`` names, else in the user's cache folder. ``FOREBAY_NO_CACHE``, set to anything,
-        turns every cache off.
-    limit : int
-        Bytes beyond which the least recently used are removed. Uses within an hour count as one. Not every write looks:
-        the folder may grow past the limit by a sixteenth, on average.
+    The folder is made when first written to. By default it is ``programs`` in the folder that the environment variable
+    ``FOREBAY_CACHE`` names, else in the user's cache folder. ``FOREBAY_NO_CACHE``, set to anything, turns every cache
+    off. Beyond `limit` bytes the least recently used are removed. Uses within an hour count as one. Not every write
+    looks: the folder may grow past the limit by a sixteenth, on average.
     """
 
     def __init__(self, folder: os.PathLike[str] | str | None = None, limit: int = LIMIT) -> None:
@@ -225,12 +200,8 @@ class BinaryCache:
         self._folder = folder_named("programs", folder)
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of this key. None if it was never put there, was removed, or is incomplete.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If `key` is not one of `key_of`'s.
+        """Return the value of this key. None if it was never put there, was removed, or is incomplete. Raises
+        `InvalidArgumentError` if `key` is not one of `key_of`'s.
         """
         path = self._path(key)
         if path is None:
@@ -255,12 +226,7 @@ class BinaryCache:
     def put(self, key: str, value: bytes) -> None:
         """Keep `value` under this key, replacing an earlier value; now and then remove what is beyond the limit.
 
-        A value that is larger than the limit is not kept.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If `key` is not one of `key_of`'s.
+        A value that is larger than the limit is not kept. Raises `InvalidArgumentError` if `key` is none of `key_of`'s.
         """
         path = self._path(key)
         if path is None or HEADER.size + len(value) > self._limit:

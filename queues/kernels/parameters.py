@@ -44,12 +44,8 @@ LANES = {"2", "3", "4", "8", "16"}
 def read_parameter(
     kernel: str, index: int, declared: declarations.Declared, size_of: Callable[[], int] | None = None
 ) -> Parameter:
-    """Return the Parameter of a declaration. ``size_of()`` gives the bytes of a structure of undeclared size.
-
-    Raises
-    ------
-    NotSupportedError
-        For images, samplers and other objects of the host; without `size_of`, for a structure of undeclared size.
+    """Return the Parameter of a declaration. ``size_of()`` gives the bytes of a structure of undeclared size. Raises
+    `NotSupportedError` for images, samplers and other objects of the host; without `size_of`, for such a structure.
     """
     name, type_name, kind, nbytes, read_only, alignment = declared
     if HOST_OBJECTS.match(type_name):
@@ -140,78 +136,36 @@ class Signatures(NamedTuple):
 
 
 class KernelInfo(NamedTuple):
-    """A kernel of a compiled program.
+    """A kernel of a compiled program."""
 
-    Attributes
-    ----------
-    name
-        Its name in the source, or its name expression: ``"scale<float>"``.
-    symbol
-        Its name in what the driver has.
-    parameters
-    dynamic_shared
-        Whether what the driver has has one more parameter, the last: local memory for ``extern __shared__``.
-    line
-    mangled
-        Its name by the rules of C++.
-    follows
-        Whether it may reach memory by pointers that are themselves in memory.
-    required_block
-        The size of its groups; zeros for any.
-    """
-
-    name: str
-    symbol: str
+    name: str  # in the source, or its name expression: "scale<float>"
+    symbol: str  # its name in what the driver has
     parameters: tuple[ParameterSignature, ...] = ()
-    dynamic_shared: bool = False
+    dynamic_shared: bool = False  # what the driver has has one more parameter: local memory for ``extern __shared__``
     line: int = 0
-    mangled: str = ""
-    follows: bool = False
-    required_block: tuple[int, int, int] = (0, 0, 0)
+    mangled: str = ""  # its name by the rules of C++
+    follows: bool = False  # it may reach memory by pointers that are themselves in memory
+    required_block: tuple[int, int, int] = (0, 0, 0)  # the size of its groups; zeros for any
 
 
 class CppSource(NamedTuple):
-    """A program in C++ for a driver's compiler.
-
-    Attributes
-    ----------
-    text
-    name
-        What messages call it.
-    headers
-        Files that it may include, by name.
-    options
-        The compiler's own.
-    expressions
-        Names whose symbols are asked for.
-    """
+    """A program in C++ for a driver's compiler."""
 
     text: str
-    name: str
-    headers: Mapping[str, str]
-    options: Sequence[str]
-    expressions: Sequence[str] = ()
+    name: str  # what messages call it
+    headers: Mapping[str, str]  # files that it may include, by name
+    options: Sequence[str]  # the compiler's own
+    expressions: Sequence[str] = ()  # names whose symbols are asked for
 
 
 class CppProgram(NamedTuple):
-    """What a compiler made of a program in C++.
+    """What a compiler made of a program in C++."""
 
-    Attributes
-    ----------
-    code
-        For `DriverDevice.build`.
-    kernels, variables
-    lowered
-        The symbol of each name expression.
-    log
-        Warnings.
-    """
-
-    code: bytes
+    code: bytes  # for `DriverDevice.build`
     kernels: tuple[KernelInfo, ...]
     variables: tuple[VariableSignature, ...]
-    lowered: dict[str, str]
-    log: str
+    lowered: dict[str, str]  # the symbol of each name expression
+    log: str  # warnings
 
 
 class CppCompiler(Protocol):
@@ -546,12 +500,7 @@ def _combine(operation: str, left: Any, right: Any) -> Size:
 
 
 def read_size(size: Any) -> Size:
-    """Convert an int or a `Size` to a `Size`.
-
-    Raises
-    ------
-    ArgumentTypeError
-    """
+    """Convert an int or a `Size` to a `Size`. Raises `ArgumentTypeError`."""
     if isinstance(size, Size):
         return size
     return Constant(read_int(size, "a size is an int or an expression"))

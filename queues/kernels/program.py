@@ -36,12 +36,8 @@ OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
 def language_of(source: str | bytes) -> Language:
     """Return the language of a program by how it looks: what nothing else is said of is OpenCL C.
 
-    HIP C++ has a ``__global__`` that is not a macro of its own. CUDA C++ looks the same.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For bytes that are neither SPIR-V nor PTX nor a cubin.
+    HIP C++ has a ``__global__`` that is not a macro of its own. CUDA C++ looks the same. Raises `InvalidArgumentError`
+    for bytes that are neither SPIR-V nor PTX nor a cubin.
     """
     if isinstance(source, str):
         if "__global__" in source:
@@ -59,18 +55,8 @@ def language_of(source: str | bytes) -> Language:
 
 
 def check_text(what: str, text: str, errors: str = "strict") -> None:
-    """Refuse source text with a lone surrogate.
-
-    Parameters
-    ----------
-    what : str
-        What it is, for the message.
-    errors : str
-        "surrogateescape" where the compiler gets the bytes for which such halves stand (PEP 383), as in names of files.
-
-    Raises
-    ------
-    InvalidArgumentError
+    """Refuse source text with a lone surrogate: raises `InvalidArgumentError`, with `what` the text is. `errors` is
+    "surrogateescape" where the compiler gets the bytes for which such halves stand (PEP 383), as in names of files.
     """
     try:
         text.encode(errors=errors)
@@ -96,14 +82,8 @@ class FileRefusedError(OSError):
 
 
 def check_file(path: str | bytes, most: int = MOST) -> None:
-    """Refuse what should not be read.
-
-    Raises
-    ------
-    FileRefusedError
-        For what is neither a file nor a folder, and for a file of more bytes.
-    OSError
-        When there is nothing.
+    """Refuse what should not be read: raises `FileRefusedError` for what is neither a file nor a folder, and for a file
+    of more bytes, and OSError when there is nothing.
     """
     status = os.stat(path)
     name = os.fsdecode(path)
@@ -166,16 +146,9 @@ def languages_of(driver: DriverDevice) -> tuple[Language, ...]:
 def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) -> Compiled:
     """Return what the driver takes: the source itself, or what a front end makes of it.
 
-    Raises
-    ------
-    BuildError
-        If a front end refuses the source.
-    InvalidArgumentError
-        For bytes in no language that is known, and for text with a lone surrogate.
-    NotSupportedError
-        For a language that neither the driver nor a front end takes.
-
-    Blocks while it compiles.
+    Raises `BuildError` if a front end refuses the source, `InvalidArgumentError` for bytes in no language that is known
+    and for text with a lone surrogate, and `NotSupportedError` for a language that neither the driver nor a front end
+    takes. Blocks while it compiles.
     """
     language = language_of(source)
     errors = "surrogateescape" if language == Language.HIP_CPP else "strict"
@@ -193,12 +166,7 @@ def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) 
 
 
 def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:
-    """Check the arguments of `Device.program`.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-    """
+    """Check the arguments of `Device.program`. Raises `ArgumentTypeError` and `InvalidArgumentError`."""
     if isinstance(source, os.PathLike):
         raise ArgumentTypeError(
             f"program: source is the text itself, not the path {os.fspath(source)!r}: pass path.read_text(), or "

@@ -36,51 +36,27 @@ DEVICE_LOST = 0x70000001
 
 @dataclass(frozen=True)
 class ZeNative:
-    """A Level Zero device: its handles, and what its driver says about it.
+    """A Level Zero device: its handles, and what its driver says about it."""
 
-    Attributes
-    ----------
-    driver, device : int
-        Handles. They are valid as long as the process lives.
-    device_id, vendor_id : int
-        PCI numbers.
-    ip_version : int
-        The hardware's version as the compiler counts it; 0 if unknown.
-    max_group_items : int
-        Work-items in a group.
-    max_group_size, max_group_count : (int, int, int)
-        Work-items of a group, and groups of a launch, in each dimension.
-    max_local_bytes, max_argument_bytes, max_allocation : int
-        Bytes of local memory in a group, of all arguments of a kernel, and of one allocation.
-    timer_resolution_ns : float
-        Nanoseconds of one tick of the device's clock.
-    kernel_timestamp_bits : int
-        How many bits of a kernel's timestamps are valid.
-    groups : tuple of (int, int, int)
-        For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern
-        of a fill, 2**64 - 1 when there is no limit.
-    priorities : (int, int) or None
-        The lowest and the highest priority of a queue. Lower numbers are more urgent. None if unknown.
-    counter_based : "create", "pool" or ""
-        How counter-based events are made: by ``zeEventCounterBasedCreate``, or from an event pool with an extended
-        descriptor; "" if the driver has none.
-    """
-
-    driver: int
+    driver: int  # a handle, as `device`; they are valid as long as the process lives
     device: int
-    device_id: int
+    device_id: int  # of PCI
     vendor_id: int
-    ip_version: int
-    max_group_items: int
-    max_group_size: tuple[int, int, int]
-    max_group_count: tuple[int, int, int]
-    max_local_bytes: int
-    max_argument_bytes: int
-    max_allocation: int
-    timer_resolution_ns: float
-    kernel_timestamp_bits: int
+    ip_version: int  # the hardware's version as the compiler counts it; 0 if unknown
+    max_group_items: int  # work-items in a group
+    max_group_size: tuple[int, int, int]  # in each dimension
+    max_group_count: tuple[int, int, int]  # groups of a launch
+    max_local_bytes: int  # of a group
+    max_argument_bytes: int  # all arguments of a kernel
+    max_allocation: int  # bytes
+    timer_resolution_ns: float  # one tick of the device's clock
+    kernel_timestamp_bits: int  # how many bits of a kernel's timestamps are valid
+    # For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern of
+    # a fill, 2**64 - 1 when there is no limit.
     groups: tuple[tuple[int, int, int], ...]
-    priorities: tuple[int, int] | None
+    priorities: tuple[int, int] | None  # the lowest and the highest; lower numbers are more urgent. None if unknown
+    # How counter-based events are made: "create" by zeEventCounterBasedCreate, "pool" from an event pool with an
+    # extended descriptor; "" if the driver has none.
     counter_based: str
 
 
@@ -191,15 +167,7 @@ class LevelZeroDevice(DriverDevice):
         build.expect()
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, and variables.
-
-        Raises
-        ------
-        BuildError
-            If the program does not build; with the compiler's log.
-        NotSupportedError
-            If the source is OpenCL C and Intel's offline compiler is not installed.
-        """
+        """As `DriverDevice.build`. For OpenCL C Intel's offline compiler has to be installed."""
         module, code, kernels, variables = compiled(self.handle, self.info, source, options)
         return Natives(
             {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()},

@@ -197,12 +197,8 @@ cdef object describe(ZeDriver driver, void* device):
 
 
 cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* properties, uint32_t ip_version):
-    """Query the fields of `ZeNative`, and try out the functions forebay needs.
-
-    Raises
-    ------
-    UnusableError, Error
-        If the device lacks one of them.
+    """Query the fields of `ZeNative`, and try out the functions forebay needs. Raises `UnusableError` or `Error` if the
+    device lacks one of them.
     """
     cdef ComputeProperties compute
     cdef ModuleProperties module

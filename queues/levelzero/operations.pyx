@@ -8,6 +8,7 @@ import ctypes
 
 cimport cython
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
+from libcpp.algorithm cimport find
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -102,14 +103,8 @@ RESULT_NAMES: dict[int, str] = {
 
 def load() -> None:
     """Fill the table from the Level Zero loader, which must be installed where the system looks for libraries. One call
-    is enough.
-
-    Raises
-    ------
-    NotSupportedError
-        If it is not there or cannot be loaded; the message says what to install.
-    ImportError
-        If it is too old to have one of the functions that forebay requires.
+    is enough. Raises `NotSupportedError` if it cannot be loaded, saying what to install, and `ImportError` if it is too
+    old to have one of the functions that forebay requires.
     """
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -136,7 +131,7 @@ cdef int check(Status status, str what="") except -1:
     if status == 0:
         return 0
     call, code, name = explain(status)
-    message = f"{call} failed: {name} ({what})" if what else f"{call} failed: {name}"
+    message = f"{call} failed: {name}" + (f" ({what})" if what else "")
     if code in OUT_OF_MEMORY:
         raise OutOfMemoryError(message)
     raise DriverError(message, call=call, code=code, name=name)
@@ -164,15 +159,6 @@ cdef cppclass ZeKernel:
     void* handle
     ZeModule* module  # retained: the driver does not keep a module alive for its kernels
     uint32_t group[3]
-
-
-cdef inline uint32_t result_of(Status status) noexcept nogil:
-    """The ze_result_t in a status."""
-    return <uint32_t> status
-
-
-cdef inline Status unsupported(Call call) noexcept nogil:
-    return (<Status> call << 32) | UNSUPPORTED_FEATURE
 
 
 # -- the launch path
@@ -309,7 +295,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     cdef Arrival* arrival = NULL
     cdef bint waited_for = False
     if wake != NULL and ze.CommandListAppendHostFunction == NULL:
-        return unsupported(CALL_CommandListAppendHostFunction)
+        return (<Status> CALL_CommandListAppendHostFunction << 32) | UNSUPPORTED_FEATURE
     event = take_event(held.device, GATE_EVENT, &status)
     if event == NULL:
         return status
@@ -470,7 +456,7 @@ cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
 cdef Status poll(void* queue, bint* done) noexcept nogil:
     cdef Status status = ze.CommandListHostSynchronize((<ZeQueue*> queue).list, 0)
     done[0] = status == 0
-    return 0 if result_of(status) == NOT_READY else status
+    return 0 if <uint32_t> status == NOT_READY else status
 
 
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
@@ -491,9 +477,9 @@ cdef Status wait_for_event(ZeEvent* event, Interrupted interrupted) noexcept nog
     # Synchronize with an event, not with the list: nobody may append to a list during its host synchronize, and forebay
     # must not hold a lock while the host waits.
     cdef Status status = NOT_READY
-    while result_of(status) == NOT_READY:
+    while <uint32_t> status == NOT_READY:
         status = ze.EventHostSynchronize(event.handle, UINT64_MAX if interrupted == NULL else WAIT_SLICE)
-        if result_of(status) == NOT_READY and interrupted != NULL and interrupted():
+        if <uint32_t> status == NOT_READY and interrupted != NULL and interrupted():
             return INTERRUPTED
     return status
 
@@ -536,9 +522,9 @@ cdef Answer event_status(void* event) noexcept nogil:
     cdef Status status = ze.EventQueryStatus((<ZeEvent*> event).handle)
     if status == 0:
         return DONE
-    if result_of(status) == NOT_READY:
+    if <uint32_t> status == NOT_READY:
         return NOT_YET
-    if result_of(status) == DEVICE_LOST:  # with all commands
+    if <uint32_t> status == DEVICE_LOST:  # with all commands
         return -<Answer> DEVICE_LOST
     return status
 
@@ -566,7 +552,7 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """Devices of one driver share a context, so their lists can wait for each other's events directly."""
     cdef ZeEvent* of_other = <ZeEvent*> event
     if of_other.device.context != (<ZeDevice*> context).context:
-        return unsupported(CALL_CommandListAppendWaitOnEvents)
+        return (<Status> CALL_CommandListAppendWaitOnEvents << 32) | UNSUPPORTED_FEATURE
     bridged[0] = retain_event(of_other)
     return 0
 
@@ -640,13 +626,9 @@ cdef ZeContext* open_context(void* driver, Status* status) noexcept nogil:
 
 
 cdef void close_context(ZeContext* context) noexcept nogil:
-    cdef size_t i
     contexts_lock.lock()
     if context.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        for i in range(contexts.size()):
-            if contexts[i] == context:
-                contexts.erase(contexts.begin() + i)
-                break
+        contexts.erase(find(contexts.begin(), contexts.end(), context))
         ze.ContextDestroy(context.handle)
         del context
     contexts_lock.unlock()
@@ -658,7 +640,6 @@ cdef void close_context(ZeContext* context) noexcept nogil:
 cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil:
     cdef ZeContext* context = open_context(driver, status)
     cdef ZeDevice* device
-    cdef int kind
     if context == NULL:
         return NULL
     device = new ZeDevice()
@@ -666,9 +647,6 @@ cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* st
     device.context = context
     device.handle = handle
     device.mode = mode
-    for kind in range(EVENT_KINDS):
-        device.newest_pool[kind] = NULL
-        device.pool_used[kind] = 0
     return device
 
 
@@ -821,7 +799,6 @@ cdef void release_all(vector[ZeEvent*]& events) noexcept nogil:
 cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexcept nogil:
     """An idle event, or a new one, with one reference. NULL on failure."""
     cdef ZeEvent* event = NULL
-    cdef Status made = 0
     cdef bint is_new = False
     if kind == GATE_EVENT:
         recycle_gates(device, False)
@@ -833,13 +810,12 @@ cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexc
         is_new = True
         event = new ZeEvent()
         event.kind = kind
-        made = create_event(device, kind, &event.handle)
-        if made != 0:
+        status[0] = create_event(device, kind, &event.handle)
+        if status[0] != 0:
             del event
             event = NULL
     device.lock.unlock()
     if event == NULL:
-        status[0] = made
         return NULL
     # Reset without a query: the host cannot see whether an event for the device alone is signalled.
     if not is_new and (kind == GATE_EVENT or device.mode == RESET):
@@ -891,10 +867,8 @@ cdef Status create_in_pool(ZeDevice* device, EventKind kind, void** handle) noex
     cdef void* pool = device.newest_pool[<int> kind]
     if pool == NULL or device.pool_used[<int> kind] == POOL_SIZE:
         pool_desc.count = POOL_SIZE
-        if kind != DEVICE_EVENT:
+        if kind != DEVICE_EVENT or device.mode == RESET:  # then the host queries and resets it
             pool_desc.flags = POOL_HOST_VISIBLE
-        elif device.mode == RESET:
-            pool_desc.flags = POOL_HOST_VISIBLE  # the host queries and resets it
         if kind == TIMED_EVENT:
             pool_desc.flags |= POOL_TIMESTAMPS
         if kind != GATE_EVENT and device.mode == COUNTER_BASED_POOL:
@@ -985,6 +959,7 @@ cdef Status hold_events(ZeQueue* queue) noexcept nogil:
     ones are too. The core holds the queue's lock.
     """
     cdef Held* batch
+    cdef ZeEvent* passed
     cdef Status status = 0
     while not queue.batches.empty() and ze.EventQueryStatus(queue.batches.front().passed.handle) == 0:
         batch = queue.batches.front()
@@ -994,16 +969,15 @@ cdef Status hold_events(ZeQueue* queue) noexcept nogil:
         del batch
     if queue.held.size() < HELD_AT_MOST:
         return 0
-    batch = new Held()
-    batch.passed = take_event(queue.device, HOST_EVENT, &status)
-    if batch.passed == NULL:
-        del batch
+    passed = take_event(queue.device, HOST_EVENT, &status)
+    if passed == NULL:
         return status
-    status = ze.CommandListAppendSignalEvent(queue.list, batch.passed.handle)
+    status = ze.CommandListAppendSignalEvent(queue.list, passed.handle)
     if status != 0:
-        release_event_reference(batch.passed)
-        del batch
+        release_event_reference(passed)
         return status
+    batch = new Held()
+    batch.passed = passed
     batch.events.swap(queue.held)
     queue.batches.push_back(batch)
     return 0
@@ -1040,17 +1014,8 @@ cdef void release_module(ZeModule* module) noexcept nogil:
 
 @cython.no_gc_clear
 cdef class DeviceHandle:
-    """A device in the context that it shares with others of its driver.
-
-    Parameters
-    ----------
-    driver, device : int
-        The driver's handles.
-    mode : "create", "pool" or ""
-        How counter-based events are made; "" when they cannot be.
-    nanoseconds_per_tick : float
-    timestamp_bits : int
-        Valid bits of kernel timestamps.
+    """A device in the context that it shares with others of its driver. It takes the driver's handles, and three facts
+    as `ZeNative` has them: `counter_based`, and those of timestamps.
     """
 
     def __init__(
@@ -1090,24 +1055,10 @@ cdef class DeviceHandle:
 
 
 cdef class ZeProgram:
-    """A compiled program.
+    """A program, compiled from a native binary or from SPIR-V. Check the header of SPIR-V first: a wrong one makes the
+    driver's compiler end the process.
 
-    Parameters
-    ----------
-    binary : bytes
-        SPIR-V or a native binary. Check the header of SPIR-V first: a wrong one makes the driver's compiler end the
-        process.
-    native : bool
-        Whether `binary` is a native binary.
-    options : str
-        Options for the compiler.
-
-    Raises
-    ------
-    BuildError
-        If the program does not build; with the compiler's log.
-
-    Blocks while it compiles.
+    Raises `BuildError` with the compiler's log if the program does not build. Blocks while it compiles.
     """
 
     cdef ZeModule* module
@@ -1154,7 +1105,7 @@ cdef class ZeProgram:
         cdef size_t nbytes = 0
         cdef void* address = NULL
         cdef Status status = ze.ModuleGetGlobalPointer(self.module.handle, encoded, &nbytes, &address)
-        if result_of(status) == INVALID_GLOBAL_NAME:
+        if <uint32_t> status == INVALID_GLOBAL_NAME:
             return None
         check(status, f"variable {name!r}")
         return ForeignMemory(self, <uintptr_t> address, nbytes)
@@ -1212,7 +1163,6 @@ cdef class ZeProgram:
         kernel = new ZeKernel()
         kernel.handle = handle
         kernel.module = retain_module(self.module)
-        kernel.group[0] = kernel.group[1] = kernel.group[2] = 0
         return <uintptr_t> kernel
 
 
@@ -1230,12 +1180,7 @@ cdef str read_log(void* log):
 
 @cython.no_gc_clear  # freeing needs the device
 cdef class ZeMemory(NativeMemory):
-    """Unified shared memory, freed with this object. Drop the last reference only when the device is done with it.
-
-    Parameters
-    ----------
-    usm_type : "device", "host" or "shared"
-    """
+    """Unified shared memory, freed with this object. Drop the last reference only when the device is done with it."""
 
     cdef DeviceHandle device
 

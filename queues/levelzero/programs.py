@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
 from typing import Any, NamedTuple
 
-from forebay.core import errors
 from forebay.core.driver import DeviceInfo
-from forebay.core.errors import BuildError, NotSupportedError
+from forebay.core.errors import BuildError, InvalidArgumentError, NotSupportedError
 from forebay.queues.kernels.build import BuildProcessError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.levelzero.operations import DeviceHandle, ZeProgram
@@ -45,32 +44,15 @@ _library: ctypes.CDLL | None = None
 
 
 def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
-    """Compile OpenCL C for a device.
+    """Compile OpenCL C for a device to SPIR-V, with the names and types of the parameters as in the source.
 
     Blocks until it is done, typically for a tenth of a second, without the GIL. Calls from several threads run one
-    after another. Warnings are dropped.
+    after another. Warnings are dropped. ``#include`` finds files in the folders that ``-I`` names. The device
+    determines the version of the language and the available extensions. Options that affect the translation to machine
+    code, such as ``"-cl-opt-disable"``, must be given to the build of the module as well.
 
-    Parameters
-    ----------
-    source
-        OpenCL C. ``#include`` finds files in the folders that ``-I`` names.
-    info
-        A Level Zero device. It determines the version of the language and the available extensions.
-    options
-        Options of the OpenCL compiler, such as ``"-cl-std=CL3.0"`` or ``"-DN=4"``. Options that affect the translation
-        to machine code, such as ``"-cl-opt-disable"``, must be given to the build of the module as well.
-
-    Returns
-    -------
-    bytes
-        SPIR-V, with the names and types of the parameters as in the source.
-
-    Raises
-    ------
-    BuildError
-        If the program is wrong. It has the compiler's log, with positions as ``line:column``.
-    NotSupportedError
-        If the compiler is not installed, or does not know the device; the message says what to install.
+    Raises `BuildError` with the compiler's log, and `NotSupportedError` if the compiler is not installed, or does not
+    know the device, saying what to install.
     """
     native = info.native
     # A compiler that is older than the device may still know one of the two.
@@ -96,12 +78,8 @@ def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -
 
 
 def compiler_version() -> str:
-    """Return the compiler's version, which equals that of the driver it belongs to; empty if unknown.
-
-    Raises
-    ------
-    NotSupportedError
-        If it is not installed; the message says what to install.
+    """Return the compiler's version, which equals that of the driver it belongs to; empty if unknown. Raises
+    `NotSupportedError` if it is not installed, saying what to install.
     """
     outputs = _invoke(["query", "OCL_DRIVER_VERSION"]).outputs
     return outputs.get("OCL_DRIVER_VERSION", b"").strip(b"\0\n ").decode(errors="replace")
@@ -157,32 +135,18 @@ WORKER = "forebay.queues.levelzero.driver"
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
 ) -> tuple[ZeProgram, bytes, dict[str, list[declarations.Declared]], set[str]]:
-    """The module, its SPIR-V, the parameters of its kernels by name, and the names of its variables.
-
-    Raises
-    ------
-    BuildError
-        If the program does not build, or ended the compiler's process; with the compiler's log.
-    InvalidArgumentError
-        If bytes are not a whole SPIR-V module.
-    NotSupportedError
-        If the source is OpenCL C and the offline compiler is not installed.
-
-    Blocks while it compiles. A program that any process has compiled before comes from the cache.
+    """The module, its SPIR-V, the parameters of its kernels by name, and the names of its variables. Raises as
+    `LevelZeroDevice.build`. Blocks while it compiles. A program that any process has compiled before comes from the
+    cache.
     """
     cache = BinaryCache()
-    if isinstance(source, str):
-        code = _spirv(cache, info, source, options)
-        try:
-            kernels = declarations.kernels_of(code)
-        except ValueError:
-            kernels = {}  # it has no kernels; the driver accepts that
-    else:
-        code = source
-        try:
-            kernels = declarations.kernels_of(code)
-        except ValueError as error:
-            raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
+    code = _spirv(cache, info, source, options) if isinstance(source, str) else source
+    try:
+        kernels = declarations.kernels_of(code)
+    except ValueError as error:
+        if code is source:
+            raise InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
+        kernels = {}  # it has no kernels; the driver accepts that
     variables = declarations.variables_of(code)
     return _module(cache, handle, info, code, options, bool(variables)), code, kernels, variables
 
@@ -221,7 +185,7 @@ def _module(
     if native is not None:
         try:
             return ZeProgram(handle, native, True)
-        except errors.BuildError:
+        except BuildError:
             pass  # this driver refuses the binary although its version matches: compile here
     module = translated(handle, info, code, chosen)
     cache.put(key, module.native_binary())
@@ -229,16 +193,10 @@ def _module(
 
 
 def translated(handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...]) -> ZeProgram:
-    """The module that the driver's compiler makes of SPIR-V in this process.
-
-    Raises
-    ------
-    BuildError
-        If the program does not build; with the compiler's log.
-
-    Blocks while it compiles.
+    """The module that the driver's compiler makes of SPIR-V in this process. Raises `BuildError` with the compiler's
+    log. Blocks while it compiles.
     """
     try:
         return ZeProgram(handle, code, False, " ".join(options))
-    except errors.BuildError as error:
-        raise errors.BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None
+    except BuildError as error:
+        raise BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None

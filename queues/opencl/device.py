@@ -43,13 +43,8 @@ def make_part(memory: ClMemory, offset: int, nbytes: int) -> tuple[MemoryPart, i
 
 
 class OpenCLDevice(DriverDevice):
-    """A `DriverDevice` for one OpenCL device. Its context handle is a cl_context.
-
-    Parameters
-    ----------
-    info : DeviceInfo
-    context : pyopencl.Context, optional
-        A context of this device alone; by default a new one.
+    """A `DriverDevice` for one OpenCL device, in a context of this device alone, by default a new one. Its context
+    handle is a cl_context.
     """
 
     def __init__(self, info: DeviceInfo, context: cl.Context | None = None) -> None:
@@ -127,12 +122,9 @@ class OpenCLDevice(DriverDevice):
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ClMemory:
-        """Device memory. A request for zero bytes gets one byte, because no driver allocates zero bytes.
-
-        Raises
-        ------
-        NotSupportedError
-            For shared memory on a device without fine-grained SVM, and for host memory, which OpenCL does not have.
+        """Device memory. A request for zero bytes gets one byte, because no driver allocates zero bytes. Raises
+        `NotSupportedError` for shared memory on a device without fine-grained SVM, and for host memory, which OpenCL
+        does not have.
         """
         if usm_type != "device" and not (usm_type == "shared" and self.has_shared):
             raise errors.NotSupportedError(
@@ -160,7 +152,11 @@ class OpenCLDevice(DriverDevice):
         if isinstance(thing, cl.MemoryObjectHolder):
             if not isinstance(thing, cl.Buffer) and thing.type != cl.mem_object_type.BUFFER:
                 raise errors.InvalidArgumentError("as_buffer: an image of OpenCL is no memory with an order of bytes")
-            self._check_context(thing, thing.context)
+            if thing.context != self.context:
+                raise errors.InvalidArgumentError(
+                    f"as_buffer: this {type(thing).__name__} is of another pyopencl.Context than {self.info.name}; "
+                    "Device.adopt(context) makes a Device of a given context"
+                )
             memory = AdoptedMemory(thing, thing.int_ptr, 0, thing.size)
             return Adopted(memory, (thing.size,), np.dtype(np.uint8))
         if isinstance(thing, (cl.SVMPointer, cl.SVM)):
@@ -217,26 +213,14 @@ class OpenCLDevice(DriverDevice):
         native, start = lend()
         return Array(queue, shape, dtype, data=cl.Buffer.from_int_ptr(self.lend(native), retain=True), offset=start)
 
-    def _check_context(self, thing: object, context: cl.Context) -> None:
-        if context != self.context:
-            raise errors.InvalidArgumentError(
-                f"as_buffer: this {type(thing).__name__} is of another pyopencl.Context than {self.info.name}; "
-                "Device.adopt(context) makes a Device of a given context"
-            )
-
     def adopt_host(self, owner: object, address: int, nbytes: int) -> AdoptedMemory:
         """As `DriverDevice.adopt_host`."""
         return AdoptedMemory(owner, 0, address, nbytes, "host")
 
     def lend(self, memory: ClMemory | AdoptedMemory) -> int:
-        """The handle of a memory object, for others to retain: the memory lives as long as that.
-
-        Raises
-        ------
-        InvalidArgumentError
-            For memory of a pool, or of a program.
-        NotSupportedError
-            On devices where forebay's memory is addresses alone.
+        """The handle of a memory object, for others to retain: the memory lives as long as that. Raises
+        `InvalidArgumentError` for memory of a pool, or of a program, and `NotSupportedError` on devices where forebay's
+        memory is addresses alone.
         """
         if not isinstance(memory, (ClMemory, AdoptedMemory)):
             raise errors.InvalidArgumentError(
@@ -306,13 +290,7 @@ class OpenCLDevice(DriverDevice):
         return options_for_variables(self.native)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, and variables.
-
-        Raises
-        ------
-        BuildError
-            If the program does not build; with the driver's log.
-        """
+        """As `DriverDevice.build`."""
         return Builder(self.context, self.info, source, options).build()
 
     # -- errors

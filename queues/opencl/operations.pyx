@@ -66,12 +66,8 @@ def load() -> None:
     """Fill the table from the loader that pyopencl's extension module is linked to. One call is enough.
 
     A symbol lookup in a library also searches the libraries it depends on. So this finds the same loader that made
-    pyopencl's objects, wherever it came from.
-
-    Raises
-    ------
-    ImportError
-        If that loader is too old to have one of the functions. The SVM functions may be missing.
+    pyopencl's objects, wherever it came from. Raises `ImportError` if that is too old to have one of the functions; the
+    SVM functions may be missing.
     """
     fill_table(CALLS, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
                "forebay needs OpenCL 1.2 or newer")
@@ -148,18 +144,15 @@ def add_fill_program(uintptr_t context, uintptr_t program) -> None:
 
 def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
-    cdef Filler filler
+    cdef Filler* filler
     cdef size_t i
     with nogil:
         lock.lock()
-        for i in range(fillers.size()):
-            if fillers[i].context == context and fillers[i].program == program:
-                filler = fillers[i]
-                fillers.erase(fillers.begin() + i)
-                break
-        lock.unlock()
+        filler = find_filler(<void*> context, program)
         for i in range(filler.idle.size()):
             cl.ReleaseKernel(filler.idle[i])
+        fillers.erase(fillers.begin() + (filler - fillers.data()))
+        lock.unlock()
 
 
 cdef Filler* find_filler(void* context, uintptr_t program) noexcept nogil:

@@ -40,14 +40,8 @@ Declared = dict[str, list[declarations.Declared]]
 class OpenCLKernel(DriverKernel):
     """A kernel of the driver: its parameters and its limits. It makes copies for plans.
 
-    Parameters
-    ----------
-    size_of
-        ``size_of(type_name)`` returns the size in bytes of a type of the source.
-    declared
-        The parameters if they are known; None to ask the driver.
-    reshape
-        See `DriverKernel.reshape`.
+    ``size_of(type_name)`` returns the size in bytes of a type of the source. The parameters are `declared` if they are
+    known; None asks the driver.
     """
 
     def __init__(
@@ -98,33 +92,26 @@ class OpenCLKernel(DriverKernel):
         return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 
-def declared_by(kernel: cl.Kernel, name: str) -> list[declarations.Declared]:
-    """The parameters as the driver reports them.
-
-    Raises
-    ------
-    NotSupportedError
-        If the driver does not report them.
-    """
-    return [_declared(kernel, name, index) for index in range(kernel.num_args)]
-
-
-def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> declarations.Declared:
-    info = cl.kernel_arg_info
-    try:
-        name = str(kernel.get_arg_info(index, info.NAME))
-        type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
-        address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
-        qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
-    except cl.RuntimeError as error:
-        raise errors.NotSupportedError(
-            f"kernel {kernel_name!r}: the driver does not report the types of its parameters ({error})"
-        ) from None
-    qualifier = cl.kernel_arg_address_qualifier
-    if address in (qualifier.GLOBAL, qualifier.CONSTANT):
-        read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
-        return declarations.Declared(name, type_name, "pointer", 8, read_only)
-    return declarations.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
+def declared_by(kernel: cl.Kernel, kernel_name: str) -> list[declarations.Declared]:
+    """The parameters as the driver reports them. Raises `NotSupportedError` if it does not."""
+    info, spaces = cl.kernel_arg_info, cl.kernel_arg_address_qualifier
+    asked = info.NAME, info.TYPE_NAME, info.ADDRESS_QUALIFIER, info.TYPE_QUALIFIER
+    ask: Any = kernel.get_arg_info  # each has another type
+    declared = []
+    for index in range(kernel.num_args):
+        try:
+            name, type_name, address, qualifiers = (ask(index, each) for each in asked)
+        except cl.RuntimeError as error:
+            raise errors.NotSupportedError(
+                f"kernel {kernel_name!r}: the driver does not report the types of its parameters ({error})"
+            ) from None
+        if address in (spaces.GLOBAL, spaces.CONSTANT):
+            read_only = address == spaces.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
+            declared.append(declarations.Declared(name, type_name, "pointer", 8, read_only))
+        else:
+            kind = "local" if address == spaces.LOCAL else "value"
+            declared.append(declarations.Declared(name, type_name, kind, 0))
+    return declared
 
 
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
@@ -174,17 +161,7 @@ _hopeless: set[str] = set()
 
 
 class Builder:
-    """Builds one program.
-
-    Parameters
-    ----------
-    context : pyopencl.Context
-        A context of this device only.
-    info : DeviceInfo
-    source : str or bytes
-        OpenCL C or SPIR-V.
-    options : tuple of str
-    """
+    """Builds one program, of OpenCL C or SPIR-V, in a context of this device only."""
 
     def __init__(self, context: cl.Context, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]) -> None:
         self._context = context
@@ -198,18 +175,9 @@ class Builder:
         self._options = options
 
     def build(self) -> Natives:
-        """The kernels by name, and the variables.
-
-        Raises
-        ------
-        BuildError
-            If the program does not build; with the driver's log.
-        InvalidArgumentError
-            If bytes are not a whole SPIR-V module: Intel's CPU runtime would end the process.
-        NotSupportedError
-            If the source is SPIR-V and the device does not take it.
-
-        Blocks while it compiles. A program that any process has compiled before comes from the cache.
+        """The kernels by name, and the variables. Raises as `DriverDevice.build`: for bytes that are not a whole SPIR-V
+        module Intel's CPU runtime would end the process. Blocks while it compiles. A program that any process has
+        compiled before comes from the cache.
         """
         declared = self._declared_in_source()
         if reads_files(self._source):
@@ -481,12 +449,8 @@ def options_for_variables(device: cl.Device) -> tuple[str, ...] | None:
 
 
 def find_variable(info: DeviceInfo, program: cl.Program, name: str) -> ForeignMemory | None:
-    """A variable of a program; None if no variable has this name.
-
-    Raises
-    ------
-    NotSupportedError
-        If the driver cannot find variables.
+    """A variable of a program; None if no variable has this name. Raises `NotSupportedError` if the driver cannot find
+    variables.
     """
     device: cl.Device = info.native
     call = _call_of(device.platform)

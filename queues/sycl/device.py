@@ -83,18 +83,9 @@ class SyclProgramKernel(DriverKernel):
 class SyclDevice(DriverDevice):
     """A `DriverDevice` for one SYCL device in one context. Its context handle is a SyclContext.
 
-    Parameters
-    ----------
-    drivers
-        All drivers, by their filter words: one of them compiles what SYCL tells too little of.
-    queue : dpctl.SyclQueue, optional
-        The device takes its context from this queue, and `array_interface` names it. The default is a new
-        queue in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
-
-    Attributes
-    ----------
-    serial : int
-        Devices made later have higher numbers.
+    One of `drivers`, which are all by their filter words, compiles what SYCL tells too little of. The device takes its
+    context from `queue`, and `array_interface` names it. The default is a new queue in dpctl's own context for this
+    device, the one that `dpctl.SyclQueue` uses. Devices made later have higher `serial` numbers.
     """
 
     table: int = operations.TABLE
@@ -225,13 +216,7 @@ class SyclDevice(DriverDevice):
         )
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name. Programs may have variables, but dpctl cannot find them.
-
-        Raises
-        ------
-        BuildError
-            If the program does not build; with the compiler's log, if there is one.
-        """
+        """As `DriverDevice.build`. Programs may have variables, but dpctl cannot find them."""
         declared = {}
         if isinstance(source, bytes):
             try:
@@ -244,7 +229,13 @@ class SyclDevice(DriverDevice):
         facts: dict[str, Any]
         built: Natives | None = None
         if beneath is not None:
-            built = self._built_beneath(beneath, language, source, options)
+            # SYCL reports neither parameters nor required group sizes nor the log, and builds in this process, which
+            # Intel's compilers can end. So the same driver builds it first.
+            try:
+                built = beneath.build(language, source, options)
+            except errors.BuildError as error:
+                message = f"the program does not build on {self.info.name}\n{error.log}"
+                raise errors.BuildError(message, log=error.log) from None
             facts = {name: (kernel.parameters, kernel.required_block) for name, kernel in built.items()}
             if isinstance(built, IntelCpuProgram):
                 source, options = built.module, built.options
@@ -261,20 +252,6 @@ class SyclDevice(DriverDevice):
         if isinstance(source, bytes):
             natives.accesses = partial(accesses_of, source)
         return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
-
-    def _built_beneath(
-        self, beneath: Any, language: Language, source: str | bytes, options: tuple[str, ...]
-    ) -> Natives:
-        """The program as the same driver builds it. SYCL reports neither parameters nor required group sizes nor the
-        log, and builds in this process, which Intel's compilers can end. So this comes first.
-        """
-        try:
-            built: Natives = beneath.build(language, source, options)
-        except errors.BuildError as error:
-            raise errors.BuildError(
-                f"the program does not build on {self.info.name}\n{error.log}", log=error.log
-            ) from None
-        return built
 
     def _compiler(self) -> DriverDevice | None:
         """The same device, opened by the driver that SYCL reaches it through. None where that is not found, and SPIR-V
@@ -297,14 +274,8 @@ class SyclDevice(DriverDevice):
     # -- errors
 
     def explain(self, status: int) -> tuple[str, int, str]:
-        """(call, code, name of the code) of a failed operation.
-
-        Raises
-        ------
-        NotSupportedError
-            If SYCL cannot do the operation.
-        OutOfMemoryError
-            If the host had no memory to hold a queue or a command.
+        """(call, code, name of the code) of a failed operation. Raises `NotSupportedError` if SYCL cannot do it, and
+        `OutOfMemoryError` if the host had no memory to hold a queue or a command.
         """
         what = status >> 32
         if what in operations.REFUSALS:

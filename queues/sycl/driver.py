@@ -32,10 +32,7 @@ LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
 class Sycl(DriverFolder):
     """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device.
 
-    Parameters
-    ----------
-    drivers
-        All drivers, by their filter words: SYCL drives devices of the others, whose compilers say more than SYCL does.
+    It gets all drivers, by their filter words: SYCL drives devices of others, whose compilers say more than it does.
     """
 
     adopts_queues = "a dpctl.SyclQueue"

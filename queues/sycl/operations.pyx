@@ -111,12 +111,8 @@ LIBRARY = "libDPCTLSyclInterface.so"
 
 
 def load() -> None:
-    """Fill the table from the library that dpctl is linked to. One call is enough.
-
-    Raises
-    ------
-    ImportError
-        If dpctl is missing, cannot be loaded, or is too old to have one of the functions.
+    """Fill the table from the library that dpctl is linked to. One call is enough. Raises `ImportError` if dpctl is
+    missing, cannot be loaded, or is too old to have one of the functions.
     """
     import dpctl
 
@@ -412,14 +408,10 @@ TABLE: int = <uintptr_t> &table
 # takes the kernel over
 cdef SyclKernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
     cdef SyclKernel* kernel = new SyclKernel()
-    cdef Argument nothing
-    nothing.value = NULL
-    nothing.size = 0
-    nothing.object = NULL
     kernel.kernel = handle
     kernel.types = types
-    kernel.values.resize(types.size(), NULL)
-    kernel.arguments.resize(types.size(), nothing)
+    kernel.values.resize(types.size())
+    kernel.arguments.resize(types.size())
     return kernel
 
 
@@ -913,13 +905,7 @@ ARGUMENT_TYPES |= {"L": WORK_GROUP_MEMORY, "V": RAW_ARGUMENT}
 
 @cython.no_gc_clear
 cdef class ContextHandle:
-    """Holds its own references to a context and two of its queues. It takes their addresses in dpctl's objects.
-
-    Attributes
-    ----------
-    address : int
-        The context handle for the table of operations.
-    """
+    """Holds its own references to a context and two of its queues. It takes their addresses in dpctl's objects."""
 
     cdef SyclContext native
 
@@ -943,6 +929,7 @@ cdef class ContextHandle:
 
     @property
     def address(self) -> int:
+        """The context handle for the table of operations."""
         return <uintptr_t> &self.native
 
 
