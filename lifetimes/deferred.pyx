@@ -235,34 +235,35 @@ cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcep
     append(done, what)
 
 
-cdef void take_done(QueueState* queue, RetiredList* done) noexcept nogil:
-    """Take off what waited for epochs that the queue is known to have reached."""
-    cdef RetiredList reached
+cdef uint64_t take_done(QueueState* queue, RetiredList* done) noexcept nogil:
+    """Take off what waited for epochs that the queue is known to have reached. Returns the first epoch that something
+    still waits for; 0 for none.
+    """
     cdef multimap[uint64_t, Retired*].iterator first
-    cdef Retired* what
-    reached.first = NULL
-    queue.device.registry.lock.lock()
-    while not queue.deferred.retired.empty():
+    cdef uint64_t epoch = 0
+    cdef Retired* what = NULL
+    while True:
+        what = NULL
+        queue.device.registry.lock.lock()
         first = queue.deferred.retired.begin()
-        if dereference(first).first > completed_epoch(queue.epochs):
-            break
-        append(&reached, dereference(first).second)
-        queue.deferred.retired.erase(first)
-    queue.device.registry.lock.unlock()
-    while reached.first != NULL:
-        what = take_first(&reached)
+        epoch = 0 if queue.deferred.retired.empty() else dereference(first).first
+        if epoch != 0 and epoch <= completed_epoch(queue.epochs):
+            what = dereference(first).second
+            queue.deferred.retired.erase(first)
+        queue.device.registry.lock.unlock()
+        if what == NULL:
+            return epoch
         sort_in(queue.device, what, done)
 
 
-cdef void poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
-    """Take what is done off a queue that was taken from the device's list."""
-    cdef uint64_t epoch = 0  # the first that something waits for
+cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
+    """Take what is done off a queue that was taken from the device's list, and put it there again if something still
+    waits. Returns whether it does.
+    """
+    cdef uint64_t epoch = take_done(queue, done)
+    cdef Marker* asked = NULL
     cdef Answer answer
-    take_done(queue, done)
-    queue.device.registry.lock.lock()
-    if not queue.deferred.retired.empty():
-        epoch = dereference(queue.deferred.retired.begin()).first
-    queue.device.registry.lock.unlock()
+    cdef bint waiting
     if queue.deferred.asked == NULL and epoch != 0 and queue.lock.try_lock():
         # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
         take_point(queue, epoch, FOR_HOST, &queue.deferred.asked)
@@ -276,12 +277,6 @@ cdef void poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
             mark_alone(queue, &queue.deferred.asked)
             queue.lock.unlock()
         take_done(queue, done)
-
-
-cdef bint list_again(QueueState* queue) noexcept nogil:
-    """Return a queue to the list if something still waits there. Returns whether it does."""
-    cdef Marker* asked = NULL
-    cdef bint waiting
     queue.device.registry.lock.lock()
     waiting = not queue.deferred.retired.empty()
     queue.deferred.draining = waiting
@@ -333,8 +328,7 @@ cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) 
         device.registry.lock.unlock()
         if queue == NULL:
             break
-        poll_queue(queue, done)
-        busy += list_again(queue)
+        busy += poll_queue(queue, done)
         if busy == BUSY_AT_ONCE and not everything:
             break
 
@@ -356,22 +350,6 @@ ctypedef pair[size_t, PyObject*] SparePair
 cdef enum:
     SPARE_QUEUES = 64  # idle queues of the driver that are kept to be handed out again
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
-
-
-cdef void release_retired(DeviceState* device, Retired* what):
-    if what.thing != NULL:
-        Py_DECREF(<object> what.thing)
-    elif what.plan != NULL:
-        with nogil:
-            delete_plan(what.plan)
-    elif what.queue != NULL:
-        if not end_queue(what.queue):
-            retire(device, what)  # for a later collection
-            return
-    else:
-        with nogil:
-            release_marker(what.marker)
-    del what
 
 
 cdef void release_done(DeviceState* device, RetiredList done):
@@ -399,7 +377,18 @@ cdef void release_done(DeviceState* device, RetiredList done):
     device.registry.lock.unlock()
     while ended.first != NULL:
         what = take_first(&ended)
-        release_retired(device, what)
+        if what.thing != NULL:
+            Py_DECREF(<object> what.thing)
+        elif what.plan != NULL:
+            with nogil:
+                delete_plan(what.plan)
+        elif what.queue == NULL:
+            with nogil:
+                release_marker(what.marker)
+        elif not end_queue(what.queue):
+            retire(device, what)  # for a later collection
+            continue
+        del what
     each = spare.begin()
     while each != spare.end():
         Py_DECREF(<object> dereference(each).second)
@@ -655,49 +644,17 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil:
         retire(device, what)
 
 
-cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
-    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again, with the
-    plans that no longer refer to it.
+cdef bint end_queue(QueueState* queue):
+    """End a queue whose work is done: take it off the registry, and keep its driver's queue to be handed out again,
+    with the plans that no longer refer to it. Return False when the host has no memory for it now.
     """
     cdef DeviceState* device = queue.device
     cdef map[uint64_t, Statistics].iterator counts
-    cdef IdleQueue idle
-    cdef bint prunes = False
-    queue.lock.lock()
-    return_quota(queue, 0)
-    if queue.made.native != NULL and queue.driver.renew_queue != NULL:
-        queue.driver.renew_queue(queue.handle)
-    device.registry.lock.lock()
-    unregister(device, queue.epochs.queue_id)
-    counts = device.registry.counts_of_ended.find(queue.owner)
-    if counts != device.registry.counts_of_ended.end():
-        add_statistics(dereference(counts).second, queue.counts)
-    if queue == device.null_queue:
-        device.null_queue = NULL  # its Device is gone, so no more commands come
-    if queue.made.native != NULL:
-        idle.handle = queue.handle
-        idle.made.native = queue.made.native
-        idle.made.priority = queue.made.priority
-        idle.made.timing = queue.made.timing
-        idle.plans = plans
-        device.registry.idle_queues.push_back(idle)
-    prunes = queue.order.listed and note_listed_end(device)
-    device.registry.lock.unlock()
-    queue.lock.unlock()
-    if queue.made.native == NULL:
-        queue.driver.release_queue(queue.handle)
-    if queue.is_null:
-        dissolve_list(device)
-    elif prunes:
-        unlist_idle(device)
-
-
-cdef bint end_queue(QueueState* queue):
-    """End a queue whose work is done. Return False when the host has no memory for it now."""
     cdef vector[Plan*] plans
-    cdef vector[Plan*] handed_on
     cdef vector[Marker*] markers
+    cdef IdleQueue idle
     cdef Plan* plan
+    cdef bint prunes = False
     if is_memory_short():
         return False
     with nogil:
@@ -705,7 +662,7 @@ cdef bint end_queue(QueueState* queue):
         for each in queue.plans.by_kernel:
             plan = each.second
             if queue.made.native != NULL and plan.spills.empty() and plan.snapshot == NULL:
-                handed_on.push_back(plan)
+                idle.plans.push_back(plan)
             else:
                 plans.push_back(plan)
         queue.plans.by_kernel.clear()
@@ -713,12 +670,35 @@ cdef bint end_queue(QueueState* queue):
         take_markers(queue, markers)
         queue.lock.unlock()
         for plan in plans:
-            retire_plan(queue.device, plan)
-        for plan in handed_on:
+            retire_plan(device, plan)
+        for plan in idle.plans:
             forget_queue(plan)
         for marker in markers:
             release_marker(marker)
-        hand_on(queue, handed_on)
+        queue.lock.lock()
+        return_quota(queue, 0)
+        if queue.made.native != NULL and queue.driver.renew_queue != NULL:
+            queue.driver.renew_queue(queue.handle)
+        device.registry.lock.lock()
+        unregister(device, queue.epochs.queue_id)
+        counts = device.registry.counts_of_ended.find(queue.owner)
+        if counts != device.registry.counts_of_ended.end():
+            add_statistics(dereference(counts).second, queue.counts)
+        if queue == device.null_queue:
+            device.null_queue = NULL  # its Device is gone, so no more commands come
+        if queue.made.native != NULL:
+            idle.handle = queue.handle
+            idle.made = queue.made
+            device.registry.idle_queues.push_back(idle)
+        prunes = queue.order.listed and note_listed_end(device)
+        device.registry.lock.unlock()
+        queue.lock.unlock()
+        if queue.made.native == NULL:
+            queue.driver.release_queue(queue.handle)
+        if queue.is_null:
+            dissolve_list(device)
+        elif prunes:
+            unlist_idle(device)
         release_queue_state(queue)  # the registry's
         release_queue_state(queue)  # its Queue's
     return True

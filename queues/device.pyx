@@ -58,8 +58,9 @@ from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.results import Reductions
 from forebay.queues.memory.allocation import remember
-from forebay.queues.memory.foreign import host_array, name_of as name_of_type
-from forebay.queues.memory.shapes import Moves, read_dtype, read_int, read_shape, to_array
+from forebay.queues.memory.shapes import (
+    Moves, host_array, name_of as name_of_type, read_dtype, read_int, read_shape, to_array
+)
 from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.launches import announced_move
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check

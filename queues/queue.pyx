@@ -42,7 +42,7 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.kernels.kernel import check_queue
 from forebay.queues.launch.results import launch_for_result
-from forebay.queues.memory.foreign import is_foreign
+from forebay.queues.memory.shapes import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -52,9 +52,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.launch.scratch cimport GUARD, LARGE, check_count, read_leaves, reductions_of
 from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
-from forebay.queues.memory.transfers cimport (
-    check_overlap, check_size, copy_bytes, fill_pattern, host_memory, host_memory_of, open_view, pin_view, shown
-)
+from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
     Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point,
@@ -76,7 +74,8 @@ from forebay.queues.launch.launch import null
 from forebay.queues.launch.scratch import check_guards, fill_guards, known_of, new_guard, sizes_of
 from forebay.queues.memory.allocation import host_empty
 from forebay.queues.memory.pool import Unpooled
-from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
+from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.transfers import check_ends, check_overlap, fill_pattern, pin_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -418,25 +417,19 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
     work.kind = "copy"
     work.dst, work.src = dst, src
     if isinstance(dst, Buffer) and writable:
-        check_size(dst, (<Buffer> dst).nbytes, src, (<Buffer> src).nbytes)
-        check_copied(dst, src)
+        check_ends(dst, (<Buffer> dst).nbytes, src, (<Buffer> src).nbytes)
         check_overlap(dst, src)
         work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
         work.buffers, work.writes = (dst, src), (dst,)
     else:
-        host = shown(dst if writable else src, writable)
-        open_view(host, &view, writable)
+        host = open_end(dst if writable else src, writable, src if writable else dst, &view)
         try:
             work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)
             work.host = pin_view(host)
             if writable:
-                check_size(host, view.len, src, (<Buffer> src).nbytes)
-                check_copied(host, src)
                 work.to, work.source = host_memory(view.buf), (<Buffer> src).memory
                 work.buffers, work.writes = (src,), ()
             else:
-                check_size(dst, (<Buffer> dst).nbytes, host, view.len)
-                check_copied(dst, host)
                 work.to, work.source = (<Buffer> dst).memory, host_memory(view.buf)
                 work.buffers = work.writes = (dst,)
         finally:

@@ -55,8 +55,10 @@ from forebay.sync.ordering cimport (
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.kernels.parameters import UNTYPED
-from forebay.queues.memory.foreign import is_foreign, name_of, read_only_array, why_unfit
-from forebay.queues.memory.shapes import StridedView, convert, element_code, read_int, shortened, whole_number
+from forebay.queues.memory.shapes import (
+    StridedView, convert, element_code, is_foreign, name_of, read_int, read_only_array, shortened, whole_number,
+    why_unfit
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

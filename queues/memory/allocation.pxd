@@ -58,30 +58,16 @@ cdef class Allocation:
     cdef close(self)
 
 
-cdef class HostView:
-    cdef Allocation allocation
-    cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
-
-
-cdef class PinnedMemory:
-    cdef readonly object device
-    cdef readonly dict __array_interface__
-    cdef OwnedMemory memory
-    cdef uint64_t address
-    cdef size_t nbytes  # 0 until it has memory
-
-
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=*)
 cdef Allocation new_allocation(object device, OwnedMemory memory)
 cdef void expose(Allocation allocation) noexcept
 cdef uint64_t exposures() noexcept  # how often somebody was let write to memory without forebay's knowledge
 # The driver's memory, to be held while a command with it is submitted. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
-cdef HostView new_host_view(Allocation allocation)
-cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state)
+# The pinned memory of the device in which these bytes of the host lie, and from which byte on; else None
+cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state, uint64_t* start=*)
 # Memory of the host that an object shows, which is not pinned: nothing is added where it cannot be known again.
 cdef int add_host_use(
     object host, uint64_t address, uint64_t nbytes, bint writes, str kind, vector[Use]& uses
 ) except -1
-cdef uint64_t pinned_begin(const void* address)  # of the pinned memory in which this lies
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

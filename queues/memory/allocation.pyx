@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +60,9 @@ def host_empty(
     OutOfMemoryError
     """
     if device is None:
-        device = _latest()
+        if not (devices := _open_devices()):
+            raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
+        device = devices[-1]
     elif not isinstance(device, AnyDevice):
         raise ArgumentTypeError(f"host_empty: device is a Device, not {type(device).__name__}")
     device._check_open()
@@ -72,18 +75,13 @@ def host_empty(
 _made: list[weakref.ref[Device]] = []
 
 
+def _open_devices() -> list[Device]:
+    return [device for made in _made if (device := made()) is not None and not device.closed]
+
+
 def remember(device: Device) -> None:
     """Remember a device that `host_empty` may use by default."""
-    _made[:] = [other for other in _made if (known := other()) is not None and not known.closed]
-    _made.append(weakref.ref(device))
-
-
-def _latest() -> Device:
-    for made in reversed(_made):
-        device = made()
-        if device is not None and not device.closed:
-            return device
-    raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
+    _made[:] = [weakref.ref(made) for made in (*_open_devices(), device)]
 
 
 cdef class NativeMemory:
@@ -253,20 +251,20 @@ cdef OwnedMemory hold_memory(Allocation allocation, object what="this Buffer"):
 cdef class HostView:
     """The base of the arrays of `Buffer.host`, which keep it alive. When it goes, they can write no more."""
 
+    cdef Allocation allocation
+    cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
+
+    def __init__(self, Allocation allocation not None) -> None:
+        self.memory = hold_memory(allocation)
+        self.allocation = allocation
+        expose(allocation)
+
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyObject_GetBuffer(self.memory.native, view, flags)
 
     def __dealloc__(self):
-        self.allocation.exposed -= 1
-
-
-cdef HostView new_host_view(Allocation allocation):
-    cdef OwnedMemory memory = hold_memory(allocation)
-    cdef HostView view = HostView.__new__(HostView)
-    view.memory = memory
-    view.allocation = allocation
-    expose(allocation)
-    return view
+        if self.allocation is not None:
+            self.allocation.exposed -= 1
 
 
 # -- pinned memory of the host
@@ -277,13 +275,15 @@ cdef map[uint64_t, PyObject*] _pinned  # every PinnedMemory by its address; only
 
 @cython.no_gc_clear  # the collector must not drop `memory` before __dealloc__ has taken this off the list
 cdef class PinnedMemory:
-    """One allocation, which NumPy sees through the array interface. Arrays made from it keep it alive.
+    """One allocation, which NumPy sees through the buffer protocol. Arrays made from it keep it alive.
 
     Copies note their use of it, as they do of a Buffer's memory, and keep no array alive.
     """
 
-    device: Device
-    __array_interface__: dict[str, Any]
+    cdef object device
+    cdef OwnedMemory memory
+    cdef uint64_t address
+    cdef size_t nbytes  # 0 until it has memory
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
@@ -293,24 +293,16 @@ cdef class PinnedMemory:
         self.nbytes = nbytes
         if nbytes:
             _pinned[self.address] = <PyObject*> self
-        self.__array_interface__ = {
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "data": (address, False),
-            "version": 3,
-        }
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, <void*> <uintptr_t> self.address, self.nbytes, False, flags)
 
     def __dealloc__(self):
         if self.nbytes:
             _pinned.erase(self.address)
 
 
-cdef uint64_t pinned_begin(const void* address):
-    return dereference(predecrement(_pinned.upper_bound(<uint64_t> <uintptr_t> address))).first
-
-
-cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state):
-    """Return the pinned memory of the device in which these bytes lie, whatever shows them; else None."""
+cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state, uint64_t* start=NULL):
     cdef uint64_t first = <uint64_t> <uintptr_t> address
     cdef map[uint64_t, PyObject*].iterator found = _pinned.upper_bound(first)
     cdef PinnedMemory pinned
@@ -319,6 +311,8 @@ cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceStat
     predecrement(found)
     pinned = <PinnedMemory> dereference(found).second
     if first + nbytes <= pinned.address + pinned.nbytes and pinned.memory.state == state:
+        if start != NULL:
+            start[0] = first - pinned.address
         return pinned.memory
     return None
 
@@ -338,8 +332,7 @@ cdef class HostMemory:
             release_uses(self.uses)
 
 
-cdef dict host_memory = {}  # by id of the owner
-cdef size_t sweep_at = 256
+cdef dict host_memory = {}  # by id of the owner, until that is gone
 
 
 cdef object owner_of(object host):
@@ -353,14 +346,6 @@ cdef object owner_of(object host):
             host = host.obj
         else:
             return host
-
-
-cdef int forget_gone() except -1:
-    global sweep_at
-    for key in [key for key, memory in host_memory.items() if (<HostMemory> memory).owner() is None]:
-        del host_memory[key]
-    sweep_at = max(<size_t> 256, <size_t> (2 * len(host_memory)))
-    return 0
 
 
 cdef int add_host_use(
@@ -377,18 +362,15 @@ cdef int add_host_use(
                 named(kind, "to" if writes else "from")))
         return 0
     memory = <HostMemory> host_memory.get(id(owner))
-    if memory is None or memory.owner() is not owner:
-        if not writes:  # nobody writes there
+    if memory is None:
+        if not writes:  # nothing writes there
             return 0
+        memory = HostMemory.__new__(HostMemory)
         try:
-            reference = weakref.ref(owner)
+            memory.owner = weakref.ref(owner, partial(host_memory.pop, id(owner)))
         except TypeError:  # another object may have its place later
             return 0
-        if len(host_memory) > sweep_at:
-            forget_gone()
-        memory = HostMemory.__new__(HostMemory)
         memory.uses = new_uses()
-        memory.owner = reference
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     begin = address - memory.begin if address >= memory.begin else address

@@ -10,7 +10,7 @@ cimport cython
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t, uint8_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
@@ -18,7 +18,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport AnyQueue
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
 from forebay.races.checker cimport DOUBTFUL, WRITES, Use, named, on_host, use_of
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
@@ -26,6 +26,7 @@ from forebay.core.driver import AnyBuffer, be
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 )
+from forebay.queues.memory.allocation import HostView
 from forebay.queues.memory.shapes import (
     NotOnHost, StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape,
     shortened, to_array
@@ -46,58 +47,32 @@ CODES: dict[str, int] = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 cdef const char* UNUSED = "dltensor"  # a consumer renames the capsule that it has used
 
-cdef extern from *:
-    """
-    #include <cstdint>
-    struct ForebayTensor {
-        void *data;
-        struct { std::int32_t type, id; } device;
-        std::int32_t ndim;
-        struct { std::uint8_t code, bits; std::uint16_t lanes; } dtype;
-        std::int64_t *shape, *strides;
-        std::uint64_t offset;
-        void *owner;
-        void (*deleter)(ForebayTensor *);
-    };
-    """
-    cdef cppclass Tensor "ForebayTensor":
-        void* data
-        int32_t ndim
-        int64_t* shape
-        int64_t* strides
-        uint64_t offset
-        void* owner
-        void (*deleter)(Tensor*) noexcept
-    void place "forebay_place" (Tensor* tensor, int32_t type, int32_t id) noexcept
-    void describe "forebay_describe" (Tensor* tensor, uint8_t code, uint8_t bits) noexcept
-
-
-cdef extern from *:
-    """
-    static inline void forebay_place(ForebayTensor *tensor, std::int32_t type, std::int32_t id) {
-        tensor->device.type = type;
-        tensor->device.id = id;
-    }
-    static inline void forebay_describe(ForebayTensor *tensor, std::uint8_t code, std::uint8_t bits) {
-        tensor->dtype.code = code;
-        tensor->dtype.bits = bits;
-        tensor->dtype.lanes = 1;
-    }
-    """
+cdef struct Tensor:
+    # DLPack's DLManagedTensor
+    void* data
+    int32_t device_type
+    int32_t device_id
+    int32_t ndim
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+    int64_t* shape
+    int64_t* strides
+    uint64_t offset
+    void* owner
+    void* deleter
 
 
 cdef void drop(Tensor* tensor) noexcept with gil:
-    """Called once, by whoever has the memory then, on any thread."""
+    """The `deleter`, which is called once, on any thread."""
     Py_DECREF(<object> <PyObject*> tensor.owner)
     PyMem_RawFree(tensor)
 
 
 cdef void end_capsule(object capsule) noexcept:
-    """Drop what nobody has taken."""
-    cdef Tensor* tensor
+    """Drop what no consumer has taken."""
     if PyCapsule_IsValid(capsule, UNUSED):
-        tensor = <Tensor*> PyCapsule_GetPointer(capsule, UNUSED)
-        tensor.deleter(tensor)
+        drop(<Tensor*> PyCapsule_GetPointer(capsule, UNUSED))
 
 
 cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtype, tuple device):
@@ -117,16 +92,16 @@ cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtyp
     if tensor == NULL:
         raise MemoryError
     tensor.data = <void*> <uintptr_t> address
-    place(tensor, device[0], device[1])
+    tensor.device_type, tensor.device_id = device
     tensor.ndim = <int32_t> ndim
-    describe(tensor, code, 8 * dtype.itemsize)
+    tensor.code, tensor.bits, tensor.lanes = code, 8 * dtype.itemsize, 1
     tensor.shape = <int64_t*> (tensor + 1)
     for i in range(ndim):
         tensor.shape[i] = shape[i]
     tensor.strides = NULL  # C-contiguous
     tensor.offset = 0
     tensor.owner = <void*> <PyObject*> owner
-    tensor.deleter = drop
+    tensor.deleter = <void*> drop
     Py_INCREF(owner)
     try:
         return PyCapsule_New(tensor, UNUSED, end_capsule)
@@ -146,7 +121,7 @@ cdef object view_in_place(Buffer buffer):
         memoryview(hold_memory(buffer.allocation).native)
     except (TypeError, BufferError):
         return None
-    return np.ndarray(buffer.shape, buffer.dtype, new_host_view(buffer.allocation), buffer.start)
+    return np.ndarray(buffer.shape, buffer.dtype, HostView(buffer.allocation), buffer.start)
 
 
 cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1:
@@ -155,13 +130,6 @@ cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except
             buffer.allocation.uses, buffer.start, buffer.nbytes, WRITES if writes else 0,
             named(kind, "to" if writes else "from")))
     return 0
-
-
-cdef int check_view(Buffer buffer) except -1:
-    """Tell the checker of races that the host may read the memory now. It may read it later just as well."""
-    cdef vector[Use] uses
-    uses.push_back(use_of(buffer.allocation.uses, buffer.start, buffer.nbytes, DOUBTFUL, named("host", "a view of it")))
-    return on_host(buffer.allocation.state, uses)
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -353,16 +321,17 @@ cdef class Buffer:
         NotSupportedError
             For memory of the device.
         """
+        cdef vector[Use] uses
         self._check_open()
         if self.allocation.memory.native.usm_type == "device":
             raise NotSupportedError(
                 f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
                 "usm_type='shared'")
-        if self.nbytes == 0:
-            return np.empty(self.shape, self.dtype)
-        if self.allocation.state.checked:
-            check_view(self)
-        return np.ndarray(self.shape, self.dtype, new_host_view(self.allocation), self.start)
+        if self.nbytes and self.allocation.state.checked:  # the host may read the memory now, and later just as well
+            uses.push_back(use_of(
+                self.allocation.uses, self.start, self.nbytes, DOUBTFUL, named("host", "a view of it")))
+            on_host(self.allocation.state, uses)
+        return view_in_place(self)
 
     @property
     def size(self) -> int:
@@ -608,15 +577,11 @@ cdef class Buffer:
         # The driver may need its own object for a part, or have to refuse it.
         native = self.device.driver.part(memory.native, part.start, part.nbytes)
         if native is not None:
-            part._use_part(*native)
+            part.part, handle = native
+            part.memory.handle = <void*> <uintptr_t> handle
+            part.memory.offset = 0
+            part.memory.kind |= <uint64_t> next(_part_ids) << PART_AT
         return part
-
-    def _use_part(self, part: object, uintptr_t handle) -> None:
-        """Use the driver's object for exactly this view. It lives as long as the view."""
-        self.part = part
-        self.memory.handle = <void*> handle
-        self.memory.offset = 0
-        self.memory.kind |= <uint64_t> next(_part_ids) << PART_AT
 
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for the copy.

@@ -293,7 +293,16 @@ cdef class MemoryPool:
         The block goes back with the last reference, as it was. So drop that when its uses are done, or call `free_on`.
         """
         cdef Lease lease = Lease.__new__(Lease)
-        cdef Block* block = take(self, device, queue, state, nbytes)
+        cdef size_t size = size_class(nbytes)
+        cdef Block* block = NULL
+        if state != NULL:
+            block = self.heap.take_own(state.epochs, size)
+        if block == NULL:
+            check_memory()
+            block = find(self, state, size)
+            if block == NULL:
+                block = grow(self, device, queue, state, nbytes)
+            release_gone(self)
         lease.pool = self
         lease.block = block
         lease.freed = False
@@ -326,21 +335,6 @@ cdef uintptr_t handle_of(MemoryPool pool, Block* block) except? 0:
 
 
 # -- the steps of an allocation: see `Heap`
-
-
-cdef Block* take(MemoryPool pool, object device, object queue, QueueState* state, size_t nbytes) except NULL:
-    """Take out a block for later commands on this queue; with `state` NULL for those on any queue."""
-    cdef size_t size = size_class(nbytes)
-    cdef Block* block = NULL
-    if state != NULL:
-        block = pool.heap.take_own(state.epochs, size)
-    if block == NULL:
-        check_memory()
-        block = find(pool, state, size)
-        if block == NULL:
-            block = grow(pool, device, queue, state, nbytes)
-        release_gone(pool)
-    return block
 
 
 cdef Block* find(MemoryPool pool, QueueState* state, size_t nbytes) except? NULL:

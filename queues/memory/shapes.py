@@ -21,15 +21,11 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRa
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from forebay.core.driver import DriverDevice
     from forebay.queues.device import Device
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.buffer import Buffer
     from forebay.queues.queue import Queue
-
-__all__ = [
-    "Grid", "NotOnHost", "ShapeLike", "check_copied", "check_in_place", "convert", "element_code", "format_problem",
-    "read_dtype", "read_int", "read_shape", "shortened", "to_array", "type_problem", "whole_number",
-]  # fmt: skip
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: HIP has dim3
@@ -321,11 +317,103 @@ def _convert_fields(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtyp
     return made
 
 
+# -- memory of the host that objects of other packages own, and why it cannot be used as it is
+
+
+def is_foreign(value: object, driver: DriverDevice) -> bool:
+    """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
+    kind = type(value)
+    if kind.__module__.startswith(("forebay.", "numpy")):
+        return hasattr(kind, "__forebay_buffer__")
+    return hasattr(kind, "__dlpack__") or driver.can_adopt(value)
+
+
+def name_of(value: object) -> str:
+    """Return the name of the value's type, with its package unless it is Python's own."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
+
+
+def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
+    """Return why the bytes of an array cannot be used as they stand in memory, and what to do; empty if they can.
+
+    `owner` is what was given for it: a tensor, which has its own way to make a copy.
+    """
+    problem = type_problem(array.dtype)
+    if problem:
+        return problem
+    if not array.flags.c_contiguous:
+        copier = "its .contiguous()" if hasattr(owner, "contiguous") else "np.ascontiguousarray(array)"
+        layout = f"shape {array.shape}, strides {array.strides} bytes"
+        return f"it is not C-contiguous ({layout}): pass {copier}, which copies it"
+    return ""
+
+
+def read_only_array(thing: object, driver: DriverDevice) -> np.ndarray[Any, Any] | None:
+    """Return an array on memory of the host that nothing may write to: a launch that only reads it copies it, as it
+    does NumPy's. None for everything else, which `Device.as_buffer` takes.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        As `host_array`.
+    """
+    if not driver.takes_host or driver.can_adopt(thing) or hasattr(type(thing), "__forebay_buffer__"):
+        return None
+    array = host_array(thing, writable=False)
+    return array if array is not None and not array.flags.writeable else None
+
+
+def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True) -> np.ndarray[Any, Any] | None:
+    """Return an array on the memory of `thing`, which it keeps alive; None when `thing` shows no memory of the host.
+
+    It is read from ``__dlpack__``, ``__array_interface__`` or the buffer protocol. DLPack's producers have finished
+    what they do with memory of the host before they hand it out. `call` is what was asked for, for messages. Memory
+    that is only read need not be `writable`: NumPy shows all of DLPack 0.x as read-only.
+
+    Raises
+    ------
+    ArgumentTypeError
+        When the memory cannot be read as an array: it is on another device, or of a type that NumPy does not know.
+    InvalidArgumentError
+        When it is read-only and has to be writable, or cannot be used as it is: see `why_unfit`.
+    """
+    try:
+        if isinstance(thing, np.ndarray):
+            array = thing
+        elif hasattr(type(thing), "__dlpack__"):
+            device: Any = getattr(thing, "__dlpack_device__", None)
+            if device is not None and device()[0] != ON_THE_HOST[0]:
+                raise ArgumentTypeError(f"{call}: the memory of this {name_of(thing)} is on another device")
+            array = np.from_dlpack(thing)  # type: ignore[arg-type]
+        elif hasattr(thing, "__array_interface__"):
+            array = np.asarray(thing)
+        else:
+            array = np.asarray(memoryview(thing))  # type: ignore[arg-type]
+    except ArgumentTypeError:
+        raise
+    except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as error:
+        if not hasattr(type(thing), "__dlpack__") and not hasattr(thing, "__array_interface__"):
+            return None
+        kind = getattr(thing, "dtype", "unknown type")
+        views = "dtype" in str(error) and hasattr(thing, "view")  # NumPy lacks bfloat16, and some of the newest
+        raise ArgumentTypeError(
+            f"{call}: this {name_of(thing)} of {kind} cannot be read as an array ({error})"
+            + (": pass .view(torch.uint8), which shows its bytes" if views else "")
+        ) from None
+    problem = why_unfit(array, thing)
+    if writable and not problem and not array.flags.writeable:
+        problem = "it is read-only: Device.array copies it"
+    if problem:
+        raise InvalidArgumentError(f"{call}: this {name_of(thing)}: {problem}")
+    return array
+
+
 # -- parts of a Buffer whose elements do not lie one after another. A kernel copies them
 
 
 UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
-BYTES = np.dtype(np.uint8)
 BLOCK = 64
 MOST_ROWS = 4096  # groups; NVIDIA's hardware takes 65535 along y
 ON_THE_HOST = (1, 0)  # DLPack's kDLCPU
@@ -433,7 +521,11 @@ class Moves:
         axes = merged(to, source)
         if len(axes) > 4:
             for i in range(to.shape[0]):
-                self.move(queue, part_without_axis(to, i), part_without_axis(source, i))
+                parts = [  # strided even where they are not
+                    StridedView(whole._base, whole.start + i * whole.strides[0], whole.shape[1:], whole.strides[1:])
+                    for whole in (to, source)
+                ]
+                self.move(queue, *parts)
             return
         (run, _, _), *outer = axes
         # GPUs need units that lie at multiples of their size, so it matters where the memory itself begins.
@@ -468,11 +560,6 @@ def merged(to: StridedView, source: StridedView) -> list[tuple[int, int, int]]:
         elif count > 1:
             axes.append((count, strides[0], strides[1]))
     return axes
-
-
-def part_without_axis(view: StridedView, index: int) -> StridedView:
-    """Return ``view[index]``, strided even where it is not."""
-    return StridedView(view._base, view.start + index * view.strides[0], view.shape[1:], view.strides[1:])
 
 
 def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
@@ -582,7 +669,7 @@ class StridedView(NotOnHost):
     @property
     def memory(self) -> Buffer:
         """The bytes that it is part of."""
-        part: Buffer = self._base._part(0, (self._base.nbytes,), BYTES)
+        part: Buffer = self._base._part(0, (self._base.nbytes,), np.dtype(np.uint8))
         return part
 
     @property
@@ -609,13 +696,9 @@ class StridedView(NotOnHost):
         """Implement ``view[key] = host``: `set` that part."""
         self[key].set(host)
 
-    def _queue(self, queue: Queue | None, order: str) -> Queue:
-        chosen: Queue = self._base._queue(queue, order)
-        return chosen
-
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for the copy: `out` and `queue` are as in `Buffer.get`."""
-        queue = self._queue(queue, "_wait_for_writers")
+        queue = self._base._queue(queue, "_wait_for_writers")
         queue._refuse_in_capture("a copy of strided memory to the host")
         packed = self.device._lend(queue, self.shape, self.dtype)
         try:
@@ -629,7 +712,7 @@ class StridedView(NotOnHost):
         on_device = isinstance(host, (AnyBuffer, StridedView))
         if queue is None and on_device:
             getattr(host, "_base", host)._let_follow_writers(self.device.current_queue)  # type: ignore[union-attr]
-        queue = self._queue(queue, "_let_follow_uses")
+        queue = self._base._queue(queue, "_let_follow_uses")
         if on_device:
             queue.copy(self, host)  # type: ignore[arg-type]
             return
@@ -643,7 +726,7 @@ class StridedView(NotOnHost):
 
     def fill(self, value: Any, queue: Queue | None = None) -> None:
         """Set every element to `value`. `queue` is as in `Buffer.fill`. Does not block."""
-        queue = self._queue(queue, "_let_follow_uses")
+        queue = self._base._queue(queue, "_let_follow_uses")
         queue._refuse_in_capture("a fill of strided memory")
         one = self.device._lend(queue, 1, self.dtype)
         try:
@@ -656,7 +739,7 @@ class StridedView(NotOnHost):
         """Return a new Buffer with the same elements, which a kernel can take. `queue` is as in `Buffer.copy`. Does not
         block.
         """
-        queue = self._queue(queue, "_let_follow_writers")
+        queue = self._base._queue(queue, "_let_follow_writers")
         made: Buffer = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made

@@ -12,14 +12,6 @@ cdef enum:
     # for it. And to ask how far a queue is can take a marker, which costs about as much as a smaller copy.
     LARGE = 64 << 10
 
-cdef int fill_checked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1
-cdef int fill_unchecked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1
-
-
 cdef inline void copy_bytes(void* to, const void* source, size_t nbytes) noexcept:
     """Copy memory of the host; without the GIL if it is large.
 
@@ -35,21 +27,24 @@ cdef inline void copy_bytes(void* to, const void* source, size_t nbytes) noexcep
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1
 cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1
-cdef int check_size(object dst, size_t to, object src, size_t source) except -1
-cdef int check_overlap(Buffer dst, Buffer src) except -1
 cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL
 cdef str view_bytes(object host, Py_buffer* view, int flags)
-cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=*) except -1
-cdef object pin_view(object host)
-cdef object shown(object host, bint writable)
+cdef object open_end(object host, bint writes, Buffer buffer, Py_buffer* view)
 cdef Memory host_memory(const void* address) noexcept
 cdef Memory host_memory_of(object staged)
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1
-# Fill with a pattern that the device repeats, see `fill_pattern`.
+cdef int fill_checked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1
+cdef int fill_unchecked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1
+
+
 cdef inline int fill_bytes(
     object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
 ) except -1:
+    """Fill with a pattern that the device repeats, see `fill_pattern`."""
     if is_observed(state):
         return fill_checked(queue, state, buffer, first, size)
     return fill_unchecked(queue, state, buffer, first, size)
-cdef bytes fill_pattern(Buffer buf, object value)

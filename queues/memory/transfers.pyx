@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from cpython.buffer cimport (
-    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer,
-    PyObject_GetBuffer
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release,
+    PyObject_CheckBuffer, PyObject_GetBuffer
 )
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -32,7 +32,7 @@ from forebay.core.uses cimport Uses, note_use
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, set_marker
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
-from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
+from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, add_host_use, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
     WRITES, Announcement, Use, command, is_checked, named, note_point, on_host, use_of
@@ -46,14 +46,16 @@ from forebay.sync.ordering cimport (
 from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
-from forebay.queues.memory.foreign import host_array
 from forebay.queues.memory.shapes import (
-    StridedView, check_copied, convert, copy_strided, ctypes_problem, format_problem, shortened, type_problem
+    StridedView, check_copied, convert, copy_strided, ctypes_problem, format_problem, host_array, shortened,
+    type_problem
 )
 
 cdef enum:
     SMALLEST = 1 << 12
     KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
+    MANY = 16  # small pieces of memory that are kept, for which it is asked once how far the queue is
+    MANY_TYPES = 256
 
 
 cdef class StagingPool:
@@ -91,34 +93,26 @@ cdef class StagingPool:
                 self.kept -= size
         return np.asarray(Block(self, memory or self.make(size)))[:nbytes]
 
-    cdef int give_back(self, object memory) except -1:
-        """Keep a block for the next copy, unless the pool keeps too much already."""
-        cdef Py_ssize_t size = memory.nbytes
-        with self.lock:
-            if self.kept + size <= KEPT:
-                self.idle.setdefault(size, []).append(memory)
-                self.kept += size
-        return 0
-
 
 cdef class Block:
     """Gives its memory back when the last array made from it is gone."""
 
     cdef StagingPool pool
-    cdef object memory
-    cdef readonly dict __array_interface__
+    cdef NativeMemory memory
 
     def __init__(self, pool: StagingPool, memory: DriverMemory) -> None:
         self.pool, self.memory = pool, memory
-        self.__array_interface__ = {
-            "shape": (memory.nbytes,),
-            "typestr": "|u1",
-            "data": (memory.address, False),
-            "version": 3,
-        }
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, <void*> <uintptr_t> self.memory.address, self.memory.nbytes, False, flags)
 
     def __del__(self) -> None:
-        self.pool.give_back(self.memory)
+        """Keep the memory for the next copy, unless the pool keeps too much already."""
+        cdef Py_ssize_t size = self.memory.nbytes
+        with self.pool.lock:
+            if self.pool.kept + size <= KEPT:
+                self.pool.idle.setdefault(size, []).append(self.memory)
+                self.pool.kept += size
 
 
 cdef extern from *:
@@ -126,6 +120,8 @@ cdef extern from *:
     // Two of NumPy's C functions, by their places in its table, which are its ABI: every extension that includes its
     // headers has them compiled in. The headers would be one more requirement of the build.
     static void **numpy_functions;
+
+    static inline void use_table(void **table) { numpy_functions = table; }
 
     static inline PyObject *numpy_type(PyObject *scalar) {  // PyArray_DescrFromScalar
         return reinterpret_cast<PyObject *(*)(PyObject *)>(numpy_functions[57])(scalar);
@@ -151,34 +147,22 @@ cdef extern from *:
     }
     """
     bint are_bytes(const char* format)
-    void** numpy_functions
+    void use_table(void** table)
     object numpy_type(object scalar)
     void* numpy_bytes(object structure)
 
 
-cdef int find_functions() except -1:
-    global numpy_functions
-    try:
-        from numpy._core._multiarray_umath import _ARRAY_API
-    except ImportError:  # before NumPy 2
-        from numpy.core._multiarray_umath import _ARRAY_API
-    numpy_functions = <void**> PyCapsule_GetPointer(_ARRAY_API, NULL)
-    return 0
-
-
-find_functions()
+try:
+    from numpy._core._multiarray_umath import _ARRAY_API
+except ImportError:  # before NumPy 2
+    from numpy.core._multiarray_umath import _ARRAY_API
+use_table(<void**> PyCapsule_GetPointer(_ARRAY_API, NULL))
 
 cdef object ndarray = np.ndarray
 cdef object void = np.void
 cdef tuple of_ctypes = (ctypes.Structure, ctypes.Union, ctypes.Array)
 cdef dict plain = {}  # types of structures that are plain bytes, by identity: equality of structures takes long
 cdef object strided_view = StridedView
-
-cdef enum:
-    MANY = 16  # small pieces of memory that are kept, for which it is asked once how far the queue is
-
-cdef enum:
-    MANY_TYPES = 256
 
 
 cdef struct End:
@@ -233,30 +217,30 @@ cdef int add_host_end(
     """Add an end of a copy in memory of the host. What is not pinned is read `at_once`, because it is staged."""
     cdef OwnedMemory pinned
     cdef Py_buffer view
+    cdef uint64_t start = 0
     try:
         PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
     except (TypeError, BufferError, ValueError):
         return 0  # the copy says so, or makes an array of it first
     try:
-        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        pinned = pinned_memory_of(view.buf, view.len, state.device, &start)
         if pinned is None:
             add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
         elif view.len:
             uses.push_back(use_of(
-                pinned.uses, <uint64_t> <uintptr_t> view.buf - pinned_begin(view.buf), view.len,
-                WRITES if writes else 0,
-                named("copy", "to" if writes else "from")))
+                pinned.uses, start, view.len, WRITES if writes else 0, named("copy", "to" if writes else "from")))
     finally:
         PyBuffer_Release(&view)
     return 0
 
 
-cdef int check_size(object dst, size_t to, object src, size_t source) except -1:
+def check_ends(dst: Any, to: int, src: Any, source: int) -> None:
+    """Check that both ends of a copy have the same bytes and, where these are numbers, the same elements."""
     if to != source:
         raise InvalidArgumentError(
             f"copy of {form_of(src)}{source} bytes to {form_of(dst)}{to} bytes: both must be the same; a slice of the "
             "larger one is a part of it")
-    return 0
+    check_copied(dst, src)
 
 
 cdef str form_of(object thing):
@@ -265,12 +249,9 @@ cdef str form_of(object thing):
     return "" if shape is None else f"{tuple(shape)} {getattr(thing, 'dtype', '')}, "
 
 
-cdef int check_overlap(Buffer dst, Buffer src) except -1:
-    if dst.allocation is src.allocation and (
-        dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
-    ):
+def check_overlap(dst: Buffer, src: Buffer) -> None:
+    if dst._overlaps(src):
         raise InvalidArgumentError("copy between overlapping parts of one Buffer")
-    return 0
 
 
 cdef int check_buffer(object queue, QueueState* state, Buffer buffer, object what) except -1:
@@ -283,35 +264,30 @@ cdef int check_buffer(object queue, QueueState* state, Buffer buffer, object wha
     raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {queue!r} does not")
 
 
-cdef inline End end_of(Buffer buffer, OwnedMemory memory):
-    return End(buffer.memory, memory.uses)
-
-
 cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
     cdef OwnedMemory to, source
     if dst.allocation.state != state.device and src.allocation.state == state.device:
         raise InvalidArgumentError(
             f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
-    check_size(dst, dst.nbytes, src, src.nbytes)
-    if element_of(dst.memory.kind) != element_of(src.memory.kind):
-        check_copied(dst, src)
+    if dst.nbytes != src.nbytes or element_of(dst.memory.kind) != element_of(src.memory.kind):
+        check_ends(dst, dst.nbytes, src, src.nbytes)
     check_buffer(queue, state, dst, "dst")
     if src.allocation.state != state.device:
         return copy_between_devices(queue, state, dst, src)
     check_buffer(queue, state, src, "src")
-    check_overlap(dst, src)
-    if are_of_two_kinds(&dst.memory, &src.memory) and queue.device.info.kind != "cpu":  # where an address is the host's
+    if dst.allocation is src.allocation:
+        check_overlap(dst, src)
+    if (
+        (dst.memory.handle == NULL) != (src.memory.handle == NULL)
+        and (dst.memory.address == 0) != (src.memory.address == 0)
+        and queue.device.info.kind != "cpu"  # where an address is the host's
+    ):
         raise NotSupportedError(
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")
     to, source = hold_memory(dst.allocation, "dst"), hold_memory(src.allocation, "src")
-    submit_copy(queue, state, end_of(dst, to), end_of(src, source), dst.nbytes)
+    submit_copy(queue, state, End(dst.memory, to.uses), End(src.memory, source.uses), dst.nbytes)
     return 0
-
-
-cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
-    """Return whether one is only a memory object and the other only an address."""
-    return (one.handle == NULL) != (other.handle == NULL) and (one.address == 0) != (other.address == 0)
 
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
@@ -328,13 +304,13 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     if queue.device._copy_from_peer(queue, dst, src):
         return 0
     staged = queue.device.driver.stage(src.nbytes)
-    staging = staging_end(staged)
+    staging = End(host_memory_of(staged), NULL)
     other = src.device.null_queue
     src._let_follow_writers(other)  # also those of queues that do not block, for which `queue` may have waited
     copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
-    submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
+    submit_kept(queue, state, End(dst.memory, to.uses), staging, dst.nbytes, staged, NULL)
     return 0
 
 
@@ -349,7 +325,8 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     if is_checked(state):
         add_use(src, False, "copy", uses)
         command(queue, state, uses)
-    submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
+    submit_kept(
+        queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.uses), src.nbytes, staged, &marker)
     uses.submitted()
     if marker != NULL:
         set_marker(event, marker, False, queue)
@@ -364,30 +341,24 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
     cdef Py_buffer view
     cdef End staging
     check_buffer(queue, state, dst, "dst")
-    src = shown(src, False)
-    cdef bint alike = is_array_of(src, dst.dtype)
     try:
-        open_view(src, &view, False, alike)
+        open_end(src, False, dst, &view)
     except ArgumentTypeError:
         if not isinstance(src, np.ndarray) or src.flags.c_contiguous:
             raise
-        src = np.ascontiguousarray(src)
-        open_view(src, &view, False)
+        open_end(np.ascontiguousarray(src), False, dst, &view)
     try:
-        check_size(dst, dst.nbytes, src, view.len)
-        if not alike:
-            check_copied(dst, src)
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         to = hold_memory(dst.allocation, "dst")
         if pinned is not None:
-            submit_copy(queue, state, end_of(dst, to), End(host_memory(view.buf), pinned.uses), dst.nbytes)
+            submit_copy(queue, state, End(dst.memory, to.uses), End(host_memory(view.buf), pinned.uses), dst.nbytes)
         else:
             staged = queue.device.driver.stage(view.len)
-            staging = staging_end(staged)
+            staging = End(host_memory_of(staged), NULL)
             copy_bytes(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
             if view.len >= LARGE:
                 check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
-            submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
+            submit_kept(queue, state, End(dst.memory, to.uses), staging, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -398,20 +369,16 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
     cdef OwnedMemory pinned
     cdef Py_buffer view
     check_buffer(queue, state, src, "src")
-    dst = shown(dst, True)
-    cdef bint alike = is_array_of(dst, src.dtype)
-    open_view(dst, &view, True, alike)
+    dst = open_end(dst, True, src, &view)
     try:
-        check_size(dst, view.len, src, src.nbytes)
-        if not alike:
-            check_copied(dst, src)
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         source = hold_memory(src.allocation, "src")
         if pinned is not None:
-            submit_copy(queue, state, End(host_memory(view.buf), pinned.uses), end_of(src, source), src.nbytes)
+            submit_copy(queue, state, End(host_memory(view.buf), pinned.uses), End(src.memory, source.uses), src.nbytes)
         elif queue.device.driver.takes_pageable:
             submit_kept(
-                queue, state, End(host_memory(view.buf), NULL), end_of(src, source), src.nbytes, pin_view(dst), NULL)
+                queue, state, End(host_memory(view.buf), NULL), End(src.memory, source.uses), src.nbytes,
+                pin_view(dst), NULL)
         else:
             download_staged(queue, state, view.buf, src, source)
     finally:
@@ -424,8 +391,8 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     cdef Marker* marker = NULL
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
-    cdef End staging = staging_end(staged)
-    submit_kept(queue, state, staging, end_of(src, source), src.nbytes, staged, &marker)
+    cdef End staging = End(host_memory_of(staged), NULL)
+    submit_kept(queue, state, staging, End(src.memory, source.uses), src.nbytes, staged, &marker)
     if marker == NULL:
         return 0
     markers.push_back(marker)
@@ -534,25 +501,29 @@ cdef Memory host_memory_of(object staged):
     return memory
 
 
-cdef End staging_end(object staged):
-    return End(host_memory_of(staged), NULL)
+cdef object open_end(object host, bint writes, Buffer buffer, Py_buffer* view):
+    """Open a view of the end of a copy in memory of the host, which the copy reads or `writes`. `buffer` is the other
+    end. Returns what has the buffer protocol: an array over the memory of a tensor, anything else as it is.
+    """
+    if not PyObject_CheckBuffer(host) and hasattr(type(host), "__dlpack__"):
+        host = host_array(host, "copy", writable=writes)
+    cdef bint alike = isinstance(host, ndarray) and host.dtype is buffer.dtype  # needs no more checks
+    open_view(host, view, writes, alike)
+    try:
+        if view.len != <Py_ssize_t> buffer.nbytes or not alike:
+            if writes:
+                check_ends(host, view.len, buffer, buffer.nbytes)
+            else:
+                check_ends(buffer, buffer.nbytes, host, view.len)
+    except BaseException:
+        PyBuffer_Release(view)
+        raise
+    return host
 
 
-cdef object shown(object host, bint writable):
-    """Return what has the buffer protocol: an array over the memory of a tensor, anything else as it is."""
-    if PyObject_CheckBuffer(host) or not hasattr(type(host), "__dlpack__"):
-        return host
-    return host_array(host, "copy", writable=writable)
-
-
-cdef object pin_view(object host):
+def pin_view(host: Any) -> Any:
     """Return a view that keeps the object alive and its memory from being moved or resized."""
     return host.view() if isinstance(host, np.ndarray) else memoryview(host)
-
-
-cdef bint is_array_of(object host, object dtype) except -1:
-    """Return whether it is an array of exactly these elements, which need no more checks."""
-    return isinstance(host, ndarray) and host.dtype is dtype
 
 
 cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL:
@@ -705,7 +676,7 @@ cdef int fill_checked(
     return 0
 
 
-cdef bytes fill_pattern(Buffer buf, object value):
+def fill_pattern(Buffer buf not None, value: Any) -> bytes:
     """Return the bytes that a node of a graph repeats."""
     pattern = repeated_bytes(buf, element_bytes(buf, value))
     if pattern is None:

@@ -15,8 +15,7 @@ from forebay.expressions.sources import CPP, FULL, NUMBER, ONE, OPENCL_C, RAW, G
 from forebay.expressions.variants import Last, Variant, overlaps_elsewhere
 from forebay.queues.device import find_built, keep_built
 from forebay.queues.kernels.program import Program
-from forebay.queues.memory.foreign import is_foreign, name_of, read_only_array
-from forebay.queues.memory.shapes import StridedView, read_shape, type_problem
+from forebay.queues.memory.shapes import StridedView, is_foreign, name_of, read_only_array, read_shape, type_problem
 
 DOUBLES = "kernel void doubles(global double *x) { x[0] *= 2.0; }"
 
