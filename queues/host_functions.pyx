@@ -274,8 +274,9 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     cdef Order order
     cdef Status status
     cdef Call* call
-    cdef Announcement announced
+    cdef Announcement announced = None
     if is_checked(state):
+        announced = Announcement.__new__(Announcement)
         function = host_function(queue, state, function, announced)
     call = new_call(queue, state, function)
     with nogil:
@@ -290,7 +291,8 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     settle_call(queue, function, call, status == 0)
     if status != 0:
         queue._raise(status, "host function")
-    announced.submitted()
+    if announced is not None:
+        announced.open = False
     return 0
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry
 from forebay.core.plan cimport POINTER, VALUE, Parameter
@@ -24,7 +23,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport (
-    ATOMIC, DECLARED, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Use, named, use_of, what_of
+    ATOMIC, DECLARED, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Use, end_use, use_of
 )
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import StridedView
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
+cdef dict whats = {}  # what a use of a kernel's argument is called, by the kernel's id and the argument
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
 
 
@@ -46,40 +46,29 @@ cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) n
     return <int64_t> (value << unused) >> unused if parameter.code >= c"a" else <int64_t> value
 
 
-cdef inline uint64_t items_of(const Geometry* geometry) noexcept nogil:
-    cdef uint64_t items = 1
-    cdef int i
-    for i in range(geometry.dimensions):
-        items *= <uint64_t> geometry.groups[i] * geometry.block[i]
-    return items
-
-
-cdef inline bint may_choose(const Geometry* geometry, uint64_t elements) noexcept nogil:
-    """Return whether work-items of a launch, those that do something, may be fewer than the elements.
-
-    Where there are more than elements, the last group of each dimension may have one work-item that does something: a
-    program that cuts a part into groups rounds up.
-    """
-    cdef uint64_t items = items_of(geometry)
-    cdef uint64_t least = 1
-    cdef int i
-    for i in range(geometry.dimensions):
-        least *= <uint64_t> (geometry.groups[i] - 1) * geometry.block[i] + 1
-    return items < elements or (items > elements and least < elements)
-
-
 cdef uint64_t choice_of(
     Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
 ) noexcept nogil:
-    """Return a number for the part of so many elements that a launch may have chosen; 0 when it uses all of them."""
+    """Return a number for the part of so many elements that a launch may have chosen; 0 when it uses all of them.
+
+    It may choose if its work-items, those that do something, may be fewer than the elements. Where there are more than
+    elements, the last group of each dimension may have one work-item that does something: a program that cuts a part
+    into groups rounds up.
+    """
     cdef const Parameter* parameter
-    cdef uint64_t found = mix(kernel.id, items_of(geometry))
+    cdef uint64_t items = 1
+    cdef uint64_t least = 1
+    cdef uint64_t found
     cdef bint chooses = False
     cdef int64_t value
     cdef Py_ssize_t i
     cdef uint32_t byte
-    if not may_choose(geometry, elements):
+    for i in range(geometry.dimensions):
+        items *= <uint64_t> geometry.groups[i] * geometry.block[i]
+        least *= <uint64_t> (geometry.groups[i] - 1) * geometry.block[i] + 1
+    if items == elements or (items > elements and least >= elements):
         return 0
+    found = mix(kernel.id, items)
     for i in range(kernel.count):
         parameter = &kernel.layout[i]
         if parameter.kind != VALUE:
@@ -105,9 +94,17 @@ cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t o
     return size.evaluate(known)
 
 
+cdef tuple what_of(Kernel kernel, Py_ssize_t i):
+    cdef uint64_t key = kernel.id << 12 | i
+    what = whats.get(key)
+    if what is None:
+        parameter = kernel.parameters[i]
+        what = whats[key] = ("launch", kernel.name, f"{parameter.type_name} {parameter.name}")
+    return what
+
+
 cdef int add_declared(
-    Kernel kernel, Py_ssize_t i, tuple declared, Buffer buffer, uint64_t itemsize, const char* packed,
-    vector[Use]& uses
+    Kernel kernel, Py_ssize_t i, tuple declared, Buffer buffer, uint64_t itemsize, const char* packed, list uses
 ) except -1:
     """Add what `Kernel.reads` and `Kernel.writes` said of a parameter."""
     cdef uint8_t flags = DECLARED | (WRITES if declared[0] else 0)
@@ -116,9 +113,9 @@ cdef int add_declared(
     cdef int64_t end = evaluated(declared[2], kernel, packed, elements)
     first, end = max(first, 0), min(end, elements)
     if first < end:
-        uses.push_back(use_of(
+        uses.append(use_of(
             buffer.allocation.uses, buffer.start + first * itemsize, (end - first) * itemsize, flags,
-            what_of(kernel.id, <uint32_t> i, kernel)))
+            what_of(kernel, i)))
     return 0
 
 
@@ -139,7 +136,7 @@ cdef bytes seen_in_code(Kernel kernel):
 
 
 cdef int add_launch(
-    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, vector[Use]& uses
+    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, list uses
 ) except -1:
     cdef Buffer buffer
     cdef uint64_t itemsize
@@ -163,14 +160,14 @@ cdef int add_launch(
             continue
         flags = <uint8_t> seen[i] if kernel.layout[i].writes else 0
         use = use_of(
-            buffer.allocation.uses, buffer.start, buffer.nbytes, flags, what_of(kernel.id, <uint32_t> i, kernel))
+            buffer.allocation.uses, buffer.start, buffer.nbytes, flags, what_of(kernel, i))
         use.choice = choice_of(kernel, packed, geometry, buffer.nbytes // itemsize)
-        uses.push_back(use)
+        uses.append(use)
     add_followed(kernel, uses)
     return 0
 
 
-cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& read) except -1:
+cdef int add_by_value(Kernel kernel, PyObject* const* arguments, list read) except -1:
     """Add the memory of the host from which a launch takes bytes by value, at once."""
     cdef Py_ssize_t i
     for i in range(kernel.count):
@@ -188,11 +185,10 @@ cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& re
 cdef dict everything = {}
 
 
-cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
+cdef int add_followed(Kernel kernel, list uses) except -1:
     """Add that a launch may have used any memory, or that it used some that such a launch may use too."""
     cdef Use use
     cdef bint writes = kernel.follows
-    cdef size_t i
     if not everything and not kernel.follows:
         return 0
     key = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
@@ -200,23 +196,24 @@ cdef int add_followed(Kernel kernel, vector[Use]& uses) except -1:
         if not kernel.follows:
             return 0
         everything[key] = <uintptr_t> new_uses()
-    for i in range(uses.size()):
-        writes = writes or uses[i].flags & WRITES
+    for use in uses:
+        writes = writes or use.flags & WRITES
     use = use_of(
         <Uses*> <uintptr_t> everything[key], 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
-        named("launch", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
+        ("launch", "", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
     if not kernel.follows:
         use.flags |= GIVEN  # two that follow nothing cannot meet there
-    uses.push_back(use)
+    uses.append(use)
     return 0
 
 
 # -- launches that forebay makes to copy strided memory
 
 
-cdef int add_view(object view, bint writes, list rows) except -1:
-    """Add the rows of a strided view: (memory, first byte, bytes to the end, pitch, width, doubtful)."""
+cdef Use use_of_view(object view, bint writes):
+    """Return what a copy does with the rows of a strided view."""
     cdef Buffer memory = view.memory
+    cdef Use use
     axes = sorted([(abs(stride), extent, stride) for extent, stride in zip(view.shape, view.strides) if extent > 1])
     width, pitch, doubtful = view.dtype.itemsize, 0, False
     low = memory.start + view.start + sum([stride * (extent - 1) for _, extent, stride in axes if stride < 0])
@@ -230,14 +227,16 @@ cdef int add_view(object view, bint writes, list rows) except -1:
             count *= extent
         else:
             doubtful = True
-    rows.append((memory, low, low + span, 0 if doubtful else pitch, width, writes, doubtful))
-    return 0
+    use = end_use(memory.allocation.uses, low, span, writes, "copy")
+    use.flags |= DOUBTFUL if doubtful else 0
+    use.pitch, use.width = 0 if doubtful else pitch, width
+    return use
 
 
 class Moves(threading.local):
     """The strided copy whose launch a thread is about to make."""
 
-    innermost = None  # (kernel, rows) until the launch has taken them
+    innermost = None  # (kernel, uses) until the launch has taken them
 
 
 moves = Moves()
@@ -249,28 +248,20 @@ def announced_move(Kernel kernel not None, to: StridedView, source: StridedView)
 
     A launch that other code makes in the block, such as a destructor, takes no other launch's declaration.
     """
-    rows: list[tuple[Buffer, int, int, int, int, bool, bool]] = []
-    add_view(to, True, rows)
+    uses = [use_of_view(to, True)]
     if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
-        add_view(source, False, rows)
-    outer, moves.innermost = moves.innermost, (kernel, rows)
+        uses.append(use_of_view(source, False))
+    outer, moves.innermost = moves.innermost, (kernel, uses)
     try:
         yield
     finally:
         moves.innermost = outer
 
 
-cdef bint take_announced(Kernel kernel, vector[Use]& uses) except -1:
-    cdef Use use
+cdef bint take_announced(Kernel kernel, list uses) except -1:
     move = moves.innermost
     if move is None or move[0] is not kernel:
         return False
     moves.innermost = None
-    for memory, low, end, pitch, width, writes, doubtful in move[1]:
-        flags = (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0)
-        use = use_of(
-            (<Buffer> memory).allocation.uses, low, end - low, flags, named("copy", "to" if writes else "from"))
-        use.pitch = pitch
-        use.width = width
-        uses.push_back(use)
+    uses.extend(move[1])
     return True

@@ -9,43 +9,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from forebay.core.driver import AnyQueue
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
 log: logging.Logger = logging.getLogger("forebay.races")
 
-WRITES, NOT_CONST, DOUBTFUL, DECLARED, ATOMIC = 1, 2, 4, 8, 16  # as the engine has them
+WRITES, NOT_CONST, DOUBTFUL, ATOMIC = 1, 2, 4, 16  # as the checker has them
 Line = tuple[str, int, str]
-
-
-class Side(NamedTuple):
-    """What the checker knows of one of two uses of memory."""
-
-    what: Any
-    flags: int
-    begin: int
-    end: int
-    line: Line
-    queue: Any
-    queue_id: int
-
-
-class Told(NamedTuple):
-    """What the checker has found: two uses of memory that nothing orders."""
-
-    first: Side
-    second: Side
-    certain: bool
-    chosen: bool
-    made: Line
-    nbytes: int
-    context: int
-    host_between: bool = False
-    foreign: bool = False
-    early: Line | None = None
-    missing: tuple[str, str] | None = None  # for two nodes of a graph: the line, and where it belongs
 
 
 @dataclass(frozen=True)
@@ -145,8 +117,8 @@ MOST = 10_000  # races that are kept
 MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
 
 
-def tell(told: Told) -> Race:
-    """Tell a race once for each pair of lines, and return it."""
+def tell(told: Any) -> Race:
+    """Tell a race, which is a `Conflict` of the checker, once for each pair of lines, and return it."""
     key = (told.context, told.first.line, told.second.line, told.first.what, told.second.what, told.certain)
     known = _known.get(key)
     if known is not None:
@@ -178,20 +150,19 @@ def place_of(line: Line) -> str:
     return f"{line[0]}:{line[1]}" if line[1] else "a line outside the program"
 
 
-def made_of(told: Told) -> Race:
+def made_of(told: Any) -> Race:
     """Put what was found into words."""
     first, second = told.first, told.second
-    names = Names(first.queue, second.queue)
-    host = second.queue is None
-    first_name = names.of(first.queue, f"queue_{first.queue_id}")
-    second_name = "" if host else names.of(second.queue, f"queue_{second.queue_id}")
+    names = Names(told.first_queue, told.second_queue)
+    first_name = names.of(told.first_queue, f"queue_{first.queue}")
+    second_name = "" if told.second_queue is None else names.of(told.second_queue, f"queue_{second.queue}")
     where = f"before {place_of(names.line)}"
     if told.missing is not None:
         missing, where = told.missing
-    elif host:
+    elif told.second_queue is None:
         missing = names.finish(first_name)
-    elif first.queue is None or first.queue.closed:
-        missing = names.finish_device(second.queue.device)
+    elif told.first_queue is None or told.first_queue.closed:
+        missing = names.finish_device(told.second_queue.device)
     else:
         missing = names.wait(second_name, first_name)
     early = ""
@@ -204,10 +175,10 @@ def made_of(told: Told) -> Race:
     return Race(
         told.certain,
         f"{size} made at {place_of(told.made)}" if told.made[1] else size,
-        max(first.begin, second.begin),
-        min(first.end, second.end),
-        access_of(first, "a graph" if told.missing else named_queue(first_name, first.queue_id)),
-        access_of(second, "a graph" if told.missing else named_queue(second_name, second.queue_id)),
+        told.begin,
+        told.end,
+        access_of(first, "a graph" if told.missing else named_queue(first_name, first.queue)),
+        access_of(second, "a graph" if told.missing else named_queue(second_name, second.queue)),
         missing,
         where,
         early,
@@ -220,13 +191,13 @@ def named_queue(name: str, number: int) -> str:
     return f"{name} (queue {number})" if name not in ("", f"queue_{number}") else name or "the host"
 
 
-def access_of(side: Side, queue: str) -> Access:
+def access_of(side: Any, queue: str) -> Access:
     """Return one of the two commands."""
     kind, kernel, argument, *node = side.what
     return Access(kind, kernel, argument, bool(side.flags & WRITES), queue, *side.line, *node)
 
 
-def reasons(told: Told) -> Iterator[str]:
+def reasons(told: Any) -> Iterator[str]:
     """Say what the verdict rests on."""
     sides = told.first, told.second
     if not any(side.flags & WRITES and not side.flags & NOT_CONST for side in sides):

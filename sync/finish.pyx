@@ -23,7 +23,7 @@ from forebay.core.vector_clock cimport (
     retain_clock, retain_epochs, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
-from forebay.races.checker cimport Past, come_after_past, finished, is_checked, past_of_uses, waited_for_past
+from forebay.races.checker cimport come_after_past, finished, is_checked, past_of_uses, waited_for_past
 from forebay.sync.ordering cimport (
     Order, ask_queue, await_event, begin_command, carry_pending, first_hold, marked_before, submit_waits, take_marker,
     take_point, wait_for_point, wait_on_host
@@ -388,7 +388,7 @@ cdef int wait_for_uses(
     It is refused on the host thread and beside captures, for writers only where there is something to wait for.
     """
     cdef vector[Point] points
-    cdef Past past
+    cdef dict past = None
     if not writers_only:
         check_may_wait()
     if state.checked:
@@ -491,7 +491,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Uses
     """
     cdef vector[Point] points
     cdef QueueState* producer
-    cdef Past past
+    cdef dict past = None
     cdef Status status = 0
     if of != state.device:
         return 0

@@ -10,6 +10,7 @@ import math
 import threading
 from collections import deque
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
@@ -56,7 +57,7 @@ from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memor
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
     Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point,
-    command as note_command, drop_point, host_function, is_checked, note_point, past_of_uses, what_of_node
+    command as note_command, drop_point, host_function, is_checked, note_point, past_of_uses
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
@@ -762,7 +763,7 @@ def _memories(works: Sequence[Work], kind: str) -> Iterator[GraphMemory]:
 # -- for the checker of races
 
 
-cdef int add_end(object end, CopyWork work, bint writes, vector[Use]& uses) except -1:
+cdef int add_end(object end, CopyWork work, bint writes, list uses) except -1:
     if isinstance(end, Buffer):
         return add_use(end, writes, "copy", uses)
     return add_host_use(
@@ -770,7 +771,7 @@ cdef int add_end(object end, CopyWork work, bint writes, vector[Use]& uses) exce
         writes, "copy", uses)
 
 
-cdef int add_uses(Work work, vector[Use]& uses) except -1:
+cdef int add_uses(Work work, list uses) except -1:
     cdef KernelWork launched
     if type(work) is KernelWork:
         launched = work
@@ -790,16 +791,15 @@ cdef int add_uses(Work work, vector[Use]& uses) except -1:
     return 0
 
 
-cdef int add_nodes(tuple works, tuple nodes, vector[Use]& uses, vector[size_t]& owners) except -1:
-    """Add the uses of all works, and of which node each is; each says which line made the node."""
-    cdef size_t i, before
-    for at, node in enumerate(nodes):
-        before = uses.size()
-        add_uses(works[at], uses)
-        owners.resize(uses.size(), at)
-        for i in range(before, uses.size()):
-            uses[i].what = what_of_node(uses[i].what, node._place)
-    return 0
+cdef list uses_of_nodes(tuple works, tuple nodes):
+    """Return the uses of each work; each says which line made the node."""
+    cdef Use use
+    found: list[list[Use]] = [[] for _ in nodes]
+    for work, node, uses in zip(works, nodes, found, strict=True):
+        add_uses(work, uses)
+        for use in uses:
+            use.what = (*use.what, node._place)
+    return found
 
 
 # -- what two graphs must share for one to replace the other
@@ -2212,11 +2212,8 @@ cdef class ExecutableGraph:
 
     cdef int check(self, tuple works) except -1:
         """Tell the races of nodes with each other."""
-        cdef vector[Use] uses
-        cdef vector[size_t] owners
-        add_nodes(works, self.ordered, uses, owners)
         return check_nodes(
-            (<Queue> self.device.null_queue).state.device, uses, owners, self.ordered,
+            (<Queue> self.device.null_queue).state.device, uses_of_nodes(works, self.ordered), self.ordered,
             [dependencies for _, dependencies, _ in self.shape])
 
     cdef int replace(self, tuple works) except -1:
@@ -2411,19 +2408,16 @@ cdef class ExecutableGraph:
 
     cdef int launch_checked(self, Queue on) except -1:
         """Launch on a queue that is checked for races."""
-        cdef Announcement uses
-        cdef vector[size_t] owners
+        cdef Announcement announced = begin_announcement(on, on.state)
         works = self.current()
-        begin_announcement(on, on.state, uses)
         come_after_point(on, on.state, self.seen)  # the launch before
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
                 come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.uses, False))
-        add_nodes(works, self.ordered, uses, owners)
-        note_command(on, on.state, uses)
+        note_command(on, on.state, list(chain.from_iterable(uses_of_nodes(works, self.ordered))), announced)
         self.launch_now(on)
-        uses.submitted()
+        announced.open = False
         return note_point(on, on.state, &self.seen)
 
     cdef int launch_now(self, Queue on) except -1:
@@ -2495,7 +2489,7 @@ cdef class ExecutableGraph:
         cdef vector[Call*] calls
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
-        cdef Announcement told
+        cdef Announcement told = None
         cdef size_t i, called = 0
         cdef bint begun = False
         cdef Status status = 1  # a failure, until the launch is tried
@@ -2506,6 +2500,7 @@ cdef class ExecutableGraph:
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
         if is_checked(queue.state):
+            told = Announcement.__new__(Announcement)
             functions = [host_function(queue, queue.state, function, told) for function in replay.prepared.functions]
         else:
             functions = replay.prepared.functions
@@ -2536,8 +2531,8 @@ cdef class ExecutableGraph:
                 end = Point(self.last_queue, self.last_epoch)
                 self.lock.unlock()
         finally:
-            if status == 0:
-                told.submitted()
+            if told is not None:
+                told.open = status != 0
             for i in range(calls.size()):
                 settle_call(queue, functions[i], calls[i], i < called)
             if lifetimes is not None:

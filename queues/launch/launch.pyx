@@ -45,7 +45,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, structure_bytes, view_bytes
-from forebay.races.checker cimport Announcement, Use, command, is_observed, on_host
+from forebay.races.checker cimport Announcement, command, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, drop_pending, end_command, end_order,
@@ -196,19 +196,18 @@ cdef int launch_checked(
     char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     """Launch on a queue that is checked for races."""
-    cdef Announcement uses
-    cdef vector[Use] read
+    cdef Announcement announced
+    cdef list uses = [], read = []
     cdef int out_of_date
     check_elements(kernel, packed)
     if unusual & HAS_BYTES:
         add_by_value(kernel, arguments, read)
         on_host(state.device, read)
     add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
-    command(queue, state, uses)
+    announced = command(queue, state, uses)
     out_of_date = launch_otherwise(
         queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
-    if not out_of_date:
-        uses.submitted()
+    announced.open = out_of_date
     return out_of_date
 
 
@@ -1644,15 +1643,16 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
 
 cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
     """Launch on a queue that may be checked for races."""
-    cdef Announcement uses
+    cdef Announcement announced
+    cdef list uses = []
     if not is_observed(bound.state):
         return launch_bound_uncommon(bound, status)
     add_launch(
         bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
-    command(bound.queue, bound.state, uses)
+    announced = command(bound.queue, bound.state, uses)
     bound.check_arguments()  # the check may have run any code
     launch_bound_uncommon(bound, status)
-    uses.submitted()
+    announced.open = False
     return 0
 
 

@@ -32,7 +32,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
-from forebay.races.checker cimport Past, come_after_past, is_checked, past_of_uses
+from forebay.races.checker cimport come_after_past, is_checked, past_of_uses
 from forebay.sync.ordering cimport wait_for_point
 
 from forebay.core.errors import (
@@ -454,7 +454,7 @@ cdef void count_reductions(QueueState* state, uint64_t count):
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
     """Order the queue after all known writes to the allocation."""
     cdef vector[Point] writers
-    cdef Past past
+    cdef dict past = None
     cdef Status status = 0
     cdef size_t i
     if is_checked(state):

@@ -23,7 +23,7 @@ from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.core.uses cimport Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
 from forebay.lifetimes.deferred cimport retire_memory
-from forebay.races.checker cimport WRITES, Use, named, use_of
+from forebay.races.checker cimport end_use
 
 from forebay.core.driver import AnyDevice
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
@@ -349,7 +349,7 @@ cdef object owner_of(object host):
 
 
 cdef int add_host_use(
-    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, vector[Use]& uses
+    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, list uses
 ) except -1:
     cdef HostMemory memory
     cdef uint64_t begin
@@ -357,9 +357,7 @@ cdef int add_host_use(
     if type(owner) is HostView:  # memory that the device shares
         begin = (<HostView> owner).memory.native.address
         if begin and address >= begin:
-            uses.push_back(use_of(
-                (<HostView> owner).allocation.uses, address - begin, nbytes, WRITES if writes else 0,
-                named(kind, "to" if writes else "from")))
+            uses.append(end_use((<HostView> owner).allocation.uses, address - begin, nbytes, writes, kind))
         return 0
     memory = <HostMemory> host_memory.get(id(owner))
     if memory is None:
@@ -374,6 +372,5 @@ cdef int add_host_use(
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     begin = address - memory.begin if address >= memory.begin else address
-    uses.push_back(use_of(
-        memory.uses, begin, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
+    uses.append(end_use(memory.uses, begin, nbytes, writes, kind))
     return 0

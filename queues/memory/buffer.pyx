@@ -19,7 +19,7 @@ from forebay.core.state cimport AnyQueue
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
-from forebay.races.checker cimport DOUBTFUL, WRITES, Use, named, on_host, use_of
+from forebay.races.checker cimport DOUBTFUL, end_use, on_host, use_of
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
@@ -124,11 +124,9 @@ cdef object view_in_place(Buffer buffer):
     return np.ndarray(buffer.shape, buffer.dtype, HostView(buffer.allocation), buffer.start)
 
 
-cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1:
+cdef int add_use(Buffer buffer, bint writes, str kind, list uses) except -1:
     if buffer.nbytes:
-        uses.push_back(use_of(
-            buffer.allocation.uses, buffer.start, buffer.nbytes, WRITES if writes else 0,
-            named(kind, "to" if writes else "from")))
+        uses.append(end_use(buffer.allocation.uses, buffer.start, buffer.nbytes, writes, kind))
     return 0
 
 
@@ -321,16 +319,14 @@ cdef class Buffer:
         NotSupportedError
             For memory of the device.
         """
-        cdef vector[Use] uses
         self._check_open()
         if self.allocation.memory.native.usm_type == "device":
             raise NotSupportedError(
                 f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
                 "usm_type='shared'")
         if self.nbytes and self.allocation.state.checked:  # the host may read the memory now, and later just as well
-            uses.push_back(use_of(
-                self.allocation.uses, self.start, self.nbytes, DOUBTFUL, named("host", "a view of it")))
-            on_host(self.allocation.state, uses)
+            on_host(self.allocation.state, [use_of(
+                self.allocation.uses, self.start, self.nbytes, DOUBTFUL, ("host", "", "a view of it"))])
         return view_in_place(self)
 
     @property

@@ -27,7 +27,7 @@ from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport (
-    WRITES, Announcement, command, is_checked, is_observed, made, named, use_of
+    WRITES, Announcement, command, is_checked, is_observed, made, use_of
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
@@ -514,22 +514,19 @@ cdef int submit_free(object queue, QueueState* state) except -1:
 
 cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
-    cdef Announcement uses
     if is_checked(state):
         buffer.allocation.made_at = made(state.device, buffer.allocation.uses, buffer.nbytes)
-    uses.push_back(use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, named("alloc", "")))
-    command(queue, state, uses)
-    uses.submitted()
+    command(
+        queue, state, [use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, ("alloc", "", ""))]).open = False
     return 0
 
 
 cdef int free_checked(object queue, QueueState* state, Allocation allocation, object native) except -1:
     """Free on a queue that is checked for races: memory goes back after all that the queue comes after."""
-    cdef Announcement uses
-    uses.push_back(use_of(allocation.uses, 0, native.nbytes, WRITES, named("free", "")))
-    command(queue, state, uses)
+    cdef Announcement announced = command(
+        queue, state, [use_of(allocation.uses, 0, native.nbytes, WRITES, ("free", "", ""))])
     free_unchecked(queue, state, allocation, native)
-    uses.submitted()
+    announced.open = False
     return 0
 
 

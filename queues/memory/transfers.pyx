@@ -35,7 +35,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_af
 from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, add_host_use, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    WRITES, Announcement, Use, command, is_checked, named, note_point, on_host, use_of
+    Announcement, command, end_use, is_checked, note_point, on_host
 )
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport (
@@ -191,8 +191,8 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
 
 cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy` on one that is. Strided memory is copied by a launch, which is checked itself."""
-    cdef Announcement uses
-    cdef vector[Use] read
+    cdef Announcement announced = None
+    cdef list uses = [], read = []
     if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
         if isinstance(src, Buffer):
             if (<Buffer> src).allocation.state == state.device:
@@ -204,15 +204,16 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
     elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
         add_use(src, False, "copy", uses)
         add_host_end(dst, True, state, uses, uses)
-    if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
-        command(queue, state, uses)
+    if type(dst) is not strided_view and type(src) is not strided_view and uses:
+        announced = command(queue, state, uses)
     copy(queue, state, dst, src)
-    uses.submitted()
+    if announced is not None:
+        announced.open = False
     return 0
 
 
 cdef int add_host_end(
-    object host, bint writes, QueueState* state, vector[Use]& uses, vector[Use]& at_once
+    object host, bint writes, QueueState* state, list uses, list at_once
 ) except -1:
     """Add an end of a copy in memory of the host. What is not pinned is read `at_once`, because it is staged."""
     cdef OwnedMemory pinned
@@ -227,8 +228,7 @@ cdef int add_host_end(
         if pinned is None:
             add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
         elif view.len:
-            uses.push_back(use_of(
-                pinned.uses, start, view.len, WRITES if writes else 0, named("copy", "to" if writes else "from")))
+            uses.append(end_use(pinned.uses, start, view.len, writes, "copy"))
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -321,13 +321,15 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
-    cdef Announcement uses
+    cdef Announcement announced = None
+    cdef list uses = []
     if is_checked(state):
         add_use(src, False, "copy", uses)
-        command(queue, state, uses)
+        announced = command(queue, state, uses)
     submit_kept(
         queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.uses), src.nbytes, staged, &marker)
-    uses.submitted()
+    if announced is not None:
+        announced.open = False
     if marker != NULL:
         set_marker(event, marker, False, queue)
         if is_checked(state):
@@ -668,11 +670,12 @@ cdef int fill_checked(
     object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
 ) except -1:
     """Fill on a queue that is checked for races."""
-    cdef Announcement uses
+    cdef Announcement announced
+    cdef list uses = []
     add_use(buffer, True, "fill", uses)
-    command(queue, state, uses)
+    announced = command(queue, state, uses)
     fill_unchecked(queue, state, buffer, first, size)
-    uses.submitted()
+    announced.open = False
     return 0
 
 
