@@ -101,16 +101,20 @@ cdef class QueueOrder:
 
 @cython.no_gc
 cdef class Context:
+    """Which queues of a context the null queue's next command comes after, and what its Devices want."""
+
     cdef QueueOrder null
     cdef list listed  # blocking queues with commands since the last of the null queue
     cdef size_t checking, raising  # Devices that asked for it, and those of them that want an error
 
-    def __cinit__(self):
+    def __cinit__(self) -> None:
         self.listed = []
 
 
 @cython.no_gc
 cdef class Memory:
+    """What is known of a piece of memory, and its uses that no thread has waited for."""
+
     cdef uintptr_t address  # of its `Uses`, retained
     cdef uint64_t nbytes
     cdef tuple made
@@ -127,8 +131,8 @@ cdef dict memories = {}  # by address of the Uses
 cdef dict waited = {}  # by queue's id: the epoch that some thread has waited for
 cdef dict told = None  # everything that host functions come after
 cdef dict running = None  # what the host function that runs now comes after
-cdef size_t sweep_memories = FIRST_SWEEP
-cdef size_t sweep_queues = FIRST_SWEEP
+cdef Py_ssize_t sweep_memories = FIRST_SWEEP
+cdef Py_ssize_t sweep_queues = FIRST_SWEEP
 
 
 # -- lines of the program
@@ -289,13 +293,13 @@ cdef QueueOrder order_of(object queue, QueueState* state):
     cdef QueueOrder other
     if order is not None:
         return order
-    if <size_t> len(queues) > sweep_queues:  # forget those that are gone and that some thread has waited for
+    if len(queues) > sweep_queues:  # forget those that are gone and that some thread has waited for
         forget_waited()
         for other in list(queues.values()):
             if other.reference() is None and not (other.null or other.listed or other.epoch > waited_for(other.id)):
                 queues.pop(other.id, None)
                 waited.pop(other.id, None)
-        sweep_queues = max(<size_t> FIRST_SWEEP, <size_t> (2 * len(queues)))
+        sweep_queues = max(<Py_ssize_t> FIRST_SWEEP, 2 * len(queues))
     order = QueueOrder.__new__(QueueOrder)
     order.reference = PyWeakref_NewRef(queue, None)
     order.id = state.epochs.queue_id
@@ -497,7 +501,7 @@ cdef int note(QueueOrder queue, Announcement announced) except -1:
         if len(memory.uses) >= MOST_USES:
             forget_oldest(memory)
         memory.uses.append(use)
-    return forget_waited() if <size_t> len(memories) > sweep_memories else 0
+    return forget_waited() if len(memories) > sweep_memories else 0
 
 
 cdef int replace(list there, Use by, list replaced) except -1:
@@ -541,7 +545,7 @@ cdef int forget_waited() except -1:
             memory.uses = [use for use in memory.uses if use.epoch > waited_for(use.queue)]
         if (<Uses*> memory.address).references.load(memory_order_relaxed) == 1:
             memories.pop(memory.address, None)
-    sweep_memories = max(<size_t> FIRST_SWEEP, <size_t> (2 * len(memories)))
+    sweep_memories = max(<Py_ssize_t> FIRST_SWEEP, 2 * len(memories))
     return 0
 
 
