@@ -31,13 +31,13 @@ cdef enum:
     NOT_YET = 0
     DONE = 1
 
-ctypedef void (*Wake)(void* data) noexcept nogil
+ctypedef void (*HostCallback)(void* data) noexcept nogil
 ctypedef bint (*Interrupted)() noexcept nogil  # whether a signal handler has raised meanwhile
 
 
 cdef extern from "core/driver.hpp" namespace "forebay" nogil:
     cdef cppclass Arrival:  # the argument of a driver's host function, `arrive`, by which a queue arrives at a gate
-        Arrival(Wake wake, void* data) noexcept
+        Arrival(HostCallback wake, void* data) noexcept
 
         @staticmethod
         void arrive(void* arrival) noexcept
@@ -163,7 +163,7 @@ cdef struct Driver:
     # Record an event that processes share, again; what waits for it later waits for this point. NULL where none do.
     Status (*record_shared)(void* queue, void* event) noexcept nogil
     # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
-    Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
+    Status (*hold)(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
     # -- graphs and steps; NULL where a loop over the commands is at least as fast
     # A recording: `replay` submits the commands that were added by one call, to any queue of the device, also while it

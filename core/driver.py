@@ -21,8 +21,8 @@ from forebay.core.errors import NotSupportedError, OutOfMemoryError
 
 __all__ = [
     "KINDS", "MOST_GROUPS", "PROBE", "Adopted", "AdoptedQueue", "AnyBuffer", "AnyDevice", "AnyGraph", "AnyQueue",
-    "DeviceInfo", "DriverDevice", "DriverFolder", "DriverKernel", "DriverMemory", "Found", "Language", "Limits",
-    "Natives", "Parameter", "be", "fill_table", "first_line", "numbered",
+    "BuiltProgram", "DeviceInfo", "DriverDevice", "DriverFolder", "DriverKernel", "DriverMemory", "Found", "Language",
+    "Limits", "Parameter", "be", "fill_table", "first_line", "numbered",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # for a type checker each kind is the class itself
@@ -250,7 +250,7 @@ class DriverKernel(ABC):
         """
 
 
-class Natives(dict[str, DriverKernel]):
+class BuiltProgram(dict[str, DriverKernel]):
     """A program as its driver built it: the kernels by name, and the variables.
 
     ``variable(name)`` returns the memory of a variable, which keeps the program; None when no variable has this name.
@@ -540,7 +540,7 @@ class DriverDevice(ABC):
         return None
 
     @abstractmethod
-    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """Build a program in one of `languages`; text is str, the others are bytes.
 
         Raises `BuildError` with the compiler's log, `InvalidArgumentError` for what is cut short, and
@@ -548,7 +548,7 @@ class DriverDevice(ABC):
         while it compiles.
         """
 
-    def moves(self) -> Natives | None:
+    def moves(self) -> BuiltProgram | None:
         """The kernels of `forebay.queues.memory.shapes`, by their names there. None, which is the default: they are
         built at the first use. Where that waits for what is outstanding, they have to be there before. Does not block.
         """

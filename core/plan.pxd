@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
 from forebay.core.vector_clock cimport Epochs
-from forebay.core.uses cimport Uses
+from forebay.core.usage cimport Usage
 
 
 cdef enum ParameterKind:
@@ -33,8 +33,8 @@ cdef struct Parameter:
 
 cdef struct PackedPointer:
     # Handle and address are reused after a free, so they do not show whether an argument changed; a driver may have
-    # looked up the old allocation when the argument was set. This word shows it: the address of the allocation's Uses,
-    # which the plan retains, or for memory without Uses an odd number that is never used again.
+    # looked up the old allocation when the argument was set. This word shows it: the address of the allocation's Usage,
+    # which the plan retains, or for memory without Usage an odd number that is never used again.
     uint64_t allocation
     Memory memory
 
@@ -75,8 +75,8 @@ cdef enum:
     SPILLED = 0xFFFFFFFFFFFFFFFF  # the allocation of a slot that has PackedBytes
 
 
-cdef inline Uses* uses_of(const PackedPointer* pointer) noexcept nogil:
-    return <Uses*> pointer.allocation if pointer.allocation & 1 == 0 else NULL
+cdef inline Usage* usage_of(const PackedPointer* pointer) noexcept nogil:
+    return <Usage*> pointer.allocation if pointer.allocation & 1 == 0 else NULL
 
 
 cdef cppclass Plan:
@@ -85,13 +85,13 @@ cdef cppclass Plan:
     uint64_t kernel_id
     Epochs* queue  # of the queue that it is for; retained; NULL for a plan of a graph or a step
     uint64_t epoch  # of its last launch
-    vector[Uses*] uses  # by parameter: of the allocation that the kernel has; retained, NULL for none
+    vector[Usage*] uses  # by parameter: of the allocation that the kernel has; retained, NULL for none
     vector[Parameter] parameters
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
     bint has_local  # some parameter is local memory
-    uint64_t followed  # the version of the list of memory that the kernel has, see Followed; 0 for none
+    uint64_t resident_version  # the version of the list of memory that the kernel has, see ResidentList; 0 for none
     uint64_t argument_bytes  # the bytes that a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
     PyObject* snapshot  # the Snapshot of its scratch; owned, NULL before the first

@@ -6,7 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from forebay.core.driver cimport WRONG_TYPE, Driver, Status
 from forebay.core.vector_clock cimport Epochs, release_epochs, retain_epochs
 from forebay.core.process cimport is_forked
-from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
+from forebay.core.usage cimport Usage, pin, release_usage, retain_usage, unpin
 
 
 cdef Plan* new_plan(
@@ -58,8 +58,8 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
 cdef void forget_use(Plan* plan, size_t index) noexcept nogil:
     if plan.uses[index] != NULL:
         if plan.queue != NULL:
-            unhold(plan.uses[index], &plan.epoch, plan.parameters[index].writes)
-        release_uses(plan.uses[index])
+            unpin(plan.uses[index], &plan.epoch, plan.parameters[index].writes)
+        release_usage(plan.uses[index])
         plan.uses[index] = NULL
 
 
@@ -75,7 +75,7 @@ cdef void forget_queue(Plan* plan) noexcept nogil:
     plan.epoch = 0
 
 
-cdef void change_use(Plan* plan, size_t index, Uses* uses) noexcept nogil:
+cdef void change_use(Plan* plan, size_t index, Usage* uses) noexcept nogil:
     """Note which allocation the kernel has now as this argument.
 
     Every plan retains it, or its address could become another allocation's, which `values` would take for this one.
@@ -86,8 +86,8 @@ cdef void change_use(Plan* plan, size_t index, Uses* uses) noexcept nogil:
     forget_use(plan, index)
     if uses != NULL:
         if plan.queue != NULL:
-            hold(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
-        plan.uses[index] = retain_uses(uses)
+            pin(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
+        plan.uses[index] = retain_usage(uses)
 
 
 cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept nogil:
@@ -141,6 +141,6 @@ cdef Status set_changed_arguments(
         plan.known[i] = 1
         bytes_set[0] += parameter.size
         if parameter.kind == POINTER:
-            change_use(plan, i, uses_of(<const PackedPointer*> (packed + parameter.offset)))
+            change_use(plan, i, usage_of(<const PackedPointer*> (packed + parameter.offset)))
     plan.all_known = True
     return 0

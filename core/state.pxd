@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
 from forebay.core.plan cimport Plan
-from forebay.core.uses cimport Followed, Point
+from forebay.core.usage cimport ResidentList, Point
 from forebay.core.vector_clock cimport Clock, Epochs, Lock
 
 
@@ -107,7 +107,7 @@ cdef enum:
     UNLIMITED = 0xFFFFFFFFFFFFFFFF
 
 
-cdef enum Barred:
+cdef enum SlowPath:
     # The reasons share one word, so that the launch path checks all of them at once
     BY_CLOSING = 1
     BY_CAPTURE = 2  # it is captured: its commands become part of a graph
@@ -115,7 +115,7 @@ cdef enum Barred:
     BY_STEP = 8  # a step is open that may collect its launches; everything is allowed, but not on the short path
     BY_CHECK = 16  # its commands are checked for races; everything is allowed, likewise
     BY_WATCH = 32  # somebody wants to know what memory its commands use; everything is allowed, likewise
-    ALLOWING = 56  # these three
+    STILL_ALLOWED = 56  # these three
 
 
 cdef enum Collecting:
@@ -155,14 +155,14 @@ cdef cppclass QueueOrder:
     Marker* marker  # of the newest epoch anyone asked for
     Marker* copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
     vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
-    size_t crowded  # when `pending` has this many, the next one first drops those that need no wait any more
+    size_t prune_at  # when `pending` has this many, the next one first drops those that need no wait any more
     uint64_t before_pending  # the epoch before the first of them
     Clock* clock_before  # the clock at that epoch; owned
-    deque[Marker*] marks  # of points before which nothing can be held up, by ascending epoch; owned
-    deque[uint64_t] holds  # epochs of its gates and host functions, the oldest first, until they are known to be done
+    deque[Marker*] checkpoints  # of points before which nothing can be held up, by ascending epoch; owned
+    deque[uint64_t] gate_epochs  # of gates and host functions, the oldest first, until they are known to be done
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
-    bint listed
-    bint settled  # in the list, where every later command of the null queue will find it
+    bint null_pending
+    bint null_ordered  # in the list, where every later command of the null queue will find it
     QueueState* next_listed
 
 
@@ -177,8 +177,8 @@ cdef cppclass QueueResident:
     """Which launches of a queue may have used all memory of the device. Changed here, under the queue's lock."""
     # The epoch of the last such launch; 0 for none. FOLLOWING while one is being submitted, when it is not known
     # yet. Any thread may read it.
-    atomic[uint64_t] all_used
-    uint64_t all_used_before  # what it was before FOLLOWING
+    atomic[uint64_t] last_indirect
+    uint64_t last_indirect_before  # what it was before FOLLOWING
     bint is_all_user  # whether the device's list of that name has it
 
 
@@ -208,7 +208,7 @@ cdef cppclass QueueState:
     bint is_null
     bint blocking
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
-    uint32_t barred  # why commands may not be submitted, or not on the short path: 0, or some of Barred
+    uint32_t slow_path  # why commands may not be submitted, or not on the short path: 0, or some of SlowPath
     OpenStep* step  # NULL: no step collects its launches
     QueueOrder order
     QueueInFlight in_flight
@@ -249,7 +249,7 @@ cdef cppclass DeviceInFlight:
 
 cdef cppclass NullOrder:
     """What the null queue is ordered against. Changed by `sync`."""
-    atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
+    atomic[QueueState*] pending  # blocking queues with a command since the last null-queue wait, newest first
     size_t listed_ended  # queues that have ended and are still in this list; guarded by the registry's lock
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
 
@@ -274,13 +274,13 @@ cdef cppclass DeviceDeferred:
 
 cdef cppclass ResidentSet:
     """The memory that kernels may reach by pointers, and who used all of it. Changed here."""
-    vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues; registry's lock
-    Followed followed
+    vector[uint64_t] indirect_users  # ids of queues with such launches, and of adopted ones; registry's lock
+    ResidentList listed
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
 
 
-cdef cppclass Holds:
+cdef cppclass Gates:
     """Gates and host functions that may hold up queues of a device."""
     atomic[int32_t] open  # gates not opened yet, and host functions that have not returned
     atomic[int32_t] host_functions  # how many of these are host functions
@@ -301,7 +301,7 @@ cdef cppclass DeviceState:
     NullOrder null_order
     DeviceDeferred deferred
     ResidentSet resident
-    Holds holds
+    Gates gates
 
 
 cdef Lock states_lock  # taken before a registry's lock
@@ -329,29 +329,29 @@ cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
-cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil
+cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
-    return queue.barred & BY_CLOSING != 0
+    return queue.slow_path & BY_CLOSING != 0
 
 
 cdef inline Status refusal(const QueueState* queue) noexcept nogil:
     """Return the status that refuses a command of the queue; 0 when it is allowed. The queue is locked."""
-    if queue.barred & ~<uint32_t> ALLOWING == 0:
+    if queue.slow_path & ~<uint32_t> STILL_ALLOWED == 0:
         return 0
-    if queue.barred & BY_CLOSING:
+    if queue.slow_path & BY_CLOSING:
         return QUEUE_CLOSED
-    return QUEUE_CAPTURED if queue.barred & BY_CAPTURE else NULL_FORBIDDEN
+    return QUEUE_CAPTURED if queue.slow_path & BY_CAPTURE else NULL_FORBIDDEN
 
 
 cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
     """Return how many gates, host functions and bridges may hold up the device's queues. OpenCL forbids releasing
     anything but events meanwhile. The registry is not locked.
     """
-    if device.holds.open_bridges.load() != 0:
+    if device.gates.open_bridges.load() != 0:
         forget_open_bridges(device)
-    return device.holds.open.load() + device.holds.open_bridges.load()
+    return device.gates.open.load() + device.gates.open_bridges.load()
 
 
 cdef inline void submit_collected(QueueState* queue) noexcept nogil:
@@ -378,8 +378,8 @@ cdef inline void renew_room(QueueState* queue) noexcept nogil:
 
 
 cdef object stats_of(const Statistics& counts, object allocations=*)
-cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil
-cdef void bar_for_capture(QueueState* queue, bint barred) noexcept nogil
+cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil
+cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil
 cdef int captures_under_way() noexcept nogil
 cdef atomic[int32_t] open_step_count  # of any device; while there are none, no wait lets a queue join one
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil

@@ -106,7 +106,7 @@ cdef DeviceState* new_device_state(
     device.in_flight.waits_starve = waits_starve
     device.in_flight.calls = 1
     device.in_flight.limit.store(UNLIMITED)
-    device.resident.followed.version.store(1)
+    device.resident.listed.version.store(1)
     states_lock.lock()
     states.push_back(device)
     states_lock.unlock()
@@ -118,7 +118,7 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
     cdef size_t i
     if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
-    for marker in device.holds.bridges:
+    for marker in device.gates.bridges:
         release_marker(marker)
     states_lock.lock()
     for i in range(states.size()):
@@ -135,7 +135,7 @@ cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
     cdef Answer answer
     cdef size_t i, kept = 0
     device.registry.lock.lock()
-    asked.swap(device.holds.bridges)
+    asked.swap(device.gates.bridges)
     device.registry.lock.unlock()
     for i in range(asked.size()):
         answer = device.driver.event_status(asked[i].event)
@@ -144,10 +144,10 @@ cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
         else:
             asked[kept] = asked[i]
             kept += 1
-    device.holds.open_bridges.fetch_sub(<int32_t> (asked.size() - kept))
+    device.gates.open_bridges.fetch_sub(<int32_t> (asked.size() - kept))
     device.registry.lock.lock()
     for i in range(kept):
-        device.holds.bridges.push_back(asked[i])
+        device.gates.bridges.push_back(asked[i])
     device.registry.lock.unlock()
 
 
@@ -168,14 +168,14 @@ cdef QueueState* new_queue_state(
     queue.blocking = blocking
     queue.made.timing = timing
     queue.adopted = queue.resident.is_all_user = adopted
-    queue.order.crowded = 8
-    queue.barred = BY_CHECK if device.checked else 0
+    queue.order.prune_at = 8
+    queue.slow_path = BY_CHECK if device.checked else 0
     device.registry.lock.lock()
     queue.in_flight.room = room_with(device, 0)
     device.registry.queues.insert(
         device.registry.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
     if adopted:
-        device.resident.all_users.push_back(queue_id)
+        device.resident.indirect_users.push_back(queue_id)
     device.registry.lock.unlock()
     return queue
 
@@ -199,7 +199,7 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
         preincrement(plan)
     for marker in queue.order.pending:
         release_marker(marker)
-    for marker in queue.order.marks:
+    for marker in queue.order.checkpoints:
         release_marker(marker)
     if queue.order.marker != NULL:
         release_marker(queue.order.marker)
@@ -228,9 +228,9 @@ cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Take a queue off, with the registry's reference left to the caller. The registry is locked."""
     cdef size_t i
     device.registry.queues.erase(device.registry.queues.begin() + place_of(device, queue_id))
-    for i in range(device.resident.all_users.size()):
-        if device.resident.all_users[i] == queue_id:
-            device.resident.all_users.erase(device.resident.all_users.begin() + i)
+    for i in range(device.resident.indirect_users.size()):
+        if device.resident.indirect_users[i] == queue_id:
+            device.resident.indirect_users.erase(device.resident.indirect_users.begin() + i)
             break
 
 
@@ -279,7 +279,7 @@ cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept
     cdef QueueState* queue
     cdef vector[uint64_t] ids
     device.registry.lock.lock()
-    ids = device.resident.all_users
+    ids = device.resident.indirect_users
     device.registry.lock.unlock()
     for queue_id in ids:
         queue = find_queue(device, queue_id)
@@ -293,36 +293,36 @@ cdef void begin_following(QueueState* queue) noexcept nogil:
     Memory is taken off the list first, and then its users are looked for; a launch says first that it is one, and then
     looks at the list. So one of the two always sees the other.
     """
-    queue.resident.all_used_before = queue.resident.all_used.load()
+    queue.resident.last_indirect_before = queue.resident.last_indirect.load()
     if not queue.resident.is_all_user:
         queue.resident.is_all_user = True
         queue.device.registry.lock.lock()
-        queue.device.resident.all_users.push_back(queue.epochs.queue_id)
+        queue.device.resident.indirect_users.push_back(queue.epochs.queue_id)
         queue.device.registry.lock.unlock()
-    queue.resident.all_used.store(FOLLOWING)
+    queue.resident.last_indirect.store(FOLLOWING)
 
 
-cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil:
+cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
     """Give the plan's kernel object the present list of memory, if it has an older one. After `begin_following`."""
     cdef vector[uint64_t] addresses
     cdef uint64_t version
     cdef Status status
-    if device.driver.follow == NULL or plan.followed == device.resident.followed.version.load():
+    if device.driver.follow == NULL or plan.resident_version == device.resident.listed.version.load():
         return 0
-    device.resident.followed.lock.lock()
-    addresses = device.resident.followed.addresses
-    version = device.resident.followed.version.load()
-    device.resident.followed.lock.unlock()
-    plan.followed = 0
+    device.resident.listed.lock.lock()
+    addresses = device.resident.listed.addresses
+    version = device.resident.listed.version.load()
+    device.resident.listed.lock.unlock()
+    plan.resident_version = 0
     status = device.driver.follow(plan.kernel, addresses.data(), addresses.size())
     if status == 0:
-        plan.followed = version
+        plan.resident_version = version
     return status
 
 
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
     """Note the epoch of the launch that may have used all memory that is open; 0 if none was submitted."""
-    queue.resident.all_used.store(epoch if epoch != 0 else queue.resident.all_used_before)
+    queue.resident.last_indirect.store(epoch if epoch != 0 else queue.resident.last_indirect_before)
     if epoch != 0:
         queue.device.resident.unseen_writes.fetch_add(1)
 
@@ -339,7 +339,7 @@ cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     for each in device.registry.queues:
         queue = each.queue
         queue.lock.reset()
-        queue.barred |= BY_CLOSING
+        queue.slow_path |= BY_CLOSING
         queue.order.null_seen.store(submitted_epoch(device.null_queue.epochs))
 
 
@@ -351,30 +351,30 @@ cdef int captures_under_way() noexcept nogil:
     return captured.load(memory_order_relaxed)
 
 
-cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
+cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil:
     """Set or clear a reason why commands of the queue may not be submitted, or not on the short path."""
     queue.lock.lock()
-    queue.barred = queue.barred | why if barred else queue.barred & ~why
+    queue.slow_path = queue.slow_path | why if on else queue.slow_path & ~why
     queue.lock.unlock()
 
 
-cdef void bar_for_capture(QueueState* queue, bint barred) noexcept nogil:
+cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil:
     """Bar the queue while it is captured: its commands do not run. If it is blocking, the null queue, which would have
-    to come after it, is barred too.
+    to come after it, is slow_path too.
     """
     cdef QueueState* null_queue = queue.device.null_queue
-    if barred:
+    if captured_now:
         captured.fetch_add(1, memory_order_relaxed)
-    bar(queue, BY_CAPTURE, barred)
+    set_slow_path(queue, BY_CAPTURE, captured_now)
     if queue.blocking and null_queue != NULL:
         null_queue.lock.lock()
-        queue.device.null_order.blocking_captures += 1 if barred else -1
+        queue.device.null_order.blocking_captures += 1 if captured_now else -1
         if queue.device.null_order.blocking_captures:
-            null_queue.barred |= BY_CAPTURE_OF_OTHERS
+            null_queue.slow_path |= BY_CAPTURE_OF_OTHERS
         else:
-            null_queue.barred &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
+            null_queue.slow_path &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
         null_queue.lock.unlock()
-    if not barred:
+    if not captured_now:
         captured.fetch_sub(1, memory_order_relaxed)
 
 

@@ -20,7 +20,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_
 from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport (
-    Order, begin_command, end_parted_command, note_hold, record_keeping_gil, wait_keeping_gil, waits_of
+    Order, begin_command, end_parted_command, note_gate_epoch, record_keeping_gil, wait_keeping_gil, waits_of
 )
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
@@ -334,7 +334,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
     if status != 0:
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
-    if state.barred != 0 or event.seen != NULL:
+    if state.slow_path != 0 or event.seen != NULL:
         note_record(queue, state, &event.seen)
     return event
 
@@ -496,7 +496,7 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
         status = begin_command(state, &order)
         if status == 0:
             if not records:
-                status = note_hold(state)  # a wait for what is before must not wait for another process
+                status = note_gate_epoch(state)  # a wait for what is before must not wait for another process
             waits = waits_of(state, &order)
             if status == 0 and waits.count:
                 status = state.driver.barrier(state.handle, waits)

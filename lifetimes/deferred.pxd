@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.state cimport DeviceState, IdleQueue, Marker, QueueState
-from forebay.core.uses cimport Point
+from forebay.core.usage cimport Point
 from forebay.core.vector_clock cimport Epochs
 
 # The first two may be called by destructors. What they get is kept for as long as needed.

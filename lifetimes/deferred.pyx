@@ -25,7 +25,7 @@ from forebay.core.state cimport (
     add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
     release_device_state, release_marker, release_queue_state, retain_queue_state, unregister, users_of_all
 )
-from forebay.core.uses cimport Point, release_points
+from forebay.core.usage cimport Point, release_points
 from forebay.core.vector_clock cimport (
     Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
@@ -105,7 +105,7 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
     cdef bint unused
     if points.empty() and may_release(device):
         device.registry.lock.lock()
-        unused = device.resident.all_users.empty()
+        unused = device.resident.indirect_users.empty()
         device.registry.lock.unlock()
         if unused:
             return
@@ -192,7 +192,7 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
     cdef bint known = True
     users_of_all(device, users)
     for queue in users:
-        epoch = queue.resident.all_used.load()
+        epoch = queue.resident.last_indirect.load()
         if epoch == FOLLOWING:
             known = False
         elif queue.adopted and not is_closed(queue):
@@ -427,7 +427,7 @@ cdef void collect_device(DeviceState* device):
 
 cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
     """This check may race, as that of `has_retired`."""
-    return not (queue.deferred.retired.empty() and queue.order.marks.empty() and queue.plans.staged == 0)
+    return not (queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0)
 
 
 cdef void collect_all(DeviceState* device):
@@ -568,7 +568,7 @@ cdef void close_locked(QueueState* queue) noexcept nogil:
     """Refuse commands from now on. The queue is locked."""
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)  # for commands from outside forebay so far; later ones are not our concern
-    queue.barred |= BY_CLOSING
+    queue.slow_path |= BY_CLOSING
 
 
 cdef Status close_queue(QueueState* queue) noexcept nogil:
@@ -690,7 +690,7 @@ cdef bint end_queue(QueueState* queue):
             idle.handle = queue.handle
             idle.made = queue.made
             device.registry.idle_queues.push_back(idle)
-        prunes = queue.order.listed and note_listed_end(device)
+        prunes = queue.order.null_pending and note_listed_end(device)
         device.registry.lock.unlock()
         queue.lock.unlock()
         if queue.made.native == NULL:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from typing import Any
     from typing_extensions import Never, Self
     from numpy.typing import ArrayLike, DTypeLike
-    from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, Natives
+    from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, BuiltProgram
     from forebay.core.stats import Stats
     from forebay.events.event import Event, IpcEvent
     from forebay.queues.kernels.cache import Identities
@@ -488,7 +488,7 @@ cdef class Device:
         allocation.guarded = self.debug
         allocation.guard_at = nbytes
         if self.debug or self.state.checked:
-            allocation.made_at = made(self.state, allocation.uses, nbytes)
+            allocation.made_at = made(self.state, allocation.usage, nbytes)
         return new_buffer(allocation, 0, shape, dtype)
 
     def open_ipc_memory(self, handle: bytes, shape: ShapeLike | None = None, dtype: DTypeLike = "u1") -> Buffer:
@@ -813,7 +813,7 @@ cdef class Device:
         return program
 
     def _program_of(
-        self, natives: Natives, source: str | bytes, options: tuple[str, ...] = (),
+        self, natives: BuiltProgram, source: str | bytes, options: tuple[str, ...] = (),
         symbols: Mapping[str, str] | None = None,
     ) -> Program:
         """A program of kernels that the driver has made from this source."""

@@ -17,7 +17,7 @@ from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, S
 from forebay.core.plan cimport POINTER
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
-    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, bar, bar_for_capture, captures_under_way, is_closed,
+    BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
     new_queue_state, open_step_count, release_queue_state, retain_queue_state, stats_of
 )
 from forebay.core.vector_clock cimport (
@@ -120,7 +120,7 @@ def set_capture(Queue queue, capture: Capture | None) -> None:
     if begins:
         queue._capture = capture
     with nogil:
-        bar_for_capture(queue.state, begins)
+        set_captured(queue.state, begins)
     if not begins:
         queue._capture = None
 
@@ -128,14 +128,14 @@ def set_capture(Queue queue, capture: Capture | None) -> None:
 def stop_checking(Queue queue) -> None:
     """Tell the checker of races nothing of the queue's commands from now on."""
     with nogil:
-        bar(queue.state, BY_CHECK, False)
+        set_slow_path(queue.state, BY_CHECK, False)
 
 
 def watch(Queue queue, watched: bool) -> None:
     """Let `watch_uses`'s watcher know what memory the queue's commands use, or not any more."""
     cdef bint wanted = watched
     with nogil:
-        bar(queue.state, BY_WATCH, wanted)
+        set_slow_path(queue.state, BY_WATCH, wanted)
 
 
 def clock_of(Queue queue) -> dict[int, int]:
@@ -246,7 +246,7 @@ cdef class Queue(AnyQueue):
     @property
     def checked(self) -> bool:
         """Whether its commands are checked for races: see `Device.races`."""
-        return self.state.barred & BY_CHECK != 0
+        return self.state.slow_path & BY_CHECK != 0
 
     @property
     def closed(self) -> bool:

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
-from forebay.core.state cimport ALLOWING, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
-from forebay.core.uses cimport Uses
+from forebay.core.state cimport STILL_ALLOWED, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
+from forebay.core.usage cimport Usage
 
 cdef enum:
     WRITES = 1  # the use may write
@@ -17,7 +17,7 @@ cdef enum:
 cdef class Use:
     """What a command does with a piece of memory."""
 
-    cdef uintptr_t memory  # the address of its `Uses`, by which it is known
+    cdef uintptr_t memory  # the address of its `Usage`, by which it is known
     cdef uint64_t lo, hi  # bytes: the first, and behind the last
     cdef uint64_t pitch, width  # rows of so many bytes, so far apart; 0: all of it
     cdef uint64_t choice  # which part the kernel may have chosen by its arguments; 0: none
@@ -46,18 +46,18 @@ cdef class Announcement:
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
     """Return whether a command is to be told to the checker: the queue is checked, and not captured."""
-    return queue.barred & ~<uint32_t> (BY_STEP | BY_WATCH) == BY_CHECK
+    return queue.slow_path & ~<uint32_t> (BY_STEP | BY_WATCH) == BY_CHECK
 
 
 cdef inline bint is_observed(const QueueState* queue) noexcept nogil:
     """Return whether `command` must know what memory a command uses: the queue is checked or watched, and not
     captured.
     """
-    return queue.barred & (BY_CHECK | BY_WATCH) != 0 and queue.barred & ~<uint32_t> ALLOWING == 0
+    return queue.slow_path & (BY_CHECK | BY_WATCH) != 0 and queue.slow_path & ~<uint32_t> STILL_ALLOWED == 0
 
 
-cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, tuple what)
-cdef Use end_use(Uses* uses, uint64_t start, uint64_t nbytes, bint writes, str kind)  # of a copy or a fill
+cdef Use use_of(Usage* uses, uint64_t start, uint64_t nbytes, uint8_t flags, tuple what)
+cdef Use end_use(Usage* uses, uint64_t start, uint64_t nbytes, bint writes, str kind)  # of a copy or a fill
 # `dependencies` are those that each node comes after, by their places in `nodes`.
 cdef int check_nodes(DeviceState* device, list uses_of_nodes, tuple nodes, list dependencies) except -1
 
@@ -67,7 +67,7 @@ cdef Announcement command(object queue, QueueState* state, list uses, Announceme
 # Call before joins that are made for one command only, such as `come_after_past`, so that they are withdrawn with it
 cdef Announcement begin_announcement(object queue, QueueState* state)
 cdef int on_host(DeviceState* device, list uses) except -1  # what the host does at once
-cdef uint32_t made(DeviceState* device, Uses* uses, uint64_t nbytes) except? 0  # returns the line
+cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0  # returns the line
 
 # Order
 # A record; `kept` is given back by `drop_point`
@@ -85,7 +85,7 @@ cdef int known_done(object queue, QueueState* state) except -1  # of this queue 
 cdef int finished_device(DeviceState* device) except -1
 # What the uses of memory, or the writes among them, come after, with these themselves. Take it before looking for the
 # uses to wait for, and join it when the wait was made: other threads may submit more meanwhile.
-cdef dict past_of_uses(Uses* uses, bint writers_only)
+cdef dict past_of_uses(Usage* uses, bint writers_only)
 cdef int waited_for_past(dict past) except -1
 cdef int come_after_past(object queue, QueueState* state, dict past) except -1
 # Returns what calls the function; `command` need not be called for it

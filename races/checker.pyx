@@ -21,8 +21,8 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.process cimport on_host_thread
-from forebay.core.state cimport DeviceState, QueueState, bar, registered_queues, release_queue_state
-from forebay.core.uses cimport Uses, release_uses, retain_uses
+from forebay.core.state cimport DeviceState, QueueState, set_slow_path, registered_queues, release_queue_state
+from forebay.core.usage cimport Usage, release_usage, retain_usage
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
@@ -115,19 +115,19 @@ cdef class Context:
 cdef class Memory:
     """What is known of a piece of memory, and its uses that no thread has waited for."""
 
-    cdef uintptr_t address  # of its `Uses`, retained
+    cdef uintptr_t address  # of its `Usage`, retained
     cdef uint64_t nbytes
     cdef tuple made
     cdef list uses  # the oldest first
     cdef dict forgotten  # the past of uses that were forgotten because there are too many
 
     def __dealloc__(self):
-        release_uses(<Uses*> self.address)
+        release_usage(<Usage*> self.address)
 
 
 cdef dict queues = {}  # by id
 cdef dict contexts = {}  # by address of the DeviceState
-cdef dict memories = {}  # by address of the Uses
+cdef dict memories = {}  # by address of the Usage
 cdef dict waited = {}  # by queue's id: the epoch that some thread has waited for
 cdef dict told = None  # everything that host functions come after
 cdef dict running = None  # what the host function that runs now comes after
@@ -162,7 +162,7 @@ def place_in_program(number: int | None = None) -> str:
 # -- uses
 
 
-cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, tuple what):
+cdef Use use_of(Usage* uses, uint64_t start, uint64_t nbytes, uint8_t flags, tuple what):
     cdef Use use = Use.__new__(Use)
     use.memory = <uintptr_t> uses
     use.lo = start
@@ -172,7 +172,7 @@ cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, tupl
     return use
 
 
-cdef Use end_use(Uses* uses, uint64_t start, uint64_t nbytes, bint writes, str kind):
+cdef Use end_use(Usage* uses, uint64_t start, uint64_t nbytes, bint writes, str kind):
     return use_of(uses, start, nbytes, WRITES if writes else 0, (kind, "", "to" if writes else "from"))
 
 
@@ -380,14 +380,14 @@ cdef int withdraw(Announcement announced) except -1:
         for other in announced.unlisted:
             enlist(other)
     if announced.command:
-        for use in announced.uses:
+        for use in announced.usage:
             memory = memories.get(use.memory)
             if memory is not None:
-                memory.uses = [each for each in memory.uses if each.command != announced.command]
+                memory.usage = [each for each in memory.usage if each.command != announced.command]
         for use in announced.replaced:
             memory = memories.get(use.memory)
             if memory is not None:
-                memory.uses.append(use)
+                memory.usage.append(use)
     return 0
 
 
@@ -424,9 +424,9 @@ cdef Memory memory_of(uintptr_t address):
     cdef Memory memory = memories.get(address)
     if memory is None:
         memory = Memory.__new__(Memory)
-        memory.address = <uintptr_t> retain_uses(<Uses*> address)
+        memory.address = <uintptr_t> retain_usage(<Usage*> address)
         memory.made = NOWHERE
-        memory.uses = []
+        memory.usage = []
         memory = memories.setdefault(address, memory)
     return memory
 
@@ -459,7 +459,7 @@ cdef list find_conflicts(QueueOrder own, list uses, tuple line):
         memory = memories.get(use.memory)
         if memory is None:
             continue
-        for first in memory.uses:
+        for first in memory.usage:
             if (
                 (own is not None and first.queue == own.id)
                 or not (first.flags | use.flags) & WRITES
@@ -491,16 +491,16 @@ cdef int note(QueueOrder queue, Announcement announced) except -1:
     last_command += 1
     announced.replaced = []
     announced.command = last_command
-    for use in announced.uses:
+    for use in announced.usage:
         use.epoch = queue.epoch
         use.command = announced.command
         use.past = queue.past
         memory = memory_of(use.memory)
-        replace(memory.uses, use, announced.replaced)
+        replace(memory.usage, use, announced.replaced)
         memory.nbytes = max(memory.nbytes, use.hi)
-        if len(memory.uses) >= MOST_USES:
+        if len(memory.usage) >= MOST_USES:
             forget_oldest(memory)
-        memory.uses.append(use)
+        memory.usage.append(use)
     return forget_waited() if len(memories) > sweep_memories else 0
 
 
@@ -541,15 +541,15 @@ cdef int forget_waited() except -1:
     cdef Memory memory
     cdef Use use
     for memory in list(memories.values()):
-        if memory.uses:
-            memory.uses = [use for use in memory.uses if use.epoch > waited_for(use.queue)]
-        if (<Uses*> memory.address).references.load(memory_order_relaxed) == 1:
+        if memory.usage:
+            memory.usage = [use for use in memory.usage if use.epoch > waited_for(use.queue)]
+        if (<Usage*> memory.address).references.load(memory_order_relaxed) == 1:
             memories.pop(memory.address, None)
     sweep_memories = max(<Py_ssize_t> FIRST_SWEEP, 2 * len(memories))
     return 0
 
 
-cdef uint32_t made(DeviceState* device, Uses* uses, uint64_t nbytes) except? 0:
+cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0:
     """Note the line that makes memory, if the device is checked, and return its number."""
     line = line_of_program()
     cdef Memory memory
@@ -572,7 +572,7 @@ cdef object uses_watcher = None
 def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
     """Call `watcher` before each command of the queues that are watched (`queues.queue.watch`), or none any more.
 
-    It is given the Queue, and the addresses of the `Uses` of the memory that the command uses.
+    It is given the Queue, and the addresses of the `Usage` of the memory that the command uses.
     """
     global uses_watcher
     uses_watcher = watcher
@@ -584,8 +584,8 @@ cdef Announcement command(object queue, QueueState* state, list uses, Announceme
     cdef int collects
     if announced is None:
         announced = Announcement.__new__(Announcement)
-    announced.uses = uses
-    if uses_watcher is not None and state.barred & BY_WATCH:
+    announced.usage = uses
+    if uses_watcher is not None and state.slow_path & BY_WATCH:
         uses_watcher(queue, {use.memory for use in uses})
     if is_checked(state):
         collects = PyGC_Disable()  # no other command comes between what is found and what is noted
@@ -692,14 +692,14 @@ cdef int finished_device(DeviceState* device) except -1:
     return finish_context(<uintptr_t> device)
 
 
-cdef dict past_of_uses(Uses* uses, bint writers_only):
+cdef dict past_of_uses(Usage* uses, bint writers_only):
     cdef Memory memory = memories.get(<uintptr_t> uses)
     cdef QueueOrder order
     cdef Use use
     if memory is None:
         return None
     past = memory.forgotten
-    for use in list(memory.uses):
+    for use in list(memory.usage):
         if not writers_only or use.flags & WRITES:
             past = joined(past, past_with(use))
     for queue, epoch in (past or {}).items():
@@ -810,7 +810,7 @@ cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
     device.checked = checked
     registered_queues(device, queues)
     for queue in queues:
-        bar(queue, BY_CHECK, checked)
+        set_slow_path(queue, BY_CHECK, checked)
         release_queue_state(queue)
 
 
@@ -848,5 +848,5 @@ cdef int end_check(DeviceState* state, bint raises) except -1:
 def statistics() -> dict[str, int]:
     """Return how much is remembered: pieces of memory, their uses, and queues; for tests."""
     cdef Memory memory
-    uses = sum([len(memory.uses) for memory in memories.values()])
+    uses = sum([len(memory.usage) for memory in memories.values()])
     return {"memories": len(memories), "uses": uses, "queues": len(queues)}

@@ -18,7 +18,7 @@ from libc.string cimport memcpy
 
 from forebay.core.driver cimport Geometry
 from forebay.core.plan cimport POINTER, VALUE, Parameter
-from forebay.core.uses cimport Uses, new_uses
+from forebay.core.usage cimport Usage, new_usage
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
@@ -114,7 +114,7 @@ cdef int add_declared(
     first, end = max(first, 0), min(end, elements)
     if first < end:
         uses.append(use_of(
-            buffer.allocation.uses, buffer.start + first * itemsize, (end - first) * itemsize, flags,
+            buffer.allocation.usage, buffer.start + first * itemsize, (end - first) * itemsize, flags,
             what_of(kernel, i)))
     return 0
 
@@ -160,7 +160,7 @@ cdef int add_launch(
             continue
         flags = <uint8_t> seen[i] if kernel.layout[i].writes else 0
         use = use_of(
-            buffer.allocation.uses, buffer.start, buffer.nbytes, flags, what_of(kernel, i))
+            buffer.allocation.usage, buffer.start, buffer.nbytes, flags, what_of(kernel, i))
         use.choice = choice_of(kernel, packed, geometry, buffer.nbytes // itemsize)
         uses.append(use)
     add_followed(kernel, uses)
@@ -180,8 +180,8 @@ cdef int add_by_value(Kernel kernel, PyObject* const* arguments, list read) exce
 # -- kernels that follow pointers
 
 
-# By the null queue's id, which no other has: the address of `Uses`, which stay for good. They stand for all memory of a
-# context, once a kernel may follow pointers.
+# By the null queue's id, which no other has: the address of a `Usage`, which stays for good and stands for all memory of
+# a context, once a kernel may follow pointers.
 cdef dict everything = {}
 
 
@@ -195,11 +195,11 @@ cdef int add_followed(Kernel kernel, list uses) except -1:
     if key not in everything:
         if not kernel.follows:
             return 0
-        everything[key] = <uintptr_t> new_uses()
+        everything[key] = <uintptr_t> new_usage()
     for use in uses:
         writes = writes or use.flags & WRITES
     use = use_of(
-        <Uses*> <uintptr_t> everything[key], 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
+        <Usage*> <uintptr_t> everything[key], 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
         ("launch", "", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
     if not kernel.follows:
         use.flags |= GIVEN  # two that follow nothing cannot meet there
@@ -227,7 +227,7 @@ cdef Use use_of_view(object view, bint writes):
             count *= extent
         else:
             doubtful = True
-    use = end_use(memory.allocation.uses, low, span, writes, "copy")
+    use = end_use(memory.allocation.usage, low, span, writes, "copy")
     use.flags |= DOUBTFUL if doubtful else 0
     use.pitch, use.width = 0 if doubtful else pitch, width
     return use

@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.state cimport DeviceState, Marker, QueueState
-from forebay.core.uses cimport Uses
+from forebay.core.usage cimport Usage
 
 
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
@@ -13,7 +13,7 @@ cdef bint query_queue(object queue, QueueState* state) except -1
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
 cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1
 cdef int wait_for_uses(
-    object device, DeviceState* state, Uses* uses, bint writers_only, QueueState* reader
+    object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader
 ) except -1
-cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Uses* uses, bint writers_only) except -1
+cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usage* uses, bint writers_only) except -1
 cdef Status wait_for_retired(DeviceState* device) noexcept nogil

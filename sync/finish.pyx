@@ -17,7 +17,7 @@ from forebay.core.state cimport (
     note_done, poll_marker, refusal, registered_queues, release_marker, release_queue_state, retain_queue_state,
     users_of_all
 )
-from forebay.core.uses cimport Point, Uses, points_of, release_points
+from forebay.core.usage cimport Point, Usage, points_of, release_points
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, advance_submitted, clock_epoch, completed_epoch, is_empty, list_entries, release_clock,
     retain_clock, retain_epochs, submitted_epoch
@@ -25,8 +25,8 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport come_after_past, finished, is_checked, past_of_uses, waited_for_past
 from forebay.sync.ordering cimport (
-    Order, ask_queue, await_event, begin_command, carry_pending, first_hold, marked_before, submit_waits, take_marker,
-    take_point, wait_for_point, wait_on_host
+    Order, ask_queue, await_event, begin_command, carry_pending, first_gate_epoch, marked_before, submit_waits,
+    take_marker, take_point, wait_for_point, wait_on_host
 )
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
@@ -380,7 +380,7 @@ cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& ma
 
 
 cdef int wait_for_uses(
-    object device, DeviceState* state, Uses* uses, bint writers_only, QueueState* reader
+    object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader
 ) except -1:
     """Block until everything submitted by now that uses the memory is done, or writes to it, and nothing that comes
     later. What a reader's next command comes after anyway is not waited for; NULL: no queue reads.
@@ -409,19 +409,19 @@ cdef int check_may_wait() except -1:
 
 
 cdef void points_to_wait_for(
-    DeviceState* device, Uses* uses, bint writers_only, vector[Point]& points
+    DeviceState* device, Usage* uses, bint writers_only, vector[Point]& points
 ) noexcept nogil:
     """Append the points after which nothing that is submitted uses the memory, or writes to it. Each is retained."""
     cdef vector[QueueState*] users
     cdef uint64_t epoch
     points_of(uses, writers_only, points)
-    if device.resident.all_users.empty():  # may race: a launch that another thread is making is not submitted yet
+    if device.resident.indirect_users.empty():  # may race: a launch that another thread is making is not submitted yet
         return
     users_of_all(device, users)
     for queue in users:  # their last launches that follow pointers may have used any memory
-        epoch = queue.resident.all_used.load()
+        epoch = queue.resident.last_indirect.load()
         if epoch == FOLLOWING:  # of another thread, at the same time as this call; those before it count
-            epoch = queue.resident.all_used_before
+            epoch = queue.resident.last_indirect_before
         if epoch > completed_epoch(queue.epochs):
             points.push_back(Point(retain_epochs(queue.epochs), epoch))
         release_queue_state(queue)
@@ -484,7 +484,7 @@ cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) n
     return ordered
 
 
-cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Uses* uses, bint writers_only) except -1:
+cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usage* uses, bint writers_only) except -1:
     """Let the next command of a queue come after all uses of memory that are submitted, or all writes. Does not block.
 
     If the memory is another device's, nothing is done: the command is refused, or goes through the host.
@@ -555,7 +555,7 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     cdef vector[ClockEntry] entries
     cdef bint free = True
     queue.lock.lock()
-    held = first_hold(queue)
+    held = first_gate_epoch(queue)
     epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
     clock = retain_clock(queue.order.clock)
     queue.lock.unlock()
@@ -565,7 +565,7 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
         if other == NULL:
             continue
         other.lock.lock()
-        held = first_hold(other)
+        held = first_gate_epoch(other)
         other.lock.unlock()
         free = free and (held == 0 or held > entry.epoch)
         release_queue_state(other)

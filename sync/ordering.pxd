@@ -20,8 +20,8 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** mark
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
 cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
-cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function
-cdef uint64_t first_hold(QueueState* queue) noexcept nogil
+cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # before a gate or host function
+cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
@@ -29,7 +29,7 @@ cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
-cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `holds.open` until it ends
+cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `gates.open` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil
@@ -68,10 +68,10 @@ cdef cppclass Order:
 cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
     """Compare two integers. May say yes without need, but never no by mistake: gathering drops needless waits."""
     if queue.is_null:
-        return queue.device.null_order.listed.load(memory_order_acquire) != NULL
+        return queue.device.null_order.pending.load(memory_order_acquire) != NULL
     if not queue.blocking:
         return False
-    if not queue.order.settled:
+    if not queue.order.null_ordered:
         return True
     if queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
         return False
@@ -83,7 +83,7 @@ cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
     GIL may be kept. The queue is locked. It may have pending waits, which its next command carries.
     """
     return (
-        queue.barred == 0
+        queue.slow_path == 0
         and not owes_null_wait(queue)
         and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.in_flight.room
     )
@@ -96,16 +96,16 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
     """Push the queue on the list, which takes over a reference to it. The queue is locked."""
-    cdef QueueState* head = queue.device.null_order.listed.load(memory_order_relaxed)
-    queue.order.listed = True
+    cdef QueueState* head = queue.device.null_order.pending.load(memory_order_relaxed)
+    queue.order.null_pending = True
     queue.order.next_listed = head
-    while not queue.device.null_order.listed.compare_exchange_weak(head, queue, memory_order_acq_rel):
+    while not queue.device.null_order.pending.compare_exchange_weak(head, queue, memory_order_acq_rel):
         queue.order.next_listed = head
 
 
 cdef inline void enter_list(QueueState* queue) noexcept nogil:
     """Enter a blocking queue that has new work in its device's list. The list holds a reference to it."""
-    if not queue.order.listed and queue.blocking and not queue.is_null:
+    if not queue.order.null_pending and queue.blocking and not queue.is_null:
         push_on_list(retain_queue_state(queue))
 
 

@@ -61,7 +61,7 @@ cdef void thin_pending(QueueState* queue) noexcept nogil:
             queue.order.pending[kept] = marker
             kept += 1
     queue.order.pending.resize(kept)
-    queue.order.crowded = max(<size_t> 8, 2 * kept)
+    queue.order.prune_at = max(<size_t> 8, 2 * kept)
 
 
 cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
@@ -69,7 +69,7 @@ cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
     if queue.order.pending.empty():
         queue.order.before_pending = submitted_epoch(queue.epochs)
         queue.order.clock_before = retain_clock(queue.order.clock)
-    elif queue.order.pending.size() >= queue.order.crowded:
+    elif queue.order.pending.size() >= queue.order.prune_at:
         thin_pending(queue)
     queue.order.pending.push_back(marker)
 
@@ -165,10 +165,11 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
 # -- points: epochs that somebody may wait for later, without waiting for what comes after them
 
 
-cdef void forget_done_marks(QueueState* queue) noexcept nogil:
-    while not queue.order.marks.empty() and queue.order.marks.front().epoch <= completed_epoch(queue.epochs):
-        release_marker(queue.order.marks.front())
-        queue.order.marks.pop_front()
+cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:
+    cdef uint64_t done = completed_epoch(queue.epochs)
+    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().epoch <= done:
+        release_marker(queue.order.checkpoints.front())
+        queue.order.checkpoints.pop_front()
 
 
 cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
@@ -213,17 +214,18 @@ cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
 
 
 cdef void take_done_marks(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
-    """`forget_done_marks`, but the caller releases them, after it has unlocked the queue."""
-    while not queue.order.marks.empty() and queue.order.marks.front().epoch <= completed_epoch(queue.epochs):
-        markers.push_back(queue.order.marks.front())
-        queue.order.marks.pop_front()
+    """`forget_done_checkpoints`, but the caller releases them, after it has unlocked the queue."""
+    cdef uint64_t done = completed_epoch(queue.epochs)
+    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().epoch <= done:
+        markers.push_back(queue.order.checkpoints.front())
+        queue.order.checkpoints.pop_front()
 
 
 cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
     """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
-    for marker in queue.order.marks:
+    for marker in queue.order.checkpoints:
         markers.push_back(marker)
-    queue.order.marks.clear()
+    queue.order.checkpoints.clear()
     if queue.order.marker != NULL:
         markers.push_back(queue.order.marker)
         queue.order.marker = NULL
@@ -232,27 +234,27 @@ cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nog
         queue.order.copied = NULL
 
 
-cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
+cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:
     """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
     a queue that is held. A wait for an earlier point then does not wait for that. The queue is locked.
     """
     cdef Marker* marker = NULL
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
     cdef Status status
-    forget_done_marks(queue)
-    if queue.order.marks.size() >= 8 and poll_marker(queue.order.marks.front()) == DONE:
-        forget_done_marks(queue)  # no other code may ever ask how far it is
+    forget_done_checkpoints(queue)
+    if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front()) == DONE:
+        forget_done_checkpoints(queue)  # no other code may ever ask how far it is
     if epoch <= completed_epoch(queue.epochs):
         return 0
-    if not queue.order.marks.empty() and queue.order.marks.back().epoch >= epoch:
+    if not queue.order.checkpoints.empty() and queue.order.checkpoints.back().epoch >= epoch:
         return 0
     status = mark_early(queue, &marker)
     if status == 0:
-        queue.order.marks.push_back(marker)
+        queue.order.checkpoints.push_back(marker)
     return status
 
 
-cdef Status mark_the_way(QueueState* queue) noexcept nogil:
+cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
     """Where the queue may be full, ask how far it is, by a marker now and then. The queue is locked.
 
     A program that never waits would otherwise not learn of it. A device that keeps up is then asked, and
@@ -261,27 +263,27 @@ cdef Status mark_the_way(QueueState* queue) noexcept nogil:
     cdef uint64_t submitted = submitted_epoch(queue.epochs), marked
     cdef Marker* marker = NULL
     cdef Status status = 0
-    forget_done_marks(queue)
+    forget_done_checkpoints(queue)
     # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
-    if not queue.order.marks.empty() and submitted % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0:
-        if poll_marker(queue.order.marks.front()) == DONE:
-            forget_done_marks(queue)
-    marked = completed_epoch(queue.epochs) if queue.order.marks.empty() else queue.order.marks.back().epoch
+    if not queue.order.checkpoints.empty() and submitted % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0:
+        if poll_marker(queue.order.checkpoints.front()) == DONE:
+            forget_done_checkpoints(queue)
+    marked = completed_epoch(queue.epochs) if queue.order.checkpoints.empty() else queue.order.checkpoints.back().epoch
     if submitted - marked >= queue.in_flight.room // 2:
         status = mark_early(queue, &marker)
         if status == 0:
-            if queue.order.marks.empty() or marker.epoch > queue.order.marks.back().epoch:
-                queue.order.marks.push_back(marker)
+            if queue.order.checkpoints.empty() or marker.epoch > queue.order.checkpoints.back().epoch:
+                queue.order.checkpoints.push_back(marker)
             else:
                 release_marker(marker)
     return status
 
 
-cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
+cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil:
     """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
-    while not queue.order.holds.empty() and queue.order.holds.front() <= completed_epoch(queue.epochs):
-        queue.order.holds.pop_front()
-    return 0 if queue.order.holds.empty() else queue.order.holds.front()
+    while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.front() <= completed_epoch(queue.epochs):
+        queue.order.gate_epochs.pop_front()
+    return 0 if queue.order.gate_epochs.empty() else queue.order.gate_epochs.front()
 
 
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
@@ -289,25 +291,25 @@ cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
     that were submitted since: a marker of these comes behind the hold. The queue is locked.
     """
     cdef uint64_t marked = completed_epoch(queue.epochs)
-    for marker in queue.order.marks:
+    for marker in queue.order.checkpoints:
         if marker.epoch < held:
             marked = max(marked, marker.epoch)
     return marked
 
 
-cdef Status note_hold(QueueState* queue) noexcept nogil:
+cdef Status note_gate_epoch(QueueState* queue) noexcept nogil:
     """Note that the queue's next command is a gate or a host function. The queue is locked."""
-    cdef Status status = mark_before_hold(queue)
+    cdef Status status = add_checkpoint_before_gate(queue)
     if status == 0:
-        first_hold(queue)  # forgets those that are over
-        queue.order.holds.push_back(submitted_epoch(queue.epochs) + 1)
+        first_gate_epoch(queue)  # forgets those that are over
+        queue.order.gate_epochs.push_back(submitted_epoch(queue.epochs) + 1)
     return status
 
 
-cdef void forget_hold(QueueState* queue) noexcept nogil:
-    """Take back what `note_hold` has noted of a command that was refused. The queue is locked."""
-    while not queue.order.holds.empty() and queue.order.holds.back() > submitted_epoch(queue.epochs):
-        queue.order.holds.pop_back()
+cdef void forget_gate_epoch(QueueState* queue) noexcept nogil:
+    """Take back what `note_gate_epoch` has noted of a command that was refused. The queue is locked."""
+    while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.back() > submitted_epoch(queue.epochs):
+        queue.order.gate_epochs.pop_back()
 
 
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil:
@@ -320,10 +322,10 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** mark
         return 0
     if queue.adopted and not is_closed(queue):
         return take_marker(queue, use, marker)
-    forget_done_marks(queue)
-    for i in range(queue.order.marks.size()):
-        if queue.order.marks[i].epoch >= epoch:
-            marker[0] = retain_marker(queue.order.marks[i])
+    forget_done_checkpoints(queue)
+    for i in range(queue.order.checkpoints.size()):
+        if queue.order.checkpoints[i].epoch >= epoch:
+            marker[0] = retain_marker(queue.order.checkpoints[i])
             return 0
     if queue.order.marker != NULL and queue.order.marker.epoch >= epoch and queue.order.marker.event != NULL and (
         use & ~queue.order.marker.use == 0
@@ -375,13 +377,13 @@ cdef void be_host_thread() noexcept nogil:
 
 cdef void begin_host_function(DeviceState* device) noexcept nogil:
     host_functions.fetch_add(1)
-    device.holds.host_functions.fetch_add(1)  # before `holds.open`, or it could be taken for a gate
-    device.holds.open.fetch_add(1)
+    device.gates.host_functions.fetch_add(1)  # before `gates.open`, or it could be taken for a gate
+    device.gates.open.fetch_add(1)
 
 
 cdef void end_host_function(DeviceState* device) noexcept nogil:
-    device.holds.open.fetch_sub(1)
-    device.holds.host_functions.fetch_sub(1)
+    device.gates.open.fetch_sub(1)
+    device.gates.host_functions.fetch_sub(1)
     host_functions.fetch_sub(1)
 
 
@@ -578,7 +580,7 @@ cdef Status check_capacity(QueueState* queue) noexcept nogil:
         return 0
     if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
         reclaim_quota(queue.device.in_flight.quota)
-    return mark_the_way(queue) if queue.in_flight.room >= WORTH_MARKING or limit != UNLIMITED else 0
+    return add_checkpoints(queue) if queue.in_flight.room >= WORTH_MARKING or limit != UNLIMITED else 0
 
 
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
@@ -591,7 +593,7 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     if has_capacity(queue, more):
         return False
     return (
-        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.holds.host_functions.load()
+        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.gates.host_functions.load()
         and not is_host_thread
     )
 
@@ -602,12 +604,12 @@ cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
     """
     cdef bint marked = True
     if queue.lock.try_lock():
-        forget_done_marks(queue)
-        if queue.order.marks.empty() and refusal(queue) == 0:
-            mark_the_way(queue)
-        marked = not queue.order.marks.empty()
+        forget_done_checkpoints(queue)
+        if queue.order.checkpoints.empty() and refusal(queue) == 0:
+            add_checkpoints(queue)
+        marked = not queue.order.checkpoints.empty()
         if marked:
-            poll_marker(queue.order.marks.front())
+            poll_marker(queue.order.checkpoints.front())
         queue.lock.unlock()
     return marked
 
@@ -744,7 +746,7 @@ cdef void relist_taken(Order* order) noexcept nogil:
     cdef QueueState* queue
     for queue in order.taken:
         queue.lock.lock()
-        if queue.order.listed:  # another command has entered it again meanwhile
+        if queue.order.null_pending:  # another command has entered it again meanwhile
             queue.lock.unlock()
             release_queue_state(queue)
         else:
@@ -755,7 +757,7 @@ cdef void relist_taken(Order* order) noexcept nogil:
 
 cdef void take_list(DeviceState* device, vector[QueueState*]& queues) noexcept nogil:
     """Take the whole list of the null queue, with the list's references. The null queue is locked."""
-    cdef QueueState* queue = device.null_order.listed.exchange(NULL, memory_order_acq_rel)
+    cdef QueueState* queue = device.null_order.pending.exchange(NULL, memory_order_acq_rel)
     # Read the whole chain first: the next command of an unlisted queue may enter it again and rewrite its link.
     while queue != NULL:
         queues.push_back(queue)
@@ -774,7 +776,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
     for queue in order.taken:
         marker = NULL
         queue.lock.lock()
-        queue.order.listed = queue.order.settled = False
+        queue.order.null_pending = queue.order.null_ordered = False
         if status != 0:
             pass  # an earlier queue failed: only unlist this one, as `relist_taken` returns them all
         elif is_idle(queue):
@@ -823,7 +825,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
             push_on_list(listed[i])
             continue
         if is_idle(listed[i]):
-            listed[i].order.listed = listed[i].order.settled = False
+            listed[i].order.null_pending = listed[i].order.null_ordered = False
             idle.push_back(listed[i])
         else:
             push_on_list(listed[i])
@@ -840,7 +842,7 @@ cdef void dissolve_list(DeviceState* device) noexcept nogil:
     take_list(device, listed)
     for i in range(listed.size()):
         listed[i].lock.lock()
-        listed[i].order.listed = listed[i].order.settled = False
+        listed[i].order.null_pending = listed[i].order.null_ordered = False
         listed[i].lock.unlock()
         release_queue_state(listed[i])
 
@@ -905,14 +907,14 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
     of the two always sees the other.
     """
     cdef QueueState* null_queue = queue.device.null_queue
-    if queue.order.settled or not queue.blocking or queue.is_null:
+    if queue.order.null_ordered or not queue.blocking or queue.is_null:
         return True
     enter_list(queue)
     if not null_queue.lock.try_lock():
         return False
     null_queue.lock.unlock()
-    queue.order.settled = submitted_epoch(null_queue.epochs) == order.null_epoch
-    return queue.order.settled
+    queue.order.null_ordered = submitted_epoch(null_queue.epochs) == order.null_epoch
+    return queue.order.null_ordered
 
 
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
@@ -948,7 +950,7 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
         null_queue.lock.unlock()
         status = gather(queue, order)
     if status == 0 and not order.markers.empty() and closed_gates(queue.device) != 0:
-        status = mark_before_hold(queue)
+        status = add_checkpoint_before_gate(queue)
         if status != 0:
             abort_command(queue, order)
     return status
@@ -1011,7 +1013,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     list empty.
     """
     relist_taken(order)
-    forget_hold(queue)
+    forget_gate_epoch(queue)
     queue.lock.unlock()
     end_order(order)
 
@@ -1106,8 +1108,8 @@ cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
     if not device.driver.gates_forbid_releases:
         return
     device.registry.lock.lock()
-    device.holds.bridges.push_back(retain_marker(marker))
-    device.holds.open_bridges.fetch_add(1)
+    device.gates.bridges.push_back(retain_marker(marker))
+    device.gates.open_bridges.fetch_add(1)
     device.registry.lock.unlock()
 
 
@@ -1140,7 +1142,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
         return 0
     if not covered:
         if may_be_held(queue, marker):
-            status = mark_before_hold(queue)
+            status = add_checkpoint_before_gate(queue)
         if status == 0:
             status = add_marker(queue, marker, &order)
         if status != 0:

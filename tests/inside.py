@@ -39,12 +39,12 @@ def capture_of(queue):
 
 def natives_of(program):
     """Return the driver's built program."""
-    return program._natives
+    return program._built
 
 
 def module_of(program):
     """Return the module that Level Zero's driver built of a program."""
-    return next(iter(program._natives.values()))._module
+    return next(iter(program._built.values()))._module
 
 
 def launch_memory_of(device):
@@ -254,7 +254,7 @@ def refusing_to_tell(option):
 
 def binary_of(program, name):
     """Return the binary that Level Zero's compiler has made of a kernel's program."""
-    return program._natives[name]._module.native_binary()
+    return program._built[name]._module.native_binary()
 
 
 def device_that_calls_before_it_waits_for_openings(function):

@@ -11,13 +11,13 @@ import numpy as np
 from forebay.core import errors
 from forebay.core.driver import (
     Adopted,
+    BuiltProgram,
     DeviceInfo,
     DriverDevice,
     DriverKernel,
     DriverMemory,
     Language,
     Limits,
-    Natives,
 )
 from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
@@ -257,7 +257,7 @@ class CudaDevice(DriverDevice):
         """As `DriverDevice.cpp_compiler`: NVRTC, for this architecture. Raises `NotInstalledError`."""
         return NvrtcCompiler(self.native.architecture, self.native.driver_version)
 
-    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """As `DriverDevice.build`."""
         image = build_image(self.info, language, source, options)
         program = CuProgram(self.handle, image.code, self.info.name)
@@ -266,11 +266,11 @@ class CudaDevice(DriverDevice):
         def variable(name: str) -> Any:
             return program.variable(image.variables[name]) if name in image.variables else None
 
-        return Natives(kernels, variable, image.log, image.accesses)
+        return BuiltProgram(kernels, variable, image.log, image.accesses)
 
-    def moves(self) -> Natives:
+    def moves(self) -> BuiltProgram:
         """As `DriverDevice.moves`."""
-        return Natives(self._moves, lambda name: None, "")
+        return BuiltProgram(self._moves, lambda name: None, "")
 
     # -- errors
 

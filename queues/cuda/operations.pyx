@@ -30,7 +30,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
-    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
 )
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
@@ -424,7 +424,7 @@ cdef Status record_shared(void* queue, void* event) noexcept nogil:
     return cuda.EventRecord((<CuEvent*> event).handle, (<CuQueue*> queue).stream)
 
 
-cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
     cdef CuQueue* held = <CuQueue*> queue
     cdef Status status = 0
     cdef Arrival* arrival = NULL

@@ -63,7 +63,7 @@ class Image:
     kernels: list[KernelFacts]
     variables: dict[str, str] = field(default_factory=dict)  # the symbol of each, by its name
     log: str = ""
-    accesses: Callable[[str], Sequence[str]] = lambda name: ()  # as that of `Natives`
+    accesses: Callable[[str], Sequence[str]] = lambda name: ()  # as that of `BuiltProgram`
 
 
 def build_image(info: DeviceInfo, language: Language, source: str | bytes, options: Sequence[str]) -> Image:

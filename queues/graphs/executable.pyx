@@ -37,9 +37,11 @@ from forebay.core.plan cimport (
 )
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state, release_marker,
-    renew_followed
+    renew_resident_list
 )
-from forebay.core.uses cimport Basis, Seen, Uses, generation_of, note_use, release_uses, retain_uses, still_holds
+from forebay.core.usage cimport (
+    Usage, Version, Versions, generation_of, note_use, release_usage, retain_usage, still_holds
+)
 from forebay.core.vector_clock cimport (
     Epochs, Lock, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
@@ -62,7 +64,7 @@ from forebay.races.checker cimport (
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, await_capacity, begin_at_once, conclude, count_command, end_order,
-    is_ready_to_launch, leave_waits, may_stay_full, note_hold, room_of_host_function, take_marker, wait_for_point,
+    is_ready_to_launch, leave_waits, may_stay_full, note_gate_epoch, room_of_host_function, take_marker, wait_for_point,
     wait_on_host, waits_of
 )
 
@@ -857,9 +859,9 @@ def check_same_shape(ordered: Sequence[Node], expected: Sequence[tuple[Any, ...]
 # -- sizes of scratch
 
 
-cdef inline bint is_still(const Basis* moment, const DeviceState* device) noexcept nogil:
+cdef inline bint is_still(const Versions* versions, const DeviceState* device) noexcept nogil:
     """Return whether nothing may have been written since to what the sizes were read from."""
-    return moment.seen.empty() or still_holds(moment, device.resident.unseen_writes.load())
+    return versions.memory.empty() or still_holds(versions, device.resident.unseen_writes.load())
 
 
 cdef class Sizes:
@@ -867,12 +869,12 @@ cdef class Sizes:
 
     cdef tuple works  # the graph's, all of them
     cdef dict by_work  # bytes of each scratch of a KernelWork
-    cdef Basis moment  # the writes to what they were read from, whose buffers the works keep
+    cdef Versions versions  # the writes to what they were read from, whose buffers the works keep
     cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
 
 
 cdef inline object id_of(Buffer buffer):
-    return <uintptr_t> buffer.allocation.uses
+    return <uintptr_t> buffer.allocation.usage
 
 
 cdef list works_with_scratch(object works):
@@ -897,14 +899,14 @@ cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_sc
     sizes.works = works
     sizes.by_work = {}
     sizes.lasting = True
-    sizes.moment.unseen_writes = state.device.resident.unseen_writes.load()
+    sizes.versions.unseen_writes = state.device.resident.unseen_writes.load()
     launches = works_with_scratch(works) if have_scratch else []
     buffers = [buffer for work in launches for buffer in work.measured.values()]
     for buffer in buffers:  # first, so that a write from now on is noticed
         sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
         if id_of(buffer) not in seen:
             seen[id_of(buffer)] = True
-            sizes.moment.seen.push_back(Seen(buffer.allocation.uses, generation_of(buffer.allocation.uses)))
+            sizes.versions.memory.push_back(Version(buffer.allocation.usage, generation_of(buffer.allocation.usage)))
     reduced = reductions_of(queue, state, buffers)
     if reduced is None:
         sizes.lasting = False
@@ -1016,7 +1018,7 @@ cdef struct Step:
 
 
 cdef struct UseOf:
-    Uses* uses  # retained
+    Usage* uses  # retained
     bint writes
 
 
@@ -1142,7 +1144,7 @@ cdef Status submit_step(
     if step.kind == COMMANDS:
         for i in range(step.first, step.first + step.count):
             if submission.following[i] != NULL:
-                status = renew_followed(queue.device, submission.following[i])
+                status = renew_resident_list(queue.device, submission.following[i])
             if status == 0:
                 status = submit_one(queue.driver, handle, &submission.commands[i], waits)
             if status != 0:
@@ -1242,7 +1244,7 @@ cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil
 
 
 cdef Status submit_replay(
-    QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
+    QueueState* queue, Submission* submission, const Versions* versions, uint64_t closings, vector[Call*]& calls,
     size_t* called, bint* began
 ) noexcept nogil:
     """Submit a whole launch under one lock, so that no other command comes in between.
@@ -1261,14 +1263,14 @@ cdef Status submit_replay(
     if status != 0:
         return status
     if (
-        not is_still(moment, queue.device) or queue.device.resident.closings.load() != closings
+        not is_still(versions, queue.device) or queue.device.resident.closings.load() != closings
         # the caller makes room again: here it holds the graph's lock
         or may_stay_full(queue, room_of_launch(queue, submission, calls.size()))
     ):
         abort_command(queue, &run.order)
         return OUT_OF_DATE
     if not calls.empty():
-        status = note_hold(queue)
+        status = note_gate_epoch(queue)
         if status != 0:
             abort_command(queue, &run.order)
             return status
@@ -1356,7 +1358,7 @@ cdef class Prepared:
             if self.submission.steps[i].recording != NULL:
                 self.driver.release_recording(self.submission.steps[i].recording)
         for i in range(self.submission.uses.size()):
-            release_uses(self.submission.uses[i].uses)
+            release_usage(self.submission.uses[i].uses)
         if self.submission.last_queue != NULL:
             release_epochs(self.submission.last_queue)
         del self.submission
@@ -1735,18 +1737,18 @@ cdef uint64_t copies_in(const vector[Command]& commands, const Step* step) noexc
 cdef int note_works(Replay replay, Sizes sizes) except -1:
     """Note what the replay does from now on, and which allocations it uses, each once."""
     cdef Submission* submission = replay.submission
-    cdef Uses* uses
+    cdef Usage* uses
     cdef size_t i
     replay.sizes = sizes
     replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
     replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
     for i in range(submission.uses.size()):
-        release_uses(submission.uses[i].uses)
+        release_usage(submission.uses[i].uses)
     submission.uses.clear()
     written = {id_of(buffer) for buffer in replay.written}
     for each in dict.fromkeys([id_of(buffer) for buffer in replay.buffers]):
-        uses = <Uses*> <uintptr_t> each
-        submission.uses.push_back(UseOf(retain_uses(uses), each in written))
+        uses = <Usage*> <uintptr_t> each
+        submission.uses.push_back(UseOf(retain_usage(uses), each in written))
     submission.follows = any([(<Work> work).follows for work in sizes.works])
     replay.works = sizes.works
     return 0
@@ -2313,7 +2315,7 @@ cdef class ExecutableGraph:
             self._check_open()
         self.check_open_buffers(works, replay)
         same = replay.works is works and not replay.one_by_one
-        if same and replay.sizes.lasting and is_still(&replay.sizes.moment, queue.state.device):
+        if same and replay.sizes.lasting and is_still(&replay.sizes.versions, queue.state.device):
             return replay
         sizes = read_sizes(queue, queue.state, works, self.have_scratch)
         _before = self.replay, replay.sizes
@@ -2414,7 +2416,7 @@ cdef class ExecutableGraph:
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
-                come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.uses, False))
+                come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.usage, False))
         note_command(on, on.state, list(chain.from_iterable(uses_of_nodes(works, self.ordered))), announced)
         self.launch_now(on)
         announced.open = False
@@ -2463,7 +2465,7 @@ cdef class ExecutableGraph:
                 is_ready_to_launch(state) and closed_gates(state.device) == 0
                 and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
                 < state.in_flight.room // 4
-                and is_still(&replay.sizes.moment, state.device)
+                and is_still(&replay.sizes.versions, state.device)
                 and state.device.resident.closings.load() == replay.closings
             ):
                 status = replay_one(state, submission)
@@ -2524,7 +2526,7 @@ cdef class ExecutableGraph:
                         status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
                 if status == 0:
                     status = submit_replay(
-                        queue.state, replay.submission, &sizes.moment, closings, calls, &called, &begun)
+                        queue.state, replay.submission, &sizes.versions, closings, calls, &called, &begun)
                     if status != OUT_OF_DATE:
                         self.last_queue = queue.state.epochs.queue_id
                         self.last_epoch = submitted_epoch(queue.state.epochs)

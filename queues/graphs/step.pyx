@@ -17,7 +17,7 @@ from forebay.core.driver cimport (
 )
 from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
-    set_changed_arguments, take_value, uses_of
+    set_changed_arguments, take_value, usage_of
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -26,7 +26,7 @@ from forebay.core.state cimport (
     submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
-from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
+from forebay.core.usage cimport Usage, pin, release_usage, retain_usage, unpin
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -61,7 +61,7 @@ cdef cppclass Entry:
     Plan* plan  # the lane's
     Geometry geometry
     vector[char] values  # the packed arguments
-    vector[Uses*] uses  # by parameter, as in a Plan; retained
+    vector[Usage*] uses  # by parameter, as in a Plan; retained
     uint64_t epoch
     bint varies  # an argument was another one than the time before
     # A bit for each of what changed since this run's recording took it; only where there is one copy
@@ -74,7 +74,7 @@ cdef cppclass Copy:
     void* recording  # owned
     vector[uint32_t] versions  # of its launches
     vector[char] values  # their packed arguments, one after the other; empty where there is one copy
-    vector[Uses*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
+    vector[Usage*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
     vector[uint32_t] groups  # three for each; empty as the values are
     uint64_t epoch  # of its last replay
     Marker* marker  # after that replay; NULL until another copy takes its turn
@@ -306,7 +306,7 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noe
     # An address that the copy compares with later must not become another allocation's.
     for i in range(copy.uses.size()):
         if copy.uses[i] != NULL:
-            retain_uses(copy.uses[i])
+            retain_usage(copy.uses[i])
     if status[0] == 0:
         status[0] = queue.driver.end_recording(recording)
     if status[0] != 0:
@@ -320,22 +320,22 @@ cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
     queue.driver.release_recording(copy.recording)
     for i in range(copy.uses.size()):
         if copy.uses[i] != NULL:
-            release_uses(copy.uses[i])
+            release_usage(copy.uses[i])
     if copy.marker != NULL:
         release_marker(copy.marker)
     del copy
 
 
-cdef inline void take_use(Uses** known, Uses* uses) noexcept nogil:
+cdef inline void take_use(Usage** known, Usage* uses) noexcept nogil:
     """Retain these in place of the known ones. The same may stay: a part of an allocation has its uses."""
-    cdef Uses* before = known[0]
+    cdef Usage* before = known[0]
     if before == uses:
         return
     known[0] = uses
     if uses != NULL:
-        retain_uses(uses)
+        retain_usage(uses)
     if before != NULL:
-        release_uses(before)
+        release_usage(before)
 
 
 cdef inline void add_change(
@@ -354,7 +354,7 @@ cdef void list_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
     cdef const Parameter* parameter
     cdef const char* value
     cdef char* known = copy.values.data()
-    cdef Uses** uses = copy.uses.data()
+    cdef Usage** uses = copy.uses.data()
     cdef uint32_t* groups = copy.groups.data()
     cdef Entry* entry
     cdef uint32_t command, i
@@ -440,20 +440,20 @@ cdef enum:
 # -- comparing
 
 
-cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Uses* uses) noexcept nogil:
+cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* uses) noexcept nogil:
     cdef bint writes = entry.plan.parameters[index].writes
     if entry.uses[index] == uses:
         return
     forget_use(entry, index)
     if uses != NULL:
-        hold(uses, queue.epochs, &entry.epoch, writes)
-        entry.uses[index] = retain_uses(uses)
+        pin(uses, queue.epochs, &entry.epoch, writes)
+        entry.uses[index] = retain_usage(uses)
 
 
 cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
     if entry.uses[index] != NULL:
-        unhold(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
-        release_uses(entry.uses[index])
+        unpin(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
+        release_usage(entry.uses[index])
         entry.uses[index] = NULL
 
 
@@ -481,7 +481,7 @@ cdef Status take_arguments(
             entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
-                change_use(queue, entry, i, uses_of(<const PackedPointer*> value))
+                change_use(queue, entry, i, usage_of(<const PackedPointer*> value))
         parameter += 1
     queue.counts.arg_bytes_set += bytes_set
     queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
@@ -518,7 +518,7 @@ cdef inline Collecting collect_next(
     uint32_t* failed_at
 ) noexcept:
     """Collect a launch of the kernel and block of the record's next entry. The queue is locked."""
-    if queue.barred & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
+    if queue.slow_path & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         return NOT_COLLECTED
     if owes_null_wait(queue):
         return OWES_WAITS
@@ -628,7 +628,7 @@ cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
         forget_entries(lane, lane.at)
     for i in range(<uint32_t> entry.plan.parameters.size()):
         if entry.plan.parameters[i].kind == POINTER:
-            change_use(queue, entry, i, uses_of(<const PackedPointer*> (
+            change_use(queue, entry, i, usage_of(<const PackedPointer*> (
                 entry.values.data() + entry.plan.parameters[i].offset)))
     if submitted_epoch(queue.epochs) != lane.epochs.last_seen + 1 and lane.at != 0:  # another command came in between
         lane.new_ends[lane.run_first] = lane.at
@@ -689,7 +689,7 @@ cdef Status open_lane(LaneOwner owner):
         lane.epochs.began = lane.epochs.last_seen = submitted_epoch(queue.epochs)
         lane.new_ends.assign(lane.entries.size(), 0)
         queue.step = lane
-        queue.barred |= BY_STEP
+        queue.slow_path |= BY_STEP
     queue.lock.unlock()
     return status
 
@@ -739,7 +739,7 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
         if queue.step == lane:
             submit_collected(queue)
             queue.step = NULL
-            queue.barred &= ~<uint32_t> BY_STEP
+            queue.slow_path &= ~<uint32_t> BY_STEP
             if not failed and lane.refused.status == 0:
                 end_record(queue, lane)
             elif lane.recording:

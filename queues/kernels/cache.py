@@ -191,7 +191,7 @@ class BinaryCache:
 
     The folder is made when first written to. By default it is ``programs`` in the folder that the environment variable
     ``FOREBAY_CACHE`` names, else in the user's cache folder. ``FOREBAY_NO_CACHE``, set to anything, turns every cache
-    off. Beyond `limit` bytes the least recently used are removed. Uses within an hour count as one. Not every write
+    off. Beyond `limit` bytes the least recently used are removed. Usage within an hour count as one. Not every write
     looks: the folder may grow past the limit by a sixteenth, on average.
     """
 

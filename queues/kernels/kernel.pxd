@@ -41,7 +41,7 @@ cdef class Kernel:
     cdef object last_grid  # of the previous launch, on any queue; None when it cannot be compared by identity
     cdef object last_block
     cdef Geometry geometry  # of `last_grid` and `last_block`
-    cdef object accesses  # that of `Natives`
+    cdef object accesses  # that of `BuiltProgram`
     cdef uint64_t warned_of  # work-items, of a debugging device
     cdef bytes seen  # flags of races/checker.pxd by parameter, from `accesses`; None: not asked yet
     cdef void _forget_plans(self) noexcept

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forebay.core.driver import DriverDevice, Language, Natives
+from forebay.core.driver import BuiltProgram, DriverDevice, Language
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class Program:
         if not callable(make_kernel):
             raise ArgumentTypeError("a Program is made by Device.program")
         self.device: Device = device
-        self._natives: Natives = natives
+        self._built: BuiltProgram = natives
         self.log: str = natives.log
         self._identities = identities
         self._make_kernel = make_kernel
@@ -235,10 +235,10 @@ class Program:
     @property
     def kernel_names(self) -> tuple[str, ...]:
         """The names of its kernels."""
-        return tuple(self._natives)
+        return tuple(self._built)
 
     def _ipython_key_completions_(self) -> list[str]:
-        return list(self._natives)
+        return list(self._built)
 
     if not TYPE_CHECKING:  # or every name would exist for a type checker
 
@@ -246,7 +246,7 @@ class Program:
             for kind in type(self).__mro__:
                 if name in vars(kind):  # a name of another package, which says what to do
                     return vars(kind)[name].__get__(self, type(self))
-            natives = self.__dict__.get("_natives") or ()
+            natives = self.__dict__.get("_built") or ()
             instead = f": program[{name!r}] is the kernel" if name in natives else ""
             raise AttributeError(f"a forebay.Program has no {name!r}{instead}", name=name, obj=self)
 
@@ -259,11 +259,11 @@ class Program:
         if self.closed:
             raise ClosedError("this Program is closed")
         name = self._symbols.get(name, name)
-        if name not in self._natives:
-            there = ", ".join(map(repr, self._natives)) or "none: a kernel begins with `kernel void`"
+        if name not in self._built:
+            there = ", ".join(map(repr, self._built)) or "none: a kernel begins with `kernel void`"
             raise InvalidArgumentError(f"the program has no kernel {name!r}; it has {there}")
         if name not in self._kernels:
-            self._kernels[name] = self._make_kernel(self._natives[name], self._identities, self._natives.accesses)
+            self._kernels[name] = self._make_kernel(self._built[name], self._identities, self._built.accesses)
         return self._kernels[name]
 
     def get_global(self, name: str) -> Buffer:
@@ -302,20 +302,20 @@ class Program:
         known = self._globals.get(name)
         if known is not None and not known.closed:
             return known
-        memory = self._natives.variable(name) if name.isprintable() else None
+        memory = self._built.variable(name) if name.isprintable() else None
         if memory is None:
             raise InvalidArgumentError(f"the program has no variable {name!r} in global memory")
         self._globals.pop(name, None)
         return self._globals.setdefault(name, self.device._over(memory, (memory.nbytes,), np.dtype(np.uint8)))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._natives)
+        return iter(self._built)
 
     def __len__(self) -> int:
-        return len(self._natives)
+        return len(self._built)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._natives or (isinstance(name, str) and self._symbols.get(name) in self._natives)
+        return name in self._built or (isinstance(name, str) and self._symbols.get(name) in self._built)
 
     def close(self) -> None:
         """Close its kernels and variables. Submitted launches still run. Closing twice is fine."""
@@ -324,13 +324,13 @@ class Program:
             self._kernels.popitem()[1].close()
         for variable in self._globals.values():
             variable.close()
-        if self._natives:
-            self.device._keep_until_done(self._natives)
-        self._natives = Natives({})
+        if self._built:
+            self.device._keep_until_done(self._built)
+        self._built = BuiltProgram({})
 
     def __del__(self) -> None:
-        if getattr(self, "_natives", None):
-            self.device._keep_until_done(self._natives)
+        if getattr(self, "_built", None):
+            self.device._keep_until_done(self._built)
 
     def __enter__(self) -> Program:
         if self.closed:
@@ -341,4 +341,4 @@ class Program:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<forebay.Program ({', '.join(self._natives)}) on {self.device.name}>"
+        return f"<forebay.Program ({', '.join(self._built)}) on {self.device.name}>"

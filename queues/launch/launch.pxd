@@ -18,7 +18,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
-from forebay.core.uses cimport Basis
+from forebay.core.usage cimport Versions
 from forebay.core.vector_clock cimport Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.sync.ordering cimport is_ready_to_launch
@@ -103,12 +103,12 @@ cdef int launch_elsewhere(
     Py_ssize_t count
 ) except -1
 cdef Status launch_at_once(
-    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Basis* basis,
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at
 ) noexcept
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+    char* packed, Views* views, const Versions* versions, Status status, uint32_t failed_at
 ) except -1
 cdef int check_elements(Kernel kernel, const char* packed) except -1
 cdef list spilled_bytes(Kernel kernel, const char* packed)

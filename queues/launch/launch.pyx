@@ -36,9 +36,9 @@ from forebay.core.plan cimport (
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
-    begin_following, end_following, refusal, release_queue_state, renew_followed, retain_queue_state
+    begin_following, end_following, refusal, release_queue_state, renew_resident_list, retain_queue_state
 )
-from forebay.core.uses cimport Basis, still_holds
+from forebay.core.usage cimport Versions, still_holds
 from forebay.core.vector_clock cimport Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -116,7 +116,7 @@ cdef Status submit_following(
     """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
     cdef Status status
     begin_following(state)
-    status = renew_followed(state.device, plan)
+    status = renew_resident_list(state.device, plan)
     if status == 0:
         status = submit_launch(state, plan, geometry, packed, waits, failed_at)
     end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
@@ -153,16 +153,16 @@ cdef Status launch_special(
 
 
 cdef Status launch_at_once(
-    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Basis* basis,
+    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, const Versions* versions,
     uint32_t* failed_at
 ) noexcept:
     """Launch as the common launch does: no Python code has run since the arguments were checked, and the GIL is kept.
-    NO_PLAN in any other case; STALE when `basis`, NULL for launches that need none, does not hold any more.
+    NO_PLAN in any other case; STALE when `versions`, NULL for launches that need none, does not hold any more.
     """
     cdef Status status
     if not state.lock.try_lock():
         return NO_PLAN
-    if basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
+    if versions != NULL and not still_holds(versions, state.device.resident.unseen_writes.load()):
         status = STALE
     elif spilled or kernel.follows:
         status = launch_special(state, kernel, geometry, packed, spilled, failed_at)
@@ -176,24 +176,24 @@ cdef Status launch_at_once(
 
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
+    char* packed, Views* views, const Versions* versions, Status status, uint32_t failed_at
 ) except -1:
     """Launch in every other case: with waits to gather, without a plan yet, or after a failure. Releases the views.
-    Returns 1 when `basis` does not hold any more: then nothing was submitted.
+    Returns 1 when `versions` does not hold any more: then nothing was submitted.
     """
     try:
         if is_observed(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
             return launch_checked(
-                queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
+                queue, state, kernel, grid, block, arguments, packed, views.unusual, versions, status, failed_at)
         return launch_otherwise(
-            queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
+            queue, state, kernel, grid, block, arguments, packed, views.unusual, versions, status, failed_at)
     finally:
         release_views(views)
 
 
 cdef int launch_checked(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
+    char* packed, int unusual, const Versions* versions, Status status, uint32_t failed_at
 ) except -1:
     """Launch on a queue that is checked for races."""
     cdef Announcement announced
@@ -206,20 +206,20 @@ cdef int launch_checked(
     add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
     announced = command(queue, state, uses)
     out_of_date = launch_otherwise(
-        queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, basis, status, failed_at)
+        queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, versions, status, failed_at)
     announced.open = out_of_date
     return out_of_date
 
 
 cdef int launch_otherwise(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
+    char* packed, int unusual, const Versions* versions, Status status, uint32_t failed_at
 ) except -1:
     cdef Geometry geometry
     cdef bint spilled = unusual & HAS_BYTES != 0
     cdef Collecting answer = NOT_COLLECTED
     cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
-    if state.barred & BY_STEP and basis == NULL and not unusual:
+    if state.slow_path & BY_STEP and versions == NULL and not unusual:
         answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
         if answer == COLLECTED:
             return 0
@@ -230,19 +230,19 @@ cdef int launch_otherwise(
     geometry = read_geometry(kernel, grid, block)[0]
     # The GIL may go from here on, and was given to other code where an argument was converted.
     _held = hold_arguments(kernel, arguments)
-    if state.barred & BY_STEP and basis == NULL and unusual == RAN_PYTHON:
+    if state.slow_path & BY_STEP and versions == NULL and unusual == RAN_PYTHON:
         answer = ask_step(state, kernel, &geometry, packed, &failed_at)
     answer = ask_step_again(state, kernel, &geometry, packed, answer)
     if answer == COLLECTED:
         return 0
-    if basis == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
+    if versions == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
         status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         if status == 0:
             return 0
     while status == NO_PLAN or status == NO_ROOM:
         with nogil:
             status = launch_gathered(
-                state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, basis, &failed_at)
+                state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
         elif status == NO_ROOM:
@@ -274,7 +274,7 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
 
 cdef Status launch_gathered(
     QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
-    bint follows, const Basis* basis, uint32_t* failed_at
+    bint follows, const Versions* versions, uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch with its waits. Uploads are commands before it; the first carries the waits.
 
@@ -301,7 +301,7 @@ cdef Status launch_gathered(
         plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
     if plan == NULL:
         status = NO_PLAN
-    elif basis != NULL and not still_holds(basis, state.device.resident.unseen_writes.load()):
+    elif versions != NULL and not still_holds(versions, state.device.resident.unseen_writes.load()):
         status = STALE
     elif spilled:
         if bound == NULL:
@@ -411,7 +411,7 @@ cdef bint offer_and_unlock(QueueState* state, Kernel kernel, const char* packed)
     cdef uint32_t failed_at
     cdef Status status = 0
     cdef bint taken = False
-    if state.barred == BY_STEP and step != NULL:
+    if state.slow_path == BY_STEP and step != NULL:
         taken = COLLECTED == step.collect(
             state, True, <PyObject*> kernel, &kernel.geometry, packed, &status, &failed_at)  # read for this launch
     state.lock.unlock()
@@ -1006,7 +1006,7 @@ cdef int pack_arguments(
                 Py_IS_TYPE(value, <PyTypeObject*> Buffer) and not (<Buffer> value).allocation.closed
                 and (<Buffer> value).allocation.state == kernel.state
             ):
-                (<PackedPointer*> slot).allocation = <uint64_t> (<Buffer> value).allocation.uses
+                (<PackedPointer*> slot).allocation = <uint64_t> (<Buffer> value).allocation.usage
                 (<PackedPointer*> slot).memory = (<Buffer> value).memory
             else:
                 pack_special_pointer(kernel, i, value, <PackedPointer*> slot, views)
@@ -1616,7 +1616,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     cdef char* packed = bound.plan.values.data()
     cdef Collecting answer = NOT_COLLECTED
     if status == NO_PLAN:
-        if bound.state.barred & BY_STEP and not needs_uploads(bound.plan):
+        if bound.state.slow_path & BY_STEP and not needs_uploads(bound.plan):
             answer = ask_step(bound.state, bound.kernel, &bound.geometry, packed, &failed_at)
         held = None
         if answer != COLLECTED:

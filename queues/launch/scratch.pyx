@@ -20,8 +20,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates, release_device_state
-from forebay.core.uses cimport (
-    Basis, Point, Seen, generation_of, note_use, release_points, release_uses, retain_uses, points_of
+from forebay.core.usage cimport (
+    Versions, Point, Version, generation_of, note_use, release_points, release_usage, retain_usage, points_of
 )
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
@@ -101,7 +101,7 @@ cdef list guard_buffers(object queue, QueueState* state, Kernel kernel, PyObject
         own.memory.freed = True
         guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
         queue.fill(guard, GUARD_BYTE)
-        note_use(memory.uses, state.epochs, submitted_epoch(state.epochs), False)
+        note_use(memory.usage, state.epochs, submitted_epoch(state.epochs), False)
         guards.append((i, argument, guard, memory))
     return guards
 
@@ -146,7 +146,7 @@ cdef class Snapshot:
     cdef DeviceState* state  # retained
     cdef tuple declared  # the kernel's scratch declarations at that time
     cdef vector[KnownBuffer] buffers  # each once
-    cdef Basis basis  # the writes to these buffers, in their order
+    cdef Versions versions  # the writes to these buffers, in their order
     cdef vector[Py_ssize_t] scalars  # indices of scalar arguments
     cdef vector[char] packed
     cdef vector[PackedPointer] scratch  # by position in `declared`
@@ -157,15 +157,16 @@ cdef class Snapshot:
     def __dealloc__(self):
         cdef size_t i
         if self.state != NULL:
-            for i in range(self.basis.seen.size()):
-                release_uses(self.basis.seen[i].uses)
+            for i in range(self.versions.memory.size()):
+                release_usage(self.versions.memory[i].usage)
             release_device_state(self.state)
 
 
-cdef inline bint is_same_buffer(const KnownBuffer* known, const Seen* seen, Buffer buffer):
+cdef inline bint is_same_buffer(const KnownBuffer* known, const Version* version, Buffer buffer):
     return (
-        buffer.allocation.uses == seen.uses and generation_of(seen.uses) == seen.generation and not known.exposed
-        and buffer.start == known.start and buffer.nbytes == known.nbytes and <PyObject*> buffer.dtype == known.dtype
+        buffer.allocation.usage == version.usage and generation_of(version.usage) == version.generation
+        and not known.exposed and buffer.start == known.start and buffer.nbytes == known.nbytes
+        and <PyObject*> buffer.dtype == known.dtype
     )
 
 
@@ -175,12 +176,12 @@ cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, co
     cdef Parameter* parameter
     if snapshot.declared is not kernel.scratch_sizes:
         return False
-    if snapshot.basis.unseen_writes != kernel.state.resident.unseen_writes.load():
+    if snapshot.versions.unseen_writes != kernel.state.resident.unseen_writes.load():
         return False
     for i in range(snapshot.buffers.size()):
         argument = <object> arguments[snapshot.buffers[i].index]
         if type(argument) is not Buffer or not is_same_buffer(
-            &snapshot.buffers[i], &snapshot.basis.seen[i], <Buffer> argument
+            &snapshot.buffers[i], &snapshot.versions.memory[i], <Buffer> argument
         ):
             return False
     for i in range(snapshot.scalars.size()):
@@ -280,26 +281,26 @@ cdef int launch_with_scratch(
             stale = launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
         else:
             stale = launch_packed(
-                queue, state, kernel, grid, block, all_arguments, packed, &views, &snapshot.basis)
+                queue, state, kernel, grid, block, all_arguments, packed, &views, &snapshot.versions)
     return 0
 
 
 cdef int launch_packed(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Basis* basis
+    char* packed, Views* views, const Versions* versions
 ) except -1:
-    """Launch with packed arguments and the kernel's geometry. Releases the views. Returns 1 when `basis` does not hold
-    any more: then nothing was submitted. It is NULL for launches that need none.
+    """Launch with packed arguments and the kernel's geometry. Releases the views. Returns 1 when `versions` do not
+    hold any more: then nothing was submitted. It is NULL for launches that need none.
     """
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
     if views.unusual & ~HAS_BYTES == 0:
         status = launch_at_once(
-            state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, basis, &failed_at)
+            state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
         if status == 0 or status == STALE:
             release_views(views)
             return status == STALE
-    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
+    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, versions, status, failed_at)
 
 
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
@@ -321,7 +322,7 @@ cdef Snapshot take_snapshot(
     state.device.references.fetch_add(1)
     snapshot.state = state.device
     snapshot.declared = kernel.scratch_sizes
-    snapshot.basis.unseen_writes = state.device.resident.unseen_writes.load()
+    snapshot.versions.unseen_writes = state.device.resident.unseen_writes.load()
     snapshot.packed.assign(packed, packed + kernel.packed_size)
     snapshot.dtypes = []
     snapshot.memory = []
@@ -380,7 +381,8 @@ cdef void note_buffer(Snapshot snapshot, Py_ssize_t index, Buffer buffer):
     cdef KnownBuffer known
     known.index = index
     known.exposed = buffer.allocation.exposed != 0
-    snapshot.basis.seen.push_back(Seen(retain_uses(buffer.allocation.uses), generation_of(buffer.allocation.uses)))
+    snapshot.versions.memory.push_back(
+        Version(retain_usage(buffer.allocation.usage), generation_of(buffer.allocation.usage)))
     known.start = buffer.start
     known.nbytes = buffer.nbytes
     known.dtype = <PyObject*> buffer.dtype
@@ -398,7 +400,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
     cdef dict found = {}, stale = {}
     for buffer in buffers:
         allocation = buffer.allocation
-        key = (<uintptr_t> allocation.uses, buffer.start, buffer.nbytes, buffer.dtype)
+        key = (<uintptr_t> allocation.usage, buffer.start, buffer.nbytes, buffer.dtype)
         known = None
         if allocation.reductions is not None and allocation.reductions_at == values_of(allocation):
             known = allocation.reductions.get(key[1:])
@@ -423,7 +425,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
             if values is not None:
                 keep_reduction(buffer.allocation, values, key[1:], result)
     return [
-        found[(<uintptr_t> (<Buffer> each).allocation.uses, (<Buffer> each).start, (<Buffer> each).nbytes, each.dtype)]
+        found[(<uintptr_t> (<Buffer> each).allocation.usage, (<Buffer> each).start, (<Buffer> each).nbytes, each.dtype)]
         for each in buffers
     ]
 
@@ -432,7 +434,7 @@ cdef tuple values_of(Allocation allocation):
     """Name the values that the allocation has now. None when they may change without forebay's knowledge."""
     if allocation.exposed:
         return None
-    return generation_of(allocation.uses), allocation.state.resident.unseen_writes.load()
+    return generation_of(allocation.usage), allocation.state.resident.unseen_writes.load()
 
 
 cdef int keep_reduction(Allocation allocation, tuple values, tuple part, tuple result) except -1:
@@ -458,8 +460,8 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
     cdef Status status = 0
     cdef size_t i
     if is_checked(state):
-        past = past_of_uses(allocation.uses, True)
-    points_of(allocation.uses, True, writers)
+        past = past_of_uses(allocation.usage, True)
+    points_of(allocation.usage, True, writers)
     with nogil:
         for i in range(writers.size()):
             if status == 0:
@@ -549,11 +551,11 @@ cdef int launch_guarded(
     """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory.
     `snapshot` is None for a kernel without scratch.
     """
-    cdef const Basis* basis = NULL
+    cdef const Versions* versions = NULL
     cdef list guards = []
     try:
         if snapshot is not None:
-            basis = &snapshot.basis
+            versions = &snapshot.versions
             guards = [
                 new_guard(queue.device, kernel, memory, declared, nbytes)
                 for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
@@ -564,7 +566,7 @@ cdef int launch_guarded(
     except BaseException:
         release_views(views)
         raise
-    if launch_packed(queue, state, kernel, grid, block, arguments, packed, views, basis):
+    if launch_packed(queue, state, kernel, grid, block, arguments, packed, views, versions):
         return 1
     check_guards(queue, guards)
     return check_buffers(queue, kernel, behind)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, DriverDevice, DriverKernel, Language, Limits, Natives
+from forebay.core.driver import BuiltProgram, DeviceInfo, DriverDevice, DriverKernel, Language, Limits
 from forebay.queues.kernels import build
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import operations
@@ -166,10 +166,10 @@ class LevelZeroDevice(DriverDevice):
         """As `DriverDevice.expect_spirv`."""
         build.expect()
 
-    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """As `DriverDevice.build`. For OpenCL C Intel's offline compiler has to be installed."""
         module, code, kernels, variables = compiled(self.handle, self.info, source, options)
-        return Natives(
+        return BuiltProgram(
             {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()},
             lambda name: module.variable(name) if name in variables else None,
             accesses=partial(accesses_of, code),

@@ -14,7 +14,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, NOT_YET, TIMED, Answer,
-    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
 )
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
@@ -287,7 +287,7 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
     return ze.CommandListAppendWaitOnEvents((<ZeQueue*> queue).list, to_handles(queue, waits), waits.events)
 
 
-cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
     cdef ZeQueue* held = <ZeQueue*> queue
     cdef Status status = 0
     cdef ZeEvent* event

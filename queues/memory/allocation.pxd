@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState
-from forebay.core.uses cimport Uses
+from forebay.core.usage cimport Usage
 
 
 cdef class NativeMemory:
@@ -25,7 +25,7 @@ cdef class OwnedMemory:
     # a reference, because the allocation may be closed meanwhile. With the last reference the memory is given back
     # after its uses; nothing else gives memory back.
     cdef DeviceState* state  # retained
-    cdef Uses* uses  # retained
+    cdef Usage* usage  # retained
     cdef readonly object native  # a `DriverMemory`, or what stands for a part of one
     cdef size_t reusable  # its bytes if it may be handed out again, else 0
     cdef bint listed  # kernels may follow pointers to it
@@ -43,7 +43,7 @@ cdef class Allocation:
     cdef PyObject* before  # of these
     cdef PyObject* after
     cdef DeviceState* state  # retained
-    cdef Uses* uses  # retained
+    cdef Usage* usage  # retained
     cdef OwnedMemory memory  # None once it is closed
     cdef readonly object device
     cdef readonly bint closed

@@ -21,7 +21,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.core.uses cimport Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
+from forebay.core.usage cimport Point, list_memory, new_usage, points_of, release_usage, retain_usage, unlist_memory
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.races.checker cimport end_use
 
@@ -127,11 +127,11 @@ cdef class OwnedMemory:
             Py_INCREF(self.native)  # it is the parent's
             return
         if self.listed:
-            unlist_memory(&self.state.resident.followed, self.native.address)
+            unlist_memory(&self.state.resident.listed, self.native.address)
         if not self.freed:
-            points_of(self.uses, False, points)
+            points_of(self.usage, False, points)
             retire_memory(self.state, self.native, points, self.reusable)
-        release_uses(self.uses)
+        release_usage(self.usage)
         release_device_state(self.state)
 
 
@@ -139,12 +139,12 @@ cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint
     """Take over memory of the driver. `listed`: kernels may follow pointers to it. `reusable`: see `retire_memory`."""
     cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
     memory.native = native
-    memory.uses = new_uses()
+    memory.usage = new_usage()
     memory.reusable = native.nbytes if reusable else 0
     memory.listed = listed and state.driver.follow != NULL and native.address != 0
     if memory.listed:
         check_memory()
-        list_memory(&state.resident.followed, native.address)
+        list_memory(&state.resident.listed, native.address)
     state.references.fetch_add(1, memory_order_relaxed)
     memory.state = state
     return memory
@@ -188,7 +188,7 @@ cdef class Allocation:
     def __dealloc__(self):
         unlink(self)
         if self.state != NULL:
-            release_uses(self.uses)
+            release_usage(self.usage)
             release_device_state(self.state)
 
     cdef close(self):
@@ -203,7 +203,7 @@ cdef Allocation new_allocation(object device, OwnedMemory memory):
     cdef Allocation allocation = Allocation.__new__(Allocation)
     memory.state.references.fetch_add(1, memory_order_relaxed)
     allocation.state = memory.state
-    allocation.uses = retain_uses(memory.uses)
+    allocation.usage = retain_usage(memory.usage)
     allocation.memory = memory
     allocation.device = device
     link(device._open_allocations, allocation)
@@ -212,7 +212,7 @@ cdef Allocation new_allocation(object device, OwnedMemory memory):
 
 cdef PackedPointer pointer_to(OwnedMemory memory):
     cdef PackedPointer pointer
-    pointer.allocation = <uintptr_t> memory.uses
+    pointer.allocation = <uintptr_t> memory.usage
     pointer.memory.handle = <void*> <uintptr_t> memory.native.handle
     pointer.memory.address = memory.native.address
     pointer.memory.offset = 0
@@ -232,9 +232,9 @@ cdef void expose(Allocation allocation) noexcept:
     global exposed
     exposed += 1
     allocation.exposed += 1
-    allocation.uses.lock.lock()
-    allocation.uses.writes += 1
-    allocation.uses.lock.unlock()
+    allocation.usage.lock.lock()
+    allocation.usage.writes += 1
+    allocation.usage.lock.unlock()
 
 
 cdef OwnedMemory hold_memory(Allocation allocation, object what="this Buffer"):
@@ -323,13 +323,13 @@ cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceStat
 cdef class HostMemory:
     """Stands for the memory of an object that is not forebay's."""
 
-    cdef Uses* uses  # owned
+    cdef Usage* usage  # owned
     cdef object owner  # a weak reference
     cdef uint64_t begin  # the address that offsets are counted from
 
     def __dealloc__(self):
-        if self.uses != NULL:
-            release_uses(self.uses)
+        if self.usage != NULL:
+            release_usage(self.usage)
 
 
 cdef dict host_memory = {}  # by id of the owner, until that is gone
@@ -357,7 +357,7 @@ cdef int add_host_use(
     if type(owner) is HostView:  # memory that the device shares
         begin = (<HostView> owner).memory.native.address
         if begin and address >= begin:
-            uses.append(end_use((<HostView> owner).allocation.uses, address - begin, nbytes, writes, kind))
+            uses.append(end_use((<HostView> owner).allocation.usage, address - begin, nbytes, writes, kind))
         return 0
     memory = <HostMemory> host_memory.get(id(owner))
     if memory is None:
@@ -368,9 +368,9 @@ cdef int add_host_use(
             memory.owner = weakref.ref(owner, partial(host_memory.pop, id(owner)))
         except TypeError:  # another object may have its place later
             return 0
-        memory.uses = new_uses()
+        memory.usage = new_usage()
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     begin = address - memory.begin if address >= memory.begin else address
-    uses.append(end_use(memory.uses, begin, nbytes, writes, kind))
+    uses.append(end_use(memory.usage, begin, nbytes, writes, kind))
     return 0

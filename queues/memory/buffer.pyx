@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport AnyQueue
-from forebay.core.uses cimport Point, generation_of, points_of
+from forebay.core.usage cimport Point, generation_of, points_of
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
 from forebay.races.checker cimport DOUBTFUL, end_use, on_host, use_of
@@ -126,7 +126,7 @@ cdef object view_in_place(Buffer buffer):
 
 cdef int add_use(Buffer buffer, bint writes, str kind, list uses) except -1:
     if buffer.nbytes:
-        uses.append(end_use(buffer.allocation.uses, buffer.start, buffer.nbytes, writes, kind))
+        uses.append(end_use(buffer.allocation.usage, buffer.start, buffer.nbytes, writes, kind))
     return 0
 
 
@@ -178,7 +178,7 @@ cdef class Buffer:
         if is_forked():
             Py_INCREF(self.part)  # it is the parent's
         else:
-            points_of(self.allocation.uses, False, points)
+            points_of(self.allocation.usage, False, points)
             retire_memory(self.allocation.state, self.part, points, 0)
 
     @property
@@ -299,7 +299,7 @@ cdef class Buffer:
         that is not const, by 1 or more. It does not count writes through addresses that a kernel finds in memory, nor
         writes by others.
         """
-        return generation_of(self.allocation.uses)
+        return generation_of(self.allocation.usage)
 
     @property
     def usm_type(self) -> str:
@@ -326,7 +326,7 @@ cdef class Buffer:
                 "usm_type='shared'")
         if self.nbytes and self.allocation.state.checked:  # the host may read the memory now, and later just as well
             on_host(self.allocation.state, [use_of(
-                self.allocation.uses, self.start, self.nbytes, DOUBTFUL, ("host", "", "a view of it"))])
+                self.allocation.usage, self.start, self.nbytes, DOUBTFUL, ("host", "", "a view of it"))])
         return view_in_place(self)
 
     @property
@@ -458,7 +458,7 @@ cdef class Buffer:
         array = view_in_place(self)
         if array is None:
             raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
-        wait_for_uses(self.device, self.allocation.state, self.allocation.uses, False, NULL)
+        wait_for_uses(self.device, self.allocation.state, self.allocation.usage, False, NULL)
         return array
 
     def __dlpack__(
@@ -499,7 +499,7 @@ cdef class Buffer:
             raise BufferError("this memory is the host's, which has no stream: stream is None")
         array = None if copy else view_in_place(self)
         if array is not None:
-            wait_for_uses(self.device, self.allocation.state, self.allocation.uses, False, NULL)
+            wait_for_uses(self.device, self.allocation.state, self.allocation.usage, False, NULL)
         elif copy or dl_device == (1, 0) and copy is None:
             array = self.get()
         else:
@@ -675,16 +675,16 @@ cdef class Buffer:
 
     def _let_follow_writers(self, AnyQueue queue not None) -> None:
         """Let the queue's next command come after all writes that are submitted."""
-        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.uses, True)
+        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.usage, True)
 
     def _let_follow_uses(self, AnyQueue queue not None) -> None:
         """Let the queue's next command come after all uses that are submitted."""
-        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.uses, False)
+        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.usage, False)
 
     def _wait_for_writers(self, AnyQueue queue not None) -> None:
         """Block until all writes that are submitted are done, but for those that the queue's next command comes after.
         """
-        wait_for_uses(self.device, self.allocation.state, self.allocation.uses, True, queue.state)
+        wait_for_uses(self.device, self.allocation.state, self.allocation.usage, True, queue.state)
 
     def close(self) -> None:
         """Give the memory back once the work submitted so far is done. Does not block. Closing twice is fine."""

@@ -18,8 +18,8 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, Status
 from forebay.core.process cimport check_memory, is_forked
-from forebay.core.state cimport ALLOWING, DeviceState, QueueState, release_device_state
-from forebay.core.uses cimport note_use
+from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState, release_device_state
+from forebay.core.usage cimport note_use
 from forebay.core.vector_clock cimport (
     ClockEntry, advance_submitted, is_empty, release_clock, retain_clock, submitted_epoch
 )
@@ -453,7 +453,7 @@ cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1:
         memory = <OwnedMemory> native
         Py_DECREF(memory)
         for i in range(points.size()):
-            note_use(memory.uses, points[i].queue, points[i].epoch, False)
+            note_use(memory.usage, points[i].queue, points[i].epoch, False)
         memory = None  # it goes back after these uses
         any_given = True
     release_gone(pool)
@@ -482,10 +482,10 @@ cdef int release_gone(MemoryPool pool) except -1:
 
 cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
     """Return whether a free on the queue, which is locked, has no wait to gather. May say no without need."""
-    if queue.barred & ~<uint32_t> ALLOWING != 0 or queue.adopted:
+    if queue.slow_path & ~<uint32_t> STILL_ALLOWED != 0 or queue.adopted:
         return False
     if queue.is_null:
-        return queue.device.null_order.listed.load(memory_order_acquire) == NULL
+        return queue.device.null_order.pending.load(memory_order_acquire) == NULL
     if not queue.blocking or is_empty(queue.device.null_queue.epochs):
         return True
     return queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs)
@@ -515,16 +515,16 @@ cdef int submit_free(object queue, QueueState* state) except -1:
 cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
     if is_checked(state):
-        buffer.allocation.made_at = made(state.device, buffer.allocation.uses, buffer.nbytes)
+        buffer.allocation.made_at = made(state.device, buffer.allocation.usage, buffer.nbytes)
     command(
-        queue, state, [use_of(buffer.allocation.uses, 0, buffer.nbytes, WRITES, ("alloc", "", ""))]).open = False
+        queue, state, [use_of(buffer.allocation.usage, 0, buffer.nbytes, WRITES, ("alloc", "", ""))]).open = False
     return 0
 
 
 cdef int free_checked(object queue, QueueState* state, Allocation allocation, object native) except -1:
     """Free on a queue that is checked for races: memory goes back after all that the queue comes after."""
     cdef Announcement announced = command(
-        queue, state, [use_of(allocation.uses, 0, native.nbytes, WRITES, ("free", "", ""))])
+        queue, state, [use_of(allocation.usage, 0, native.nbytes, WRITES, ("free", "", ""))])
     free_unchecked(queue, state, allocation, native)
     announced.open = False
     return 0

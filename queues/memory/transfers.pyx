@@ -28,7 +28,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
 from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
-from forebay.core.uses cimport Uses, note_use
+from forebay.core.usage cimport Usage, note_use
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, set_marker
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
@@ -168,7 +168,7 @@ cdef object strided_view = StridedView
 cdef struct End:
     # of a copy
     Memory memory
-    Uses* uses  # NULL: pageable or staging memory of the host, which is kept otherwise
+    Usage* usage  # NULL: pageable or staging memory of the host, which is kept otherwise
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
@@ -228,7 +228,7 @@ cdef int add_host_end(
         if pinned is None:
             add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
         elif view.len:
-            uses.append(end_use(pinned.uses, start, view.len, writes, "copy"))
+            uses.append(end_use(pinned.usage, start, view.len, writes, "copy"))
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -286,7 +286,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")
     to, source = hold_memory(dst.allocation, "dst"), hold_memory(src.allocation, "src")
-    submit_copy(queue, state, End(dst.memory, to.uses), End(src.memory, source.uses), dst.nbytes)
+    submit_copy(queue, state, End(dst.memory, to.usage), End(src.memory, source.usage), dst.nbytes)
     return 0
 
 
@@ -310,7 +310,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
-    submit_kept(queue, state, End(dst.memory, to.uses), staging, dst.nbytes, staged, NULL)
+    submit_kept(queue, state, End(dst.memory, to.usage), staging, dst.nbytes, staged, NULL)
     return 0
 
 
@@ -327,7 +327,7 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
         add_use(src, False, "copy", uses)
         announced = command(queue, state, uses)
     submit_kept(
-        queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.uses), src.nbytes, staged, &marker)
+        queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.usage), src.nbytes, staged, &marker)
     if announced is not None:
         announced.open = False
     if marker != NULL:
@@ -353,14 +353,14 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         to = hold_memory(dst.allocation, "dst")
         if pinned is not None:
-            submit_copy(queue, state, End(dst.memory, to.uses), End(host_memory(view.buf), pinned.uses), dst.nbytes)
+            submit_copy(queue, state, End(dst.memory, to.usage), End(host_memory(view.buf), pinned.usage), dst.nbytes)
         else:
             staged = queue.device.driver.stage(view.len)
             staging = End(host_memory_of(staged), NULL)
             copy_bytes(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
             if view.len >= LARGE:
                 check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
-            submit_kept(queue, state, End(dst.memory, to.uses), staging, dst.nbytes, staged, NULL)
+            submit_kept(queue, state, End(dst.memory, to.usage), staging, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -376,10 +376,11 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         source = hold_memory(src.allocation, "src")
         if pinned is not None:
-            submit_copy(queue, state, End(host_memory(view.buf), pinned.uses), End(src.memory, source.uses), src.nbytes)
+            submit_copy(
+                queue, state, End(host_memory(view.buf), pinned.usage), End(src.memory, source.usage), src.nbytes)
         elif queue.device.driver.takes_pageable:
             submit_kept(
-                queue, state, End(host_memory(view.buf), NULL), End(src.memory, source.uses), src.nbytes,
+                queue, state, End(host_memory(view.buf), NULL), End(src.memory, source.usage), src.nbytes,
                 pin_view(dst), NULL)
         else:
             download_staged(queue, state, view.buf, src, source)
@@ -394,7 +395,7 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
     cdef End staging = End(host_memory_of(staged), NULL)
-    submit_kept(queue, state, staging, End(src.memory, source.uses), src.nbytes, staged, &marker)
+    submit_kept(queue, state, staging, End(src.memory, source.usage), src.nbytes, staged, &marker)
     if marker == NULL:
         return 0
     markers.push_back(marker)
@@ -407,10 +408,10 @@ cdef inline void note_ends(QueueState* state, const End* to, const End* source) 
     """Note a copy that was counted. The queue is locked."""
     cdef uint64_t epoch = submitted_epoch(state.epochs)
     state.counts.copies += 1
-    if to.uses != NULL:
-        note_use(to.uses, state.epochs, epoch, True)
-    if source.uses != NULL:
-        note_use(source.uses, state.epochs, epoch, False)
+    if to.usage != NULL:
+        note_use(to.usage, state.epochs, epoch, True)
+    if source.usage != NULL:
+        note_use(source.usage, state.epochs, epoch, False)
 
 
 cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
@@ -620,7 +621,7 @@ cdef int fill_unchecked(
 ) except -1:
     cdef Order order
     cdef Status status
-    cdef Uses* uses = buffer.allocation.uses
+    cdef Usage* uses = buffer.allocation.usage
     if buffer.nbytes == 0:
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
@@ -648,7 +649,7 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
     cdef QueueState* state = queue.state
     cdef Order order
     cdef Status status
-    cdef Uses* uses = buffer.allocation.uses
+    cdef Usage* uses = buffer.allocation.usage
     check_buffer(queue, state, buffer, "buf")
     if state.driver.prefetch == NULL or buffer.nbytes == 0:
         return

@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
+from forebay.core.driver import MOST_GROUPS, Adopted, BuiltProgram, DeviceInfo, DriverDevice, Language, Limits
 from forebay.queues.kernels import build
 from forebay.queues.opencl import operations
 from forebay.queues.opencl.operations import AdoptedMemory, ClMemory, MemoryPart
@@ -289,7 +289,7 @@ class OpenCLDevice(DriverDevice):
         """As `DriverDevice.variable_options`."""
         return options_for_variables(self.native)
 
-    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """As `DriverDevice.build`."""
         return Builder(self.context, self.info, source, options).build()
 

@@ -16,7 +16,8 @@ from libcpp.mutex cimport mutex
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Arrival, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Arrival, Driver, Geometry, HostCallback, Interrupted, Memory,
+    Status, Waits
 )
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
@@ -339,7 +340,7 @@ cdef void drop_user_event(void** event) noexcept nogil:
     event[0] = NULL
 
 
-cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
     cdef cl_int error
     cdef Status status
     cdef void* reached = NULL

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, DriverKernel, Natives
+from forebay.core.driver import BuiltProgram, DeviceInfo, DriverKernel
 from forebay.queues.kernels.build import BuildProcessError, CompilerEndedError, build_apart, readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
@@ -174,7 +174,7 @@ class Builder:
             options = options_for_warps(source, options)
         self._options = options
 
-    def build(self) -> Natives:
+    def build(self) -> BuiltProgram:
         """The kernels by name, and the variables. Raises as `DriverDevice.build`: for bytes that are not a whole SPIR-V
         module Intel's CPU runtime would end the process. Blocks while it compiles. A program that any process has
         compiled before comes from the cache.
@@ -203,12 +203,12 @@ class Builder:
         """Compile, past the cache, and return what is to be kept. Raises as `build`."""
         return self._entry_of(*self._compiled(self._declared_in_source()))
 
-    def _entry_of(self, program: cl.Program, kernels: Natives) -> Entry:
+    def _entry_of(self, program: cl.Program, kernels: BuiltProgram) -> Entry:
         return Entry(
             self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()}, kernels.log
         )
 
-    def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> Natives | None:
+    def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> BuiltProgram | None:
         """The kernels, built in another process, because this compiler can end the one that it works in.
 
         None if there can be no such process, or this one does not take the binary. If the compiler ends it, once more
@@ -235,7 +235,7 @@ class Builder:
         cache.put(key, entry.dumps())
         return self._restored(entry)
 
-    def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
+    def _compiled(self, declared: Declared) -> tuple[cl.Program, BuiltProgram]:
         program, reports = self._compile(self._source)
         if not reports and isinstance(self._source, str):
             declared = self._declared_elsewhere(program)
@@ -264,7 +264,7 @@ class Builder:
         language = "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C"
         return key_of("OpenCL", *identity_of(self._info), language, self._source, *self._options)
 
-    def _restored(self, entry: Entry) -> Natives | None:
+    def _restored(self, entry: Entry) -> BuiltProgram | None:
         """The kernels from the cache; None if this driver refuses them although its version matches."""
         try:
             if entry.binary:
@@ -279,16 +279,16 @@ class Builder:
         except (cl.Error, errors.NotSupportedError):
             return None
 
-    def _finished(self, kernels: Natives, entry: Entry) -> Natives:
+    def _finished(self, kernels: BuiltProgram, entry: Entry) -> BuiltProgram:
         if not isinstance(self._source, bytes) or self._info.platform != INTEL_CPU:
             return kernels
         refused = without_warps(entry.binary, entry.declared)
         return IntelCpuProgram(kernels, self._source, self._options, entry.vectors, refused)
 
-    def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
+    def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> BuiltProgram:
         if names is None:
             names = names_in(program)
-        natives = Natives(
+        natives = BuiltProgram(
             {
                 name: OpenCLKernel(
                     self._native,

@@ -13,13 +13,13 @@ from forebay.core import errors
 from forebay.core.driver import (
     MOST_GROUPS,
     Adopted,
+    BuiltProgram,
     DeviceInfo,
     DriverDevice,
     DriverFolder,
     DriverKernel,
     Language,
     Limits,
-    Natives,
     Parameter,
 )
 from forebay.queues.kernels.parameters import read_parameter
@@ -215,7 +215,7 @@ class SyclDevice(DriverDevice):
             "device over another driver may, see forebay.devices()"
         )
 
-    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
         """As `DriverDevice.build`. Programs may have variables, but dpctl cannot find them."""
         declared = {}
         if isinstance(source, bytes):
@@ -227,7 +227,7 @@ class SyclDevice(DriverDevice):
                 ) from None
         beneath = self._compiler()
         facts: dict[str, Any]
-        built: Natives | None = None
+        built: BuiltProgram | None = None
         if beneath is not None:
             # SYCL reports neither parameters nor required group sizes nor the log, and builds in this process, which
             # Intel's compilers can end. So the same driver builds it first.
@@ -245,10 +245,10 @@ class SyclDevice(DriverDevice):
                 for name, parameters in declared.items()
             }
         if not facts:
-            return Natives({}, self._no_variable)
+            return BuiltProgram({}, self._no_variable)
         bundle = Bundle(self.handle, source, " ".join(options))
         kernels = {name: SyclProgramKernel(self, bundle, name, *each) for name, each in facts.items()}
-        natives = Natives(kernels, self._no_variable)
+        natives = BuiltProgram(kernels, self._no_variable)
         if isinstance(source, bytes):
             natives.accesses = partial(accesses_of, source)
         return built.over(natives) if isinstance(built, IntelCpuProgram) else natives

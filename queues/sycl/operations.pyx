@@ -30,7 +30,7 @@ from libcpp.memory cimport make_shared, shared_ptr
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback, no_waits
 )
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
@@ -177,7 +177,7 @@ cdef cppclass SyclCommand:
     size_t nbytes
     unsigned char pattern[128]
     size_t pattern_size
-    Wake wake
+    HostCallback wake
     void* data
     vector[SyclEvent*] waits  # each owned
     SyclEvent* event  # owned; the event that the caller asked for. For a GATE, the gate itself
@@ -255,7 +255,7 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
     return marker(queue, waits, 0, NULL)
 
 
-cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
     """Keep later commands in the list until the gate is opened. Calls `wake` when the queue reaches the gate.
 
     Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
@@ -846,7 +846,7 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
 
 cdef cppclass Watched:
     void* event
-    Wake wake
+    HostCallback wake
     void* data
 
 
@@ -872,7 +872,7 @@ cdef SyclCommand* new_command(const SyclCommand* given, Waits waits, SyclEvent* 
     return command
 
 
-cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
+cdef Status arrive(SyclQueue* queue, Waits waits, HostCallback wake, void* data) noexcept nogil:
     """Order the queue after the waits, and call `wake` when it gets there. SYCL must have all the waits already."""
     cdef Watched* watched
     cdef void* made = NULL

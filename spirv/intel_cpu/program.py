@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from forebay.core.driver import DriverKernel, Natives
+from forebay.core.driver import BuiltProgram, DriverKernel
 from forebay.core.errors import NotSupportedError
 from forebay.spirv.intel_cpu.warps_made import NO_WARPS
 from forebay.spirv.module import ModuleError, SpirvModule
@@ -21,7 +21,7 @@ def without_vectors(module: bytes) -> bytes | None:
     return spirv.dumps() if spirv.part_threads(spirv.entries) else None
 
 
-class IntelCpuProgram(Natives):
+class IntelCpuProgram(BuiltProgram):
     """A program of SPIR-V.
 
     Parameters
@@ -41,7 +41,7 @@ class IntelCpuProgram(Natives):
 
     def __init__(
         self,
-        natives: Natives,
+        natives: BuiltProgram,
         module: bytes,
         options: tuple[str, ...],
         vectors: bool,
@@ -58,7 +58,7 @@ class IntelCpuProgram(Natives):
             raise NotSupportedError(f"kernel {name!r}: {NO_WARPS}")
         return super().__getitem__(name)
 
-    def over(self, natives: Natives) -> IntelCpuProgram:
+    def over(self, natives: BuiltProgram) -> IntelCpuProgram:
         """The same program with kernels of another driver over this runtime."""
         return IntelCpuProgram(natives, self._module, self.options, self._vectors, self.refused)
 

@@ -60,10 +60,10 @@ def uses_of(Buffer buffer not None):
     """How many uses of the allocation are remembered: points of the past, and plans that have it as an argument."""
     cdef size_t past, holders
     with nogil:
-        buffer.allocation.uses.lock.lock()
-        past = buffer.allocation.uses.past.size()
-        holders = buffer.allocation.uses.holders.size()
-        buffer.allocation.uses.lock.unlock()
+        buffer.allocation.usage.lock.lock()
+        past = buffer.allocation.usage.past.size()
+        holders = buffer.allocation.usage.pins.size()
+        buffer.allocation.usage.lock.unlock()
     return past, holders
 
 
@@ -120,14 +120,14 @@ def is_listed(Queue queue not None):
     cdef bint listed
     with nogil:
         queue.state.lock.lock()
-        listed = queue.state.order.listed
+        listed = queue.state.order.null_pending
         queue.state.lock.unlock()
     return listed
 
 
 def nothing_is_listed(Queue queue not None):
     """Whether the null queue's list is empty; takes no lock."""
-    return queue.state.device.null_order.listed.load(memory_order_acquire) == NULL
+    return queue.state.device.null_order.pending.load(memory_order_acquire) == NULL
 
 
 def is_wanted(Queue queue not None):

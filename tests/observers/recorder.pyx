@@ -19,7 +19,7 @@ from forebay.queues.levelzero.operations cimport EVENT_KINDS, ZeDevice, ZeQueue
 from forebay.queues.queue cimport Queue
 
 cdef extern from "tests/observers/recorder.hpp" namespace "forebay_observer" nogil:
-    cdef cppclass Seen "forebay_observer::Call":
+    cdef cppclass Version "forebay_observer::Call":
         int function
         uintptr_t object
         uintptr_t kernel
@@ -36,11 +36,11 @@ cdef extern from "tests/observers/recorder.hpp" namespace "forebay_observer" nog
         void install(void* table)
         void uninstall(void* table)
         size_t size()
-        vector[Seen] tail(size_t first)
+        vector[Version] tail(size_t first)
         void fail(int function, int64_t code, uint64_t after)
         void fail_at_random(
             const vector[cbool]& functions, const vector[int64_t]& codes, uint64_t seed, uint64_t one_in)
-        vector[Seen] take()
+        vector[Version] take()
         void drop_waits(const vector[cbool]& functions, uint64_t one_in)
         uint64_t waits_dropped()
         void forgive()
@@ -222,7 +222,7 @@ cdef class Recorder:
         """How many calls were recorded."""
         return self.record.size()
 
-    cdef list described(self, const vector[Seen]& found):
+    cdef list described(self, const vector[Version]& found):
         cdef size_t i
         return [
             (self.NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
@@ -236,14 +236,14 @@ cdef class Recorder:
         (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status,
         injected, thread)
         """
-        cdef vector[Seen] found
+        cdef vector[Version] found
         with nogil:
             found = self.record.tail(first)
         return self.described(found)
 
     def take(self):
         """The calls that `read` would return from the first one on. They leave the record, and none is missed."""
-        cdef vector[Seen] found
+        cdef vector[Version] found
         with nogil:
             found = self.record.take()
         return self.described(found)

@@ -18,7 +18,7 @@ OWNERS = {
     "plans": ("queues/launch/launch", "lifetimes"),  # a first launch adds one, and a collection takes it out
     "made": ("queues/queue", "lifetimes"),  # goes to a later Queue
     "resident": (),
-    "resident.followed": ("queues/memory/allocation",),
+    "resident.listed": ("queues/memory/allocation",),
     "resident.closings": ("queues/memory/allocation",),
     "registry": (),
     "registry.counts_of_ended": ("queues/device",),

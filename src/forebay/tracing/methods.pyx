@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
-from forebay.core.uses cimport Uses, generation_of, release_uses, retain_uses
+from forebay.core.usage cimport Usage, generation_of, release_usage, retain_usage
 from forebay.events.event cimport Event
 from forebay.queues.memory.allocation cimport exposures
 from forebay.queues.memory.buffer cimport Buffer
@@ -37,11 +37,11 @@ def replace(owner: type, name: str, method: object) -> object:
 cdef class Memory:
     """Knows one piece of memory again, and when it was given back, without keeping it."""
 
-    cdef Uses* uses  # retained, or other memory could have its address later
+    cdef Usage* uses  # retained, or other memory could have its address later
     cdef object __weakref__
 
     def __dealloc__(self):
-        release_uses(self.uses)
+        release_usage(self.uses)
 
     @property
     def gone(self) -> bool:
@@ -54,11 +54,11 @@ _known: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
 
 def memory_of(Buffer buffer) -> Memory:
     """The memory that a buffer lies in: the same object for all its views, as long as somebody has it."""
-    cdef Uses* uses = buffer.allocation.uses
+    cdef Usage* uses = buffer.allocation.usage
     cdef Memory memory = _known.get(<uintptr_t> uses)
     if memory is None:
         memory = Memory.__new__(Memory)
-        memory.uses = retain_uses(uses)
+        memory.uses = retain_usage(uses)
         _known[<uintptr_t> uses] = memory
     return memory
 
@@ -72,7 +72,7 @@ def version_of(Buffer buffer) -> tuple[int, int] | None:
     """A value that differs when something may have written to the buffer; None when that is not known."""
     if buffer.allocation.exposed:
         return None
-    return generation_of(buffer.allocation.uses), buffer.allocation.state.resident.unseen_writes.load()
+    return generation_of(buffer.allocation.usage), buffer.allocation.state.resident.unseen_writes.load()
 
 
 def producer_of(Event event) -> Queue | None:

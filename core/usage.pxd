@@ -1,4 +1,4 @@
-"""Uses: which queues an allocation was used on, up to which epochs, and how often something may have written to it.
+"""Usage: which queues an allocation was used on, up to which epochs, and how often something may have written to it.
 
 A launch whose arguments have not changed stores one number, the epoch of its plan. An allocation therefore knows the
 plans that have it as an argument, and the points at which plans, copies, fills and graphs used it before. Its
@@ -26,55 +26,55 @@ cdef struct PastUse:
     uint64_t written  # 0 for never
 
 
-cdef struct Holder:
+cdef struct Pin:
     # A plan that has the allocation as an argument
     Epochs* queue  # the plan retains it
     const uint64_t* last  # the epoch of the plan's last launch; in the plan
     bint writes
 
 
-cdef cppclass Uses:
+cdef cppclass Usage:
     atomic[int32_t] references  # the allocation's, and one for each plan and snapshot that remembers it
     Lock lock  # guards all below; taken last, never held across a call
-    uint64_t writes  # the generation without the last epochs of the holders that write; modulo 2^64
+    uint64_t writes  # the generation without the last epochs of the pins that write; modulo 2^64
     vector[PastUse] past
-    vector[Holder] holders
-    size_t crowded  # when `past` has this many entries, the next one first removes those that are done
+    vector[Pin] pins
+    size_t prune_at  # when `past` has this many entries, the next one first removes those that are done
 
 
-cdef struct Seen:
-    Uses* uses
+cdef struct Version:
+    Usage* usage
     uint64_t generation
 
 
-cdef cppclass Basis:
+cdef cppclass Versions:
     """What a size was computed from. A launch looks at it again under the lock that it is submitted under."""
-    vector[Seen] seen  # the owner retains the uses
+    vector[Version] memory  # the owner retains the uses
     uint64_t unseen_writes  # the device's count
 
 
 # A number that rises whenever something may have written there
-cdef uint64_t generation_of(Uses* uses) noexcept nogil
+cdef uint64_t generation_of(Usage* usage) noexcept nogil
 
 
-cdef inline bint still_holds(const Basis* basis, uint64_t unseen_writes) noexcept nogil:
+cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) noexcept nogil:
     """Return whether nothing may have written there since. Writes that forebay cannot see do not count."""
     cdef size_t i
-    if basis.unseen_writes != unseen_writes:
+    if versions.unseen_writes != unseen_writes:
         return False
-    for i in range(basis.seen.size()):
-        if generation_of(basis.seen[i].uses) != basis.seen[i].generation:
+    for i in range(versions.memory.size()):
+        if generation_of(versions.memory[i].usage) != versions.memory[i].generation:
             return False
     return True
 
 
-cdef Uses* new_uses() except NULL nogil
-cdef Uses* retain_uses(Uses* uses) noexcept nogil
-cdef void release_uses(Uses* uses) noexcept nogil
-cdef void note_use(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
-cdef void hold(Uses* uses, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
-cdef void unhold(Uses* uses, const uint64_t* last, bint writes) noexcept nogil
-cdef void points_of(Uses* uses, bint writers_only, vector[Point]& points) noexcept nogil
+cdef Usage* new_usage() except NULL nogil
+cdef Usage* retain_usage(Usage* usage) noexcept nogil
+cdef void release_usage(Usage* usage) noexcept nogil
+cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
+cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
+cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil
+cdef void points_of(Usage* usage, bint writers_only, vector[Point]& points) noexcept nogil
 cdef void release_points(vector[Point]& points) noexcept nogil
 
 
@@ -83,7 +83,7 @@ cdef struct Place:
     size_t count  # how many listed it: memory may be taken over twice
 
 
-cdef cppclass Followed:
+cdef cppclass ResidentList:
     """The list of a device. Memory is on it until its last reference goes, so before it is freed."""
     # Rises with each change, under the lock. A launch that follows pointers compares it with the version that its
     # kernel object has; 0 is that of a kernel object without a list.
@@ -93,5 +93,5 @@ cdef cppclass Followed:
     unordered_map[uint64_t, Place] places
 
 
-cdef void list_memory(Followed* followed, uint64_t address) noexcept nogil
-cdef void unlist_memory(Followed* followed, uint64_t address) noexcept nogil
+cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil
+cdef void unlist_memory(ResidentList* followed, uint64_t address) noexcept nogil
