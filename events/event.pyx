@@ -407,8 +407,6 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
         raise ArgumentTypeError(f"wait() needs an Event or a Queue to come after, not {kind}{advice}")
     handle = adopted
     epochs = new_epochs(number)
-    if epochs == NULL:
-        raise MemoryError
     advance_submitted(epochs)
     marker = new_marker(state.device, epochs, 1, NULL, <void*> handle, FOR_DEVICE)
     marker.adopted = True

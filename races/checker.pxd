@@ -82,7 +82,7 @@ cdef int other_command(object queue, QueueState* state) except -1  # which uses 
 cdef int come_after_unseen(object queue, QueueState* state) except -1
 cdef int finished(object queue, QueueState* state) except -1
 cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
-cdef int finished_device(DeviceState* device) except -1
+cdef int finished_device(DeviceState* device, bint blocking_only=*) except -1
 # What the uses of memory, or the writes among them, come after, with these themselves. Take it before looking for the
 # uses to wait for, and join it when the wait was made: other threads may submit more meanwhile.
 cdef dict past_of_uses(Usage* uses, bint writers_only)

@@ -272,12 +272,14 @@ cdef dict moment_of(QueueOrder queue):
 cdef int come_after(QueueOrder queue, dict other) except -1:
     # What comes after an epoch comes after all of its past, so a queue with more of a past has a new epoch.
     cdef int collects = PyGC_Disable()
-    past = joined(queue.past, other)
-    if past is not queue.past:
-        queue.past = past
-        begin_epoch(queue)
-    if collects:
-        PyGC_Enable()
+    try:
+        past = joined(queue.past, other)
+        if past is not queue.past:
+            queue.past = past
+            begin_epoch(queue)
+    finally:
+        if collects:
+            PyGC_Enable()
     return 0
 
 
@@ -407,14 +409,6 @@ cdef int wait(QueueOrder queue, tuple moment) except -1:
             queue.points[producer] = epoch, line
     queue.commands += queue.null
     return enlist(queue)
-
-
-cdef int finish_context(uintptr_t context, bint blocking_only=False) except -1:
-    cdef QueueOrder queue
-    for queue in list(queues.values()):
-        if queue.context == context and (queue.blocking or not blocking_only):
-            waited_for_past(moment_of(queue))
-    return 0 if blocking_only else forget_waited()
 
 
 # -- memory
@@ -680,7 +674,7 @@ cdef int other_command(object queue, QueueState* state) except -1:
 
 cdef int finished(object queue, QueueState* state) except -1:
     if state.is_null:  # which speaks for the blocking queues too
-        finish_context(<uintptr_t> state.device, True)
+        finished_device(state.device, True)
     return known_done(queue, state)
 
 
@@ -688,8 +682,12 @@ cdef int known_done(object queue, QueueState* state) except -1:
     return waited_for_past(moment_of(order_of(queue, state)))
 
 
-cdef int finished_device(DeviceState* device) except -1:
-    return finish_context(<uintptr_t> device)
+cdef int finished_device(DeviceState* device, bint blocking_only=False) except -1:
+    cdef QueueOrder queue
+    for queue in list(queues.values()):
+        if queue.context == <uintptr_t> device and (queue.blocking or not blocking_only):
+            waited_for_past(moment_of(queue))
+    return 0 if blocking_only else forget_waited()
 
 
 cdef dict past_of_uses(Usage* uses, bint writers_only):
@@ -842,7 +840,7 @@ cdef int end_check(DeviceState* state, bint raises) except -1:
         if queue.context == <uintptr_t> state:
             queue.listed = queue.vague = False
     contexts.pop(<uintptr_t> state, None)
-    return finish_context(<uintptr_t> state)
+    return finished_device(state)
 
 
 def statistics() -> dict[str, int]:
