@@ -180,7 +180,7 @@ cdef int add_by_value(Kernel kernel, PyObject* const* arguments, list read) exce
 # -- kernels that follow pointers
 
 
-# By the null queue's id, which no other has: the address of a `Usage`, which stays for good and stands for all memory of
+# By the null queue's id, which no other has: the address of a `Usage` that stays for good. It stands for all memory of
 # a context, once a kernel may follow pointers.
 cdef dict everything = {}
 

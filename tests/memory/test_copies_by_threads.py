@@ -1,7 +1,9 @@
 """Copies by the host while another thread goes on."""
 
+import itertools
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -44,7 +46,13 @@ def meanwhile():
     sys.setswitchinterval(interval)
 
 
-MANY, TURNS = 64 << 20, 100  # one turn is enough, unless the other thread's processor is busy for all of the copy
+MANY, PATIENCE = 64 << 20, 60  # seconds
+
+
+def turns():
+    """One is enough, unless the other thread's processor is busy for all of the copy."""
+    end = time.monotonic() + PATIENCE
+    return itertools.takewhile(lambda _: time.monotonic() < end, itertools.cycle(range(100)))
 
 
 @pytest.mark.executes
@@ -72,7 +80,7 @@ def test_the_host_copies_many_bytes_without_the_gil(device, make_queue, kernels,
         return meanwhile(submit, lambda: source.__setitem__(at, 1))
 
     assert submit() == 0
-    assert any(map(copied, range(TURNS)))
+    assert any(map(copied, turns()))
 
 
 @pytest.mark.parametrize("end", ["close", "free"])
@@ -87,4 +95,4 @@ def test_a_copy_to_what_another_thread_closes_meanwhile_is_refused(device, make_
         except fb.ClosedError as error:
             return "dst is closed" in str(error)
 
-    assert any(map(is_refused, range(TURNS)))
+    assert any(map(is_refused, turns()))

@@ -2,6 +2,9 @@
 
 import contextlib
 import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -26,25 +29,41 @@ WAITS = {
 }
 
 
+LOOKS = 10  # at which the thread was at the same place
+
+
 class RangError(Exception):
     """Raised by the handler of a signal."""
 
 
 @pytest.fixture
 def ring():
-    """``with ring():`` a signal comes soon, whose handler raises `RangError`."""
+    """``with ring():`` a signal comes once this thread stays inside of one call, and its handler raises `RangError`."""
+    waiting = threading.get_ident()
 
     def rang(*_):
         raise RangError
 
+    def look(over):
+        seen, looks = None, 0
+        while looks < LOOKS and not over.wait(0.002):
+            frame = sys._current_frames()[waiting]
+            at = id(frame), frame.f_lasti
+            del frame
+            seen, looks = at, looks + 1 if at == seen else 0
+        if not over.is_set():
+            signal.pthread_kill(waiting, signal.SIGALRM)
+
     @contextlib.contextmanager
     def ring():
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
-        try:
-            with pytest.raises(RangError):
-                yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        over = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(look, over)
+            try:
+                with pytest.raises(RangError):
+                    yield
+            finally:
+                over.set()
 
     before = signal.signal(signal.SIGALRM, rang)
     yield ring
