@@ -382,14 +382,14 @@ cdef int withdraw(Announcement announced) except -1:
         for other in announced.unlisted:
             enlist(other)
     if announced.command:
-        for use in announced.usage:
+        for use in announced.uses:
             memory = memories.get(use.memory)
             if memory is not None:
-                memory.usage = [each for each in memory.usage if each.command != announced.command]
+                memory.uses = [each for each in memory.uses if each.command != announced.command]
         for use in announced.replaced:
             memory = memories.get(use.memory)
             if memory is not None:
-                memory.usage.append(use)
+                memory.uses.append(use)
     return 0
 
 
@@ -420,7 +420,7 @@ cdef Memory memory_of(uintptr_t address):
         memory = Memory.__new__(Memory)
         memory.address = <uintptr_t> retain_usage(<Usage*> address)
         memory.made = NOWHERE
-        memory.usage = []
+        memory.uses = []
         memory = memories.setdefault(address, memory)
     return memory
 
@@ -453,7 +453,7 @@ cdef list find_conflicts(QueueOrder own, list uses, tuple line):
         memory = memories.get(use.memory)
         if memory is None:
             continue
-        for first in memory.usage:
+        for first in memory.uses:
             if (
                 (own is not None and first.queue == own.id)
                 or not (first.flags | use.flags) & WRITES
@@ -485,16 +485,16 @@ cdef int note(QueueOrder queue, Announcement announced) except -1:
     last_command += 1
     announced.replaced = []
     announced.command = last_command
-    for use in announced.usage:
+    for use in announced.uses:
         use.epoch = queue.epoch
         use.command = announced.command
         use.past = queue.past
         memory = memory_of(use.memory)
-        replace(memory.usage, use, announced.replaced)
+        replace(memory.uses, use, announced.replaced)
         memory.nbytes = max(memory.nbytes, use.hi)
-        if len(memory.usage) >= MOST_USES:
+        if len(memory.uses) >= MOST_USES:
             forget_oldest(memory)
-        memory.usage.append(use)
+        memory.uses.append(use)
     return forget_waited() if len(memories) > sweep_memories else 0
 
 
@@ -535,8 +535,8 @@ cdef int forget_waited() except -1:
     cdef Memory memory
     cdef Use use
     for memory in list(memories.values()):
-        if memory.usage:
-            memory.usage = [use for use in memory.usage if use.epoch > waited_for(use.queue)]
+        if memory.uses:
+            memory.uses = [use for use in memory.uses if use.epoch > waited_for(use.queue)]
         if (<Usage*> memory.address).references.load(memory_order_relaxed) == 1:
             memories.pop(memory.address, None)
     sweep_memories = max(<Py_ssize_t> FIRST_SWEEP, 2 * len(memories))
@@ -578,7 +578,7 @@ cdef Announcement command(object queue, QueueState* state, list uses, Announceme
     cdef int collects
     if announced is None:
         announced = Announcement.__new__(Announcement)
-    announced.usage = uses
+    announced.uses = uses
     if uses_watcher is not None and state.slow_path & BY_WATCH:
         uses_watcher(queue, {use.memory for use in uses})
     if is_checked(state):
@@ -697,7 +697,7 @@ cdef dict past_of_uses(Usage* uses, bint writers_only):
     if memory is None:
         return None
     past = memory.forgotten
-    for use in list(memory.usage):
+    for use in list(memory.uses):
         if not writers_only or use.flags & WRITES:
             past = joined(past, past_with(use))
     for queue, epoch in (past or {}).items():
@@ -846,5 +846,5 @@ cdef int end_check(DeviceState* state, bint raises) except -1:
 def statistics() -> dict[str, int]:
     """Return how much is remembered: pieces of memory, their uses, and queues; for tests."""
     cdef Memory memory
-    uses = sum([len(memory.usage) for memory in memories.values()])
+    uses = sum([len(memory.uses) for memory in memories.values()])
     return {"memories": len(memories), "uses": uses, "queues": len(queues)}
