@@ -1,6 +1,6 @@
 """The contract of a driver, its Python half; driver.pxd is the half that runs without the GIL.
 
-A driver is one folder in ``queues``, with a `DriverFolder`, and one line in ``queues/selection.py``. It opens a
+A driver is one folder in ``queues``, with a `DriverFolder`, and two lines in ``queues/selection.py``. It opens a
 `DriverDevice` for each `forebay.Device`. Nothing outside the folder knows which driver is in use. mypy checks the
 folders against these classes; what a device need not have has a default.
 """

@@ -33,7 +33,7 @@ cdef cppclass Marker:
     int use  # MarkerUse: who may wait for it
     bint adopted  # its queue gets commands that forebay does not see
 
-cdef void forget_open_bridges(DeviceState* device) noexcept nogil
+cdef void forget_opened_bridges(DeviceState* device) noexcept nogil
 
 
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
@@ -179,7 +179,7 @@ cdef cppclass QueueResident:
     # yet. Any thread may read it.
     atomic[uint64_t] last_indirect
     uint64_t last_indirect_before  # what it was before FOLLOWING
-    bint is_all_user  # whether the device's list of that name has it
+    bint is_indirect_user  # whether the device's list `indirect_users` has it
 
 
 cdef cppclass QueueDeferred:
@@ -282,10 +282,10 @@ cdef cppclass ResidentSet:
 
 cdef cppclass Gates:
     """Gates and host functions that may hold up queues of a device."""
-    atomic[int32_t] open  # gates not opened yet, and host functions that have not returned
+    atomic[int32_t] closed  # gates not opened yet, and host functions that have not returned
     atomic[int32_t] host_functions  # how many of these are host functions
     vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates; registry's lock
-    atomic[int32_t] open_bridges  # how many of these may not be open yet
+    atomic[int32_t] closed_bridges  # how many of these may not be open yet
 
 
 cdef cppclass DeviceState:
@@ -349,9 +349,9 @@ cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
     """Return how many gates, host functions and bridges may hold up the device's queues. OpenCL forbids releasing
     anything but events meanwhile. The registry is not locked.
     """
-    if device.gates.open_bridges.load() != 0:
-        forget_open_bridges(device)
-    return device.gates.open.load() + device.gates.open_bridges.load()
+    if device.gates.closed_bridges.load() != 0:
+        forget_opened_bridges(device)
+    return device.gates.closed.load() + device.gates.closed_bridges.load()
 
 
 cdef inline void submit_collected(QueueState* queue) noexcept nogil:

@@ -129,7 +129,7 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
     del device
 
 
-cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
+cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
     """Ask for the events themselves: that the other queue is done is known before the driver has opened its bridges."""
     cdef vector[Marker*] asked
     cdef Answer answer
@@ -144,7 +144,7 @@ cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
         else:
             asked[kept] = asked[i]
             kept += 1
-    device.gates.open_bridges.fetch_sub(<int32_t> (asked.size() - kept))
+    device.gates.closed_bridges.fetch_sub(<int32_t> (asked.size() - kept))
     device.registry.lock.lock()
     for i in range(kept):
         device.gates.bridges.push_back(asked[i])
@@ -167,7 +167,7 @@ cdef QueueState* new_queue_state(
     queue.is_null = is_null
     queue.blocking = blocking
     queue.made.timing = timing
-    queue.adopted = queue.resident.is_all_user = adopted
+    queue.adopted = queue.resident.is_indirect_user = adopted
     queue.order.prune_at = 8
     queue.slow_path = BY_CHECK if device.checked else 0
     device.registry.lock.lock()
@@ -294,8 +294,8 @@ cdef void begin_following(QueueState* queue) noexcept nogil:
     looks at the list. So one of the two always sees the other.
     """
     queue.resident.last_indirect_before = queue.resident.last_indirect.load()
-    if not queue.resident.is_all_user:
-        queue.resident.is_all_user = True
+    if not queue.resident.is_indirect_user:
+        queue.resident.is_indirect_user = True
         queue.device.registry.lock.lock()
         queue.device.resident.indirect_users.push_back(queue.epochs.queue_id)
         queue.device.registry.lock.unlock()
@@ -359,8 +359,8 @@ cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil
 
 
 cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil:
-    """Bar the queue while it is captured: its commands do not run. If it is blocking, the null queue, which would have
-    to come after it, is slow_path too.
+    """Refuse commands while the queue is captured: they do not run. If it is blocking, the null queue, which would have
+    to come after it, refuses them too.
     """
     cdef QueueState* null_queue = queue.device.null_queue
     if captured_now:

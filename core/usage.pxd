@@ -27,14 +27,14 @@ cdef struct PastUse:
 
 
 cdef struct Pin:
-    # A plan that has the allocation as an argument
+    # A plan, or an entry of a step, that has the allocation as an argument
     Epochs* queue  # the plan retains it
-    const uint64_t* last  # the epoch of the plan's last launch; in the plan
+    const uint64_t* last  # the epoch of its last launch; in the plan or the entry
     bint writes
 
 
 cdef cppclass Usage:
-    atomic[int32_t] references  # the allocation's, and one for each plan and snapshot that remembers it
+    atomic[int32_t] references  # the allocation's, and one for each plan, graph, step and snapshot that has it
     Lock lock  # guards all below; taken last, never held across a call
     uint64_t writes  # the generation without the last epochs of the pins that write; modulo 2^64
     vector[PastUse] past

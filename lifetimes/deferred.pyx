@@ -30,7 +30,7 @@ from forebay.core.vector_clock cimport (
     Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    carry_pending, dissolve_list, mark_alone, note_listed_end, return_quota, take_done_marks, take_markers,
+    carry_pending, dissolve_list, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
     take_point, unlist_idle
 )
 
@@ -490,7 +490,7 @@ cdef void collect_queue(QueueState* queue):
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
-        take_done_marks(queue, markers)
+        take_done_checkpoints(queue, markers)
         queue.lock.unlock()
         for marker in markers:
             release_marker(marker)

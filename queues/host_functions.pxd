@@ -39,5 +39,5 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1
 cdef Gate submit_gate(object queue, QueueState* state)
-# Block until no open gate counts in `gates.open`: the host may see held work done before the count falls.
+# Block until no open gate counts in `gates.closed`: the host may see held work done before the count falls.
 cdef void wait_for_openings() noexcept nogil

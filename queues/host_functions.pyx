@@ -59,7 +59,7 @@ cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
 cdef int submitting = 0  # number of calls in `outstanding` that are not settled
-cdef int opening = 0  # number of gates being opened that may still count in their device's `gates.open`
+cdef int opening = 0  # number of gates being opened that may still count in their device's `gates.closed`
 cdef condition_variable_any* none_opening = new condition_variable_any()
 cdef cbool stopping = False
 
@@ -327,7 +327,7 @@ cdef class Gate:
             lock.unlock()
             self.driver.open_gate(self.handle, failed)
             self.driver.release_event(self.handle)
-            self.device.gates.open.fetch_sub(1)
+            self.device.gates.closed.fetch_sub(1)
             end_opening(NULL)
 
     def __enter__(self) -> Self:
@@ -341,7 +341,7 @@ cdef class Gate:
             if not self.is_open:
                 self.driver.open_gate(self.handle, False)
                 self.driver.release_event(self.handle)
-                self.device.gates.open.fetch_sub(1)
+                self.device.gates.closed.fetch_sub(1)
             release_device_state(self.device)
             collect_abandoned()
 
@@ -358,13 +358,13 @@ cdef Gate submit_gate(object queue, QueueState* state):
             if status != 0:
                 abort_command(state, &order)
             else:
-                state.device.gates.open.fetch_add(1)
+                state.device.gates.closed.fetch_add(1)
                 status = state.driver.hold(
                     state.handle, state.device.context, waits_of(state, &order), NULL, NULL, &handle)
                 if status == 0:
                     state.counts.events_made += 1
                 else:
-                    state.device.gates.open.fetch_sub(1)
+                    state.device.gates.closed.fetch_sub(1)
                 end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")

@@ -540,8 +540,6 @@ cdef class Queue(AnyQueue):
         """
         await self.record()
 
-    # What methods of a Buffer that were given no queue come after. The order of a graph is that of the capture alone.
-
     # -- capture
 
     def capture(self, mode: str = "global") -> Capturing:

@@ -83,7 +83,7 @@ cdef class Conflict:
 
 
 @cython.no_gc
-cdef class QueueOrder:
+cdef class QueuePast:
     """What precedes the next command of a queue."""
 
     cdef object reference  # a weak reference to the Queue
@@ -100,10 +100,10 @@ cdef class QueueOrder:
 
 
 @cython.no_gc
-cdef class Context:
+cdef class CheckedContext:
     """Which queues of a context the null queue's next command comes after, and what its Devices want."""
 
-    cdef QueueOrder null
+    cdef QueuePast null
     cdef list listed  # blocking queues with commands since the last of the null queue
     cdef size_t checking, raising  # Devices that asked for it, and those of them that want an error
 
@@ -112,7 +112,7 @@ cdef class Context:
 
 
 @cython.no_gc
-cdef class Memory:
+cdef class UsedMemory:
     """What is known of a piece of memory, and its uses that no thread has waited for."""
 
     cdef uintptr_t address  # of its `Usage`, retained
@@ -263,13 +263,13 @@ cdef dict joined(dict past, dict other):
     return made
 
 
-cdef dict moment_of(QueueOrder queue):
+cdef dict moment_of(QueuePast queue):
     """Return what precedes something that comes after all of a queue's commands."""
     queue.observed = True
     return joined(queue.past, {queue.id: queue.epoch})
 
 
-cdef int come_after(QueueOrder queue, dict other) except -1:
+cdef int come_after(QueuePast queue, dict other) except -1:
     # What comes after an epoch comes after all of its past, so a queue with more of a past has a new epoch.
     cdef int collects = PyGC_Disable()
     try:
@@ -283,16 +283,16 @@ cdef int come_after(QueueOrder queue, dict other) except -1:
     return 0
 
 
-cdef void begin_epoch(QueueOrder queue) noexcept:
+cdef void begin_epoch(QueuePast queue) noexcept:
     queue.epoch += queue.observed
     queue.observed = False
 
 
-cdef QueueOrder order_of(object queue, QueueState* state):
+cdef QueuePast order_of(object queue, QueueState* state):
     """Return what is known of a queue."""
     global sweep_queues
-    cdef QueueOrder order = queues.get(state.epochs.queue_id)
-    cdef QueueOrder other
+    cdef QueuePast order = queues.get(state.epochs.queue_id)
+    cdef QueuePast other
     if order is not None:
         return order
     if len(queues) > sweep_queues:  # forget those that are gone and that some thread has waited for
@@ -302,7 +302,7 @@ cdef QueueOrder order_of(object queue, QueueState* state):
                 queues.pop(other.id, None)
                 waited.pop(other.id, None)
         sweep_queues = max(<Py_ssize_t> FIRST_SWEEP, 2 * len(queues))
-    order = QueueOrder.__new__(QueueOrder)
+    order = QueuePast.__new__(QueuePast)
     order.reference = PyWeakref_NewRef(queue, None)
     order.id = state.epochs.queue_id
     order.epoch = 1
@@ -312,27 +312,27 @@ cdef QueueOrder order_of(object queue, QueueState* state):
     return queues.setdefault(order.id, order)
 
 
-cdef Context context_of(uintptr_t address):
+cdef CheckedContext context_of(uintptr_t address):
     context = contexts.get(address)
-    return contexts.setdefault(address, Context()) if context is None else context
+    return contexts.setdefault(address, CheckedContext()) if context is None else context
 
 
-cdef int enlist(QueueOrder queue) except -1:
+cdef int enlist(QueuePast queue) except -1:
     if queue.blocking and not queue.null and not queue.listed:
         queue.listed = True
         context_of(queue.context).listed.append(queue)
     return 0
 
 
-cdef QueueOrder begin(object queue, QueueState* state, Announcement announced=None, bint function=False):
+cdef QueuePast begin(object queue, QueueState* state, Announcement announced=None, bint function=False):
     """Order a queue for its next command, a record too, by the rules of the null queue, and return what is known of it.
 
     What a host `function` comes after may be told by it.
     """
     global told
-    cdef QueueOrder own = order_of(queue, state)
-    cdef Context context = context_of(own.context)
-    cdef QueueOrder null = context.null, other
+    cdef QueuePast own = order_of(queue, state)
+    cdef CheckedContext context = context_of(own.context)
+    cdef QueuePast null = context.null, other
     cdef uint64_t commands
     if announced is not None:
         save(own, announced)
@@ -359,7 +359,7 @@ cdef QueueOrder begin(object queue, QueueState* state, Announcement announced=No
     return own
 
 
-cdef int save(QueueOrder queue, Announcement announced) except -1:
+cdef int save(QueuePast queue, Announcement announced) except -1:
     if not announced.queue:
         announced.open = True
         announced.unlisted = []
@@ -371,8 +371,8 @@ cdef int save(QueueOrder queue, Announcement announced) except -1:
 cdef int withdraw(Announcement announced) except -1:
     """Take back what was announced. The order is left as it is if the queue has received another command since."""
     global told
-    cdef QueueOrder own = queues.get(announced.queue)
-    cdef Memory memory
+    cdef QueuePast own = queues.get(announced.queue)
+    cdef UsedMemory memory
     cdef Use use, each
     announced.open = False
     if own is not None and own.past is announced.past_after and own.commands == announced.commands_after:
@@ -393,7 +393,7 @@ cdef int withdraw(Announcement announced) except -1:
     return 0
 
 
-cdef int wait(QueueOrder queue, tuple moment) except -1:
+cdef int wait(QueuePast queue, tuple moment) except -1:
     """Let a queue come after a moment: (what precedes it, its queue's id, epoch, line).
 
     A wait orders what it names, and no more. Where that is done already it is no command (HIP's and forebay's are
@@ -414,10 +414,10 @@ cdef int wait(QueueOrder queue, tuple moment) except -1:
 # -- memory
 
 
-cdef Memory memory_of(uintptr_t address):
-    cdef Memory memory = memories.get(address)
+cdef UsedMemory memory_of(uintptr_t address):
+    cdef UsedMemory memory = memories.get(address)
     if memory is None:
-        memory = Memory.__new__(Memory)
+        memory = UsedMemory.__new__(UsedMemory)
         memory.address = <uintptr_t> retain_usage(<Usage*> address)
         memory.made = NOWHERE
         memory.uses = []
@@ -426,7 +426,7 @@ cdef Memory memory_of(uintptr_t address):
 
 
 cdef Conflict conflict_of(Use first, Use second):
-    cdef Memory memory = memories.get(first.memory)
+    cdef UsedMemory memory = memories.get(first.memory)
     cdef Conflict conflict = Conflict.__new__(Conflict)
     conflict.first, conflict.second = first, second
     conflict.begin, conflict.end = max(first.lo, second.lo), min(first.hi, second.hi)
@@ -438,12 +438,12 @@ cdef Conflict conflict_of(Use first, Use second):
     return conflict
 
 
-cdef list find_conflicts(QueueOrder own, list uses, tuple line):
+cdef list find_conflicts(QueuePast own, list uses, tuple line):
     """Return the conflicts with earlier commands; `own` is None for what the host itself does, at once."""
-    cdef Memory memory
+    cdef UsedMemory memory
     cdef Use first, use
     cdef Conflict conflict
-    cdef QueueOrder earlier
+    cdef QueuePast earlier
     cdef list found = []
     for use in uses:
         use.line = line
@@ -477,9 +477,9 @@ cdef list find_conflicts(QueueOrder own, list uses, tuple line):
 cdef uint64_t last_command = 0
 
 
-cdef int note(QueueOrder queue, Announcement announced) except -1:
+cdef int note(QueuePast queue, Announcement announced) except -1:
     global last_command
-    cdef Memory memory
+    cdef UsedMemory memory
     cdef Use use
     begin_epoch(queue)
     last_command += 1
@@ -517,7 +517,7 @@ cdef int replace(list there, Use by, list replaced) except -1:
     return 0
 
 
-cdef int forget_oldest(Memory memory) except -1:
+cdef int forget_oldest(UsedMemory memory) except -1:
     oldest = memory.uses[:MOST_USES // 4]
     del memory.uses[:MOST_USES // 4]
     for use in oldest:
@@ -532,7 +532,7 @@ cdef dict past_with(Use use):
 cdef int forget_waited() except -1:
     """Forget uses that some thread has waited for, and memory that nothing else has."""
     global sweep_memories
-    cdef Memory memory
+    cdef UsedMemory memory
     cdef Use use
     for memory in list(memories.values()):
         if memory.uses:
@@ -546,7 +546,7 @@ cdef int forget_waited() except -1:
 cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0:
     """Note the line that makes memory, if the device is checked, and return its number."""
     line = line_of_program()
-    cdef Memory memory
+    cdef UsedMemory memory
     if device.checked:
         memory = memory_of(<uintptr_t> uses)
         memory.made = line
@@ -574,7 +574,7 @@ def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
 
 cdef Announcement command(object queue, QueueState* state, list uses, Announcement announced=None):
     cdef Use use
-    cdef QueueOrder own
+    cdef QueuePast own
     cdef int collects
     if announced is None:
         announced = Announcement.__new__(Announcement)
@@ -610,7 +610,7 @@ cdef int on_host(DeviceState* device, list uses) except -1:
 cdef int report(DeviceState* device, list found, object queue) except -1:
     """Tell each race once. Raises RaceError for the first certain one, told before or not, if a Device wants that."""
     cdef Conflict each
-    cdef QueueOrder first
+    cdef QueuePast first
     cdef bint raises = found and context_of(<uintptr_t> device).raising
     for each in found:
         first = queues.get(each.first.queue)
@@ -626,7 +626,7 @@ cdef int report(DeviceState* device, list found, object queue) except -1:
 
 
 cdef int note_point(object queue, QueueState* state, void** kept) except -1:
-    cdef QueueOrder own = begin(queue, state)
+    cdef QueuePast own = begin(queue, state)
     moment = moment_of(own), own.id, own.epoch, line_of_program()
     drop_point(kept)
     Py_INCREF(moment)
@@ -649,7 +649,7 @@ cdef int come_after_point(object queue, QueueState* state, const void* kept) exc
 
 
 cdef int come_after_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
-    cdef QueueOrder before = begin(producer, producer_state)
+    cdef QueuePast before = begin(producer, producer_state)
     return wait(order_of(queue, state), (moment_of(before), before.id, before.epoch, line_of_program()))
 
 
@@ -659,7 +659,7 @@ cdef int reached(const void* kept) except -1:
 
 cdef int come_after_unseen(object queue, QueueState* state) except -1:
     """A queue waits for a value in memory, which any other queue may write. What it does then is possible only."""
-    cdef QueueOrder own = begin(queue, state), other
+    cdef QueuePast own = begin(queue, state), other
     for other in list(queues.values()):
         if other.context == own.context and other is not own:
             come_after(own, moment_of(other))
@@ -683,7 +683,7 @@ cdef int known_done(object queue, QueueState* state) except -1:
 
 
 cdef int finished_device(DeviceState* device, bint blocking_only=False) except -1:
-    cdef QueueOrder queue
+    cdef QueuePast queue
     for queue in list(queues.values()):
         if queue.context == <uintptr_t> device and (queue.blocking or not blocking_only):
             waited_for_past(moment_of(queue))
@@ -691,8 +691,8 @@ cdef int finished_device(DeviceState* device, bint blocking_only=False) except -
 
 
 cdef dict past_of_uses(Usage* uses, bint writers_only):
-    cdef Memory memory = memories.get(<uintptr_t> uses)
-    cdef QueueOrder order
+    cdef UsedMemory memory = memories.get(<uintptr_t> uses)
+    cdef QueuePast order
     cdef Use use
     if memory is None:
         return None
@@ -814,8 +814,8 @@ cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:
     """Check all queues of the context from now on, for one Device more."""
-    cdef QueueOrder null = order_of(device.null_queue, state.null_queue)
-    cdef Context context
+    cdef QueuePast null = order_of(device.null_queue, state.null_queue)
+    cdef CheckedContext context
     if not state.checked:
         reports.forget(<uintptr_t> state)  # what another told, which had its address, or this one earlier
         contexts.pop(<uintptr_t> state, None)
@@ -829,8 +829,8 @@ cdef int begin_check(object device, DeviceState* state, bint raises) except -1:
 
 cdef int end_check(DeviceState* state, bint raises) except -1:
     """One Device less wants that. With the last one, checking ends, and all counts as ordered: others are not seen."""
-    cdef Context context = context_of(<uintptr_t> state)
-    cdef QueueOrder queue
+    cdef CheckedContext context = context_of(<uintptr_t> state)
+    cdef QueuePast queue
     context.raising -= raises
     context.checking -= 1
     if context.checking:
@@ -845,6 +845,6 @@ cdef int end_check(DeviceState* state, bint raises) except -1:
 
 def statistics() -> dict[str, int]:
     """Return how much is remembered: pieces of memory, their uses, and queues; for tests."""
-    cdef Memory memory
+    cdef UsedMemory memory
     uses = sum([len(memory.uses) for memory in memories.values()])
     return {"memories": len(memories), "uses": uses, "queues": len(queues)}

@@ -1,9 +1,9 @@
 """This module alone decides which queue waits for which.
 
-Every command calls `begin_command`, which gathers its waits. It then calls `commit_command` if the driver took it, or
-`abort_command` if not. After an abort no epoch has advanced, no clock has joined, and the null queue's list has its
-queues back. A command that is several to the driver ends with `end_parted_command`. The launch path calls
-`is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+A command calls `begin_command`, which gathers its waits, and then `end_command` with the driver's status. If that is a
+failure, no epoch has advanced, no clock has joined, and the null queue's list has its queues back. A command that is
+several to the driver ends with `end_parted_command`. Where there is nothing to gather, a command is submitted at once:
+the launch path calls `is_ready_to_launch` and `count_launch` instead.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -29,7 +29,7 @@ cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
-cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `gates.open` until it ends
+cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `gates.closed` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil
 cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil
@@ -110,7 +110,7 @@ cdef inline void enter_list(QueueState* queue) noexcept nogil:
 
 
 cdef inline void count_command(QueueState* queue) noexcept nogil:
-    """Count a command that the driver took and that carried no wait. The queue is locked."""
+    """Count a command that the driver took. The queue is locked."""
     advance_submitted(queue.epochs)
 
 
@@ -137,4 +137,4 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef void dissolve_list(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil
 cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil
-cdef void take_done_marks(QueueState* queue, vector[Marker*]& markers) noexcept nogil
+cdef void take_done_checkpoints(QueueState* queue, vector[Marker*]& markers) noexcept nogil

@@ -1,8 +1,8 @@
 """The wait rules: HIP's legacy null stream, and waits that are dropped because they order nothing.
 
 Lock order: a command holds its own queue's lock. Only the null queue takes a second one: while it gathers, it locks
-each blocking queue in turn. Every other waiter takes the producer's marker, unlocks the producer and then locks itself,
-so two queues that wait on each other from two threads cannot deadlock.
+each blocking queue in turn. Elsewhere a second one is only tried. Every other waiter takes the producer's marker,
+unlocks the producer and then locks itself, so two queues that wait on each other from two threads cannot deadlock.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -213,7 +213,7 @@ cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
     return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
 
 
-cdef void take_done_marks(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+cdef void take_done_checkpoints(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
     """`forget_done_checkpoints`, but the caller releases them, after it has unlocked the queue."""
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().epoch <= done:
@@ -377,12 +377,12 @@ cdef void be_host_thread() noexcept nogil:
 
 cdef void begin_host_function(DeviceState* device) noexcept nogil:
     host_functions.fetch_add(1)
-    device.gates.host_functions.fetch_add(1)  # before `gates.open`, or it could be taken for a gate
-    device.gates.open.fetch_add(1)
+    device.gates.host_functions.fetch_add(1)  # before `gates.closed`, or it could be taken for a gate
+    device.gates.closed.fetch_add(1)
 
 
 cdef void end_host_function(DeviceState* device) noexcept nogil:
-    device.gates.open.fetch_sub(1)
+    device.gates.closed.fetch_sub(1)
     device.gates.host_functions.fetch_sub(1)
     host_functions.fetch_sub(1)
 
@@ -598,7 +598,7 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
     )
 
 
-cdef bint ask_first_mark(QueueState* queue) noexcept nogil:
+cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
     """Ask how far the queue is, by a mark, which is made if there is none: launches of graphs make none. Return False
     when there is none all the same. No lock is held.
     """
@@ -629,7 +629,7 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
         completed = completed_epoch(queue.epochs)
         if (
             limit == UNLIMITED or is_host_thread or in_flight_of(queue) < limit
-            or stalled_queue == queue.epochs.queue_id and stalled_at == completed or not ask_first_mark(queue)
+            or stalled_queue == queue.epochs.queue_id and stalled_at == completed or not ask_first_checkpoint(queue)
         ):
             return
         most = PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
@@ -1109,7 +1109,7 @@ cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
         return
     device.registry.lock.lock()
     device.gates.bridges.push_back(retain_marker(marker))
-    device.gates.open_bridges.fetch_add(1)
+    device.gates.closed_bridges.fetch_add(1)
     device.registry.lock.unlock()
 
 
@@ -1434,7 +1434,7 @@ cdef Status wait_watched(const Driver* driver, void* context, Waits events, Inte
 
 
 cdef Status wait_on_host(DeviceState* device, Waits events, Interrupted ask) noexcept nogil:
-    """Block until all events of the device are over. No lock is held."""
+    """Block until all events of the device are over. No lock of a queue is held."""
     if device.in_flight.waits_starve:
         return wait_watched(device.driver, device.context, events, ask)
     return device.driver.wait_events(device.context, events, ask)

@@ -988,8 +988,8 @@ cdef object refuse(tuple entry, Work writer):
 
 # -- submits graphs
 #
-# The first lane is the queue that the graph is launched on. Each other lane is a queue that only this graph uses, and
-# only while it holds the launch queue's lock. Lanes wait for each other through markers. At the end the first lane
+# The first lane is the queue that the graph is launched on. Each other lane is a queue that only this graph uses,
+# under a lock of its own. Lanes wait for each other through markers. At the end the first lane
 # waits for all others, so that everybody else sees the graph as one command.
 
 
@@ -1191,7 +1191,7 @@ cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) no
 
 
 cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
-    """Wait on the host for the lanes, because `join_touched` failed. No lock is held.
+    """Wait on the host for the lanes, because `join_touched` failed. No lock of a queue is held.
 
     Nothing else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
     """

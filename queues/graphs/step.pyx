@@ -1,7 +1,7 @@
 """Submits what a step has collected of a queue: a run that was the same last time by one call, others launch by launch.
 
 A recording that may still run is not changed. Two or three copies of it take turns, and when all may still run, the
-launches are submitted one by one: leaving a step never waits. All of this runs under the queue's lock, without the GIL.
+launches are submitted one by one: leaving a step never waits. Submitting runs under the queue's lock, without the GIL.
 """
 
 from typing import TYPE_CHECKING
@@ -426,7 +426,7 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
 #
 # A launch that was collected counts as submitted: the epoch advances, the queue is in the null queue's list, and what
 # it uses is noted. Before a driver call it is submitted (`submit_collected`). So no other code needs to
-# know of steps. The short path of a launch never comes here: an open step bars it.
+# know of steps. An open step sets a slow-path flag, so that a launch comes here.
 
 
 cdef extern from "Python.h":
@@ -825,11 +825,11 @@ cdef class Step:
     """A stretch of a program that repeats: ``with step:`` around its commands. Made by `Queue.step`.
 
     The first time, the commands are submitted as they stand, and the launches are recorded. From then on, on a driver
-    that can change what it has recorded (Level Zero), each launch is only compared with the record, and leaving the
-    block submits a run of launches by one driver call. Arguments and group counts may differ each time. When kernels,
-    blocks or the number of launches differ, the launches are submitted as they stand from there on and recorded anew;
-    after three such times in a row the step gives up, which `Stats.steps_given_up` tells. On other drivers each launch
-    is submitted at once, as without the step.
+    that can change what it has recorded (Level Zero, CUDA), each launch is only compared with the record, and leaving
+    the block submits a run of launches by one driver call. Arguments and group counts may differ each time. When
+    kernels, blocks or the number of launches differ, the launches are submitted as they stand from there on and
+    recorded anew; after three such times in a row the step gives up, which `Stats.steps_given_up` tells. On other
+    drivers each launch is submitted at once, as without the step.
 
     Everything is ordered as if it had been submitted at once: what is no launch submits the launches before it first,
     and so does whatever waits for them, in any thread. Only what the host finds out without forebay, such as a flag

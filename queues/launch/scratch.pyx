@@ -2,7 +2,7 @@
 
 A plan remembers its scratch and the buffers that determined the sizes: which part of which allocation, at which
 generation. A launch with the same buffers, to which nothing may have written since, uses the scratch as it is. That
-costs one integer comparison per buffer. Otherwise the sizes are computed again.
+costs a sum over the plans that have the buffer. Otherwise the sizes are computed again.
 """
 
 import logging

@@ -13,7 +13,7 @@ OWNERS = {
     "order": ("sync",),
     "in_flight": ("sync",),
     "null_order": ("sync",),
-    "holds": ("sync", "queues/host_functions"),  # a hold is noted before its command, and ends with it
+    "gates": ("sync", "queues/host_functions"),  # one is noted before its command, and ends with it
     "deferred": ("lifetimes",),
     "plans": ("queues/launch/launch", "lifetimes"),  # a first launch adds one, and a collection takes it out
     "made": ("queues/queue", "lifetimes"),  # goes to a later Queue
@@ -33,7 +33,9 @@ OWN_STATES = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")
 
 
 def findings():
-    """Yield the lines that change a part that is another module's."""
+    """Yield the lines that change a part that is another module's, and the parts that do not exist."""
+    fields = re.findall(r"^    [^#\n]*?\b(\w+)(?=$|  #)", (ROOT / STATE).with_suffix(".pxd").read_text(), re.M)
+    yield from (f"{STATE}.pxd has no {part}" for part in OWNERS if part.split(".")[-1] not in fields)
     for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.p[yx][xd]")):
         module = path.relative_to(ROOT).with_suffix("").as_posix()
         if module.startswith(OWN_STATES):
