@@ -6,6 +6,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
+from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Epochs, completed_epoch, release_epochs, retain_epochs
 
 cdef enum:
@@ -98,6 +99,8 @@ cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
 
 cdef uint64_t generation_of(Usage* usage) noexcept nogil:
     cdef uint64_t generation
+    if is_forked():  # another thread of the parent may have had the lock
+        return 0
     usage.lock.lock()
     generation = usage.writes
     for each in usage.pins:

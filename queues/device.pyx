@@ -880,7 +880,6 @@ cdef class Device:
         refuse_commands(self)
         if self.check:
             self._told = races_of(self)
-            end_check(self.state, self.check == "races,error")
         self._host_errors.close()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._open_allocations.close_all()
@@ -888,6 +887,8 @@ cdef class Device:
         self._moving = None
         self._built.clear()
         self._thread_queues.close()
+        if self.check:
+            end_check(self.state, self.check == "races,error")
 
     def __enter__(self) -> Self:
         self._check_open()

@@ -265,8 +265,13 @@ cdef dict joined(dict past, dict other):
 
 cdef dict moment_of(QueuePast queue):
     """Return what precedes something that comes after all of a queue's commands."""
-    queue.observed = True
-    return joined(queue.past, {queue.id: queue.epoch})
+    cdef int collects = PyGC_Disable()  # the past and the epoch are of one moment
+    try:
+        queue.observed = True
+        return joined(queue.past, {queue.id: queue.epoch})
+    finally:
+        if collects:
+            PyGC_Enable()
 
 
 cdef int come_after(QueuePast queue, dict other) except -1:
@@ -339,12 +344,7 @@ cdef QueuePast begin(object queue, QueueState* state, Announcement announced=Non
     if running is not None and on_host_thread():
         come_after(own, running)
     if own.null:
-        listed, context.listed = context.listed, []
-        for other in listed:
-            other.listed = False
-            come_after(own, moment_of(other))
-        if announced is not None:
-            announced.unlisted.extend(listed)
+        come_after_listed(own, context, announced)
         own.commands += 1
     elif own.blocking:
         if null is not None and null.commands != own.null_seen:
@@ -357,6 +357,23 @@ cdef QueuePast begin(object queue, QueueState* state, Announcement announced=Non
     if announced is not None:
         announced.past_after, announced.told_after, announced.commands_after = own.past, told, own.commands
     return own
+
+
+cdef int come_after_listed(QueuePast null, CheckedContext context, Announcement announced) except -1:
+    """Order the null queue after the blocking queues with new commands; no other command comes in between."""
+    cdef QueuePast other
+    cdef int collects = PyGC_Disable()
+    try:
+        listed, context.listed = context.listed, []
+        for other in listed:
+            other.listed = False
+            come_after(null, moment_of(other))
+        if announced is not None:
+            announced.unlisted.extend(listed)
+    finally:
+        if collects:
+            PyGC_Enable()
+    return 0
 
 
 cdef int save(QueuePast queue, Announcement announced) except -1:
@@ -462,8 +479,10 @@ cdef list find_conflicts(QueuePast own, list uses, tuple line):
                 or (own is not None and first.epoch <= epoch_in(own.past, first.queue))
             ):
                 continue
+            earlier = queues.get(first.queue)
+            if earlier is None:  # forgotten, as all that it did was waited for
+                continue
             conflict = conflict_of(first, use)
-            earlier = queues[first.queue]
             conflict.context = earlier.context
             conflict.foreign = earlier.adopted
             conflict.host_between = first.epoch <= epoch_in(told, first.queue)
@@ -582,11 +601,13 @@ cdef Announcement command(object queue, QueueState* state, list uses, Announceme
     if uses_watcher is not None and state.slow_path & BY_WATCH:
         uses_watcher(queue, {use.memory for use in uses})
     if is_checked(state):
+        line = line_of_program()  # a hook for audits may run
         collects = PyGC_Disable()  # no other command comes between what is found and what is noted
         try:
             own = begin(queue, state, announced)
-            found = find_conflicts(own, uses, line_of_program())
-            note(own, announced)
+            found = find_conflicts(own, uses, line)
+            if not refuses(state.device, found):
+                note(own, announced)
         finally:
             if collects:
                 PyGC_Enable()
@@ -607,11 +628,22 @@ cdef int on_host(DeviceState* device, list uses) except -1:
     return 0
 
 
+cdef bint refuses(DeviceState* device, list found) except -1:
+    """Return whether `report` raises: then the command is not submitted."""
+    cdef Conflict each
+    if not found or not context_of(<uintptr_t> device).raising:
+        return False
+    for each in found:
+        if each.certain:
+            return True
+    return False
+
+
 cdef int report(DeviceState* device, list found, object queue) except -1:
     """Tell each race once. Raises RaceError for the first certain one, told before or not, if a Device wants that."""
     cdef Conflict each
     cdef QueuePast first
-    cdef bint raises = found and context_of(<uintptr_t> device).raising
+    cdef bint raises = refuses(device, found)
     for each in found:
         first = queues.get(each.first.queue)
         each.first_queue, each.second_queue = None if first is None else first.reference(), queue

@@ -1608,8 +1608,8 @@ cdef class CuLateMemory(NativeMemory):
                     try_destroy_ended(self.context.context, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
 
     def unregister(self) -> None:
-        """Have the device reach it no more. Blocks until nothing runs on the device, and no gate is closed."""
-        if self.kind != ENDED_KINDS:
+        """Have the device reach what was registered no more. Blocks until nothing runs on it, and no gate is closed."""
+        if self.kind == ENDED_REGISTRATIONS:
             destroy_later(self.context.context, self.kind, self.address)
             self.kind = ENDED_KINDS
         with nogil:

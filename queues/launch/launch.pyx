@@ -1623,7 +1623,10 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
             held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
             answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
         if answer == COLLECTED:
-            bound.plan.epoch = submitted_epoch(bound.state.epochs)
+            with nogil:
+                bound.state.lock.lock()
+                bound.plan.epoch = submitted_epoch(bound.state.epochs)
+                bound.state.lock.unlock()
             return 0
         with nogil:
             status = launch_gathered(

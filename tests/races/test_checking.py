@@ -153,6 +153,29 @@ def test_an_error_instead_of_the_second_command():
         assert not EXECUTES or (host == 2).all()
 
 
+def test_what_is_refused_is_not_noted_while_it_is_reported():
+    """A handler of the log submits another command, which is ordered after all that was submitted."""
+    with fb.Device(private=True, check="races,error") as device:
+        a, b, c = (device.queue(blocking=False) for _ in range(3))
+        x, fills = device.empty(SIZE), []
+
+        def emit(record):
+            c.wait(a)
+            c.fill(x, 3)
+            fills.append(record)
+
+        handler = logging.Handler()
+        handler.emit = emit
+        a.fill(x, 1)
+        logging.getLogger("forebay.races").addHandler(handler)
+        try:
+            with pytest.raises(fb.RaceError, match=r"b\.wait\(a\)"):
+                b.fill(x, 2)
+        finally:
+            logging.getLogger("forebay.races").removeHandler(handler)
+        assert len(fills) == len(device.races) == 1
+
+
 @pytest.mark.parametrize("check", ["race", "errors", "races, error", "1"])
 def test_settings_that_are_none(monkeypatch, check):
     with pytest.raises(fb.InvalidArgumentError, match="check"):
