@@ -337,7 +337,7 @@ cdef QueuePast begin(object queue, QueueState* state, Announcement announced=Non
     global told
     cdef QueuePast own = order_of(queue, state)
     cdef CheckedContext context = context_of(own.context)
-    cdef QueuePast null = context.null, other
+    cdef QueuePast null = context.null
     cdef uint64_t commands
     if announced is not None:
         save(own, announced)
