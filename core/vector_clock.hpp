@@ -383,7 +383,7 @@ inline Clock *merged(const Clock *first, const Clock *second) {
 }
 
 // The clock with this epoch of this queue added. Takes over the caller's reference. The clock is changed in place when
-// nobody else has a reference.
+// there is no other reference.
 inline Clock *raised_clock(Clock *clock, Epochs *queue, uint64_t epoch) {
     Clock *raised = clock;
     if (!clock || clock->references.load(std::memory_order_acquire) != 1) {

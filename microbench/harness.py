@@ -35,7 +35,7 @@ class Point:
 class Case:
     """Something to measure.
 
-    All points are gone through so many times, up and down in turn, or time would be confused with what changes from
+    All points are measured this many times, up and down in turn, or time would be confused with what changes from
     point to point.
     """
 

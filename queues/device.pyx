@@ -1338,7 +1338,7 @@ class ThreadQueues:
         return queue
 
     def close(self) -> None:
-        """Let go of the threads' own queues."""
+        """Release the threads' own queues."""
         self._here = _OwnOfThread()
         self._idle.clear()
 

@@ -19,7 +19,7 @@ cdef class Use:
 
     cdef uintptr_t memory  # the address of its `Usage`, by which it is known
     cdef uint64_t lo, hi  # bytes: the first, and behind the last
-    cdef uint64_t pitch, width  # rows of so many bytes, so far apart; 0: all of it
+    cdef uint64_t pitch, width  # bytes between rows, and of a row; 0: all of it
     cdef uint64_t choice  # which part the kernel may have chosen by its arguments; 0: none
     cdef readonly tuple what  # (kind of command, name of the kernel, argument); a node of a graph also has its place
     cdef readonly uint8_t flags

@@ -835,7 +835,7 @@ def missing_edge(first: Node, second: Node) -> tuple[str, str]:
 
 
 cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
-    """Check the queues of a device that there are, and all that are made later."""
+    """Check all queues of a device, those made later included."""
     cdef vector[QueueState*] queues
     device.checked = checked
     registered_queues(device, queues)

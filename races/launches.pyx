@@ -49,7 +49,7 @@ cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) n
 cdef uint64_t choice_of(
     Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
 ) noexcept nogil:
-    """Return a number for the part of so many elements that a launch may have chosen; 0 when it uses all of them.
+    """Return a number for the part of this many elements that a launch may have chosen; 0 when it uses all of them.
 
     It may choose if its work-items, those that do something, may be fewer than the elements. Where there are more than
     elements, the last group of each dimension may have one work-item that does something: a program that cuts a part

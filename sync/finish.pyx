@@ -184,13 +184,9 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
     try:
         with nogil:
             status = queues_spoken_for(state, queues)
+            if status == 0:
+                status = take_marker_of_each(queues, FOR_HOST, markers)
             for each in queues:
-                if status == 0:
-                    each.lock.lock()
-                    status = take_marker(each, FOR_HOST, &marker)
-                    each.lock.unlock()
-                    if status == 0:
-                        markers.push_back(marker)
                 release_queue_state(each)
         if status != 0:
             queue._raise(status, "finish")
@@ -217,6 +213,22 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
     finally:
         for marker in markers:
             release_marker(marker)
+
+
+cdef Status take_marker_of_each(
+    vector[QueueState*]& queues, int use, vector[Marker*]& markers
+) noexcept nogil:
+    """Append a marker of all that each queue has been given; after a failure, of those before it. None is locked."""
+    cdef Marker* marker
+    cdef Status status
+    for queue in queues:
+        queue.lock.lock()
+        status = take_marker(queue, use, &marker)
+        queue.lock.unlock()
+        if status != 0:
+            return status
+        markers.push_back(marker)
+    return 0
 
 
 cdef Status queues_spoken_for(QueueState* queue, vector[QueueState*]& queues) noexcept nogil:
@@ -305,13 +317,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     if queues.size() == 1:
         status = finish_own(queues[0])
     else:
-        for each in queues:
-            if status == 0:
-                each.lock.lock()
-                status = take_marker(each, FOR_DEVICE, &marker)
-                each.lock.unlock()
-                if status == 0:
-                    markers.push_back(marker)
+        status = take_marker_of_each(queues, FOR_DEVICE, markers)
         if status == 0:
             status = synchronize(device, markers)
             if status != 0 and status != INTERRUPTED and finish_each(queues):

@@ -178,7 +178,7 @@ cdef cppclass CuContext:
     void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
     CuModule* kernels  # forebay's own; and the one that fills
     void* fill
-    atomic[uint32_t] streams  # that there are
+    atomic[uint32_t] streams  # that are alive
     atomic[uint32_t] stream_capacity  # for how many the driver has memory
     atomic[uint32_t] printing  # programs that call printf
     atomic[uint32_t] printed  # of these, how many have ended
@@ -1235,7 +1235,7 @@ cdef int check(Status status, str what) except -1:
 cdef class ContextHandle:
     """The primary context of the GPU of this number, which all Devices of it share and which lives as long as the
     process. `kernels` is PTX of forebay's own, ending with a zero; `migrates` says whether shared memory moves on
-    request. Blocks while the context is made, half a second when nobody in the process has used the GPU before.
+    request. Blocks while the context is made, half a second on the first use of the GPU in the process.
     """
 
     cdef CuContext* context

@@ -16,7 +16,7 @@
 
 namespace forebay {
 
-// Bytes; no device has so many. Compare a size with it before it becomes C's: more than C holds is as any other size
+// Bytes; no device has as many. Compare a size with it before it becomes C's: more than C holds is as any other size
 // that is too large, and a little may be added to what is less.
 constexpr size_t NO_MORE_THAN = size_t(1) << 62;
 

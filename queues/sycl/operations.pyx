@@ -557,7 +557,7 @@ cdef Status fill_by_doubling(
             more = min(done, nbytes - done)
             status = sycl.Queue_Memcpy(event, queue, to + done, to, more)
         if before != NULL:
-            if status != 0:  # nobody will know of the parts before, and the memory may be given back
+            if status != 0:  # nothing reports the parts before, and the memory may be freed
                 sycl.Event_Wait(before)
             sycl.Event_Delete(before)
         before = event[0]

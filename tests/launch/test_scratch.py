@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import threading
 import weakref
 from functools import partial
 from unittest import mock
@@ -232,6 +233,28 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
         queue.launch(kernels["rewrite"], 1, 1, a, "x")
     assert risen(lambda: None) == 0
     assert b.generation == 2
+
+
+@pytest.mark.threads
+def test_a_generation_never_falls_beside_threads_that_launch_and_change_arguments(device, kernels):
+    a, b = device.empty(16, "i4"), device.empty(16, "i4")
+
+    def launch():
+        queue = device.queue(blocking=False)
+        for i in range(2000):
+            queue.launch(kernels["rewrite"], 1, 1, a if i % 3 else b, 1)
+            if i % 100 == 0:
+                kernels["rewrite"].bind(queue, 1, 1, a, 1)()
+        queue.finish()
+
+    threads = [threading.Thread(target=launch) for _ in range(2)]
+    [thread.start() for thread in threads]
+    seen = [a.generation]
+    while any(thread.is_alive() for thread in threads):
+        seen.append(a.generation)
+    [thread.join() for thread in threads]
+    assert seen == sorted(seen)
+    assert a.generation >= 1 + 2 * (1333 + 20)
 
 
 def test_kernels_that_follow_pointers(device, queue, kernels, use, out, really):

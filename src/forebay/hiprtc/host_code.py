@@ -15,7 +15,7 @@ from typing import NamedTuple
 from forebay.hiprtc.assembly.statements import QUIET
 from forebay.queues.kernels.program import read_file
 
-STATEMENTS = 4  # after so many rounds what is left out are the bodies of functions
+STATEMENTS = 4  # after this many rounds what is left out are the bodies of functions
 
 BOTH = "__attribute__((host)) __attribute__((device)) "
 MESSAGE = re.compile(
