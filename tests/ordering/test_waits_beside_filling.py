@@ -99,16 +99,16 @@ class Scene:
             self.queue.launch(self.work, 4, 64, self.x, 2000 if late else 200)
         if wait == "copy":
             self.queue.copy(self.out, self.x)
-        point, begun, returned, reached, hung = self.queue.record(), threading.Event(), threading.Event(), [], []
+        points, begun, returned, reached, hung = [], threading.Event(), threading.Event(), [], []
 
         def watch():
+            begun.wait()
             if late:
-                begun.wait()
                 time.sleep(0.002)  # what is submitted before the wait has taken its point is waited for as well
                 self.begin()
             end = time.perf_counter() + GUARD
             while not returned.wait(0.001):
-                if not reached and point.query():
+                if not reached and points[0].query():
                     reached.append(time.perf_counter())
                 if time.perf_counter() > end:
                     hung.append(True)
@@ -117,8 +117,9 @@ class Scene:
         watching = threading.Thread(target=watch)
         watching.start()
         start = time.perf_counter()
+        points.append(self.queue.record())  # last of all: what others submit before the wait has its point counts as well
         begun.set()
-        WAITS[wait](self, point)
+        WAITS[wait](self, points[0])
         end = time.perf_counter()
         returned.set()
         watching.join()

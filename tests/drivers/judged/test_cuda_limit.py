@@ -250,6 +250,10 @@ def test_no_channel_gets_more_than_it_takes_while_the_interpreter_is_locked(devi
         y, own = private.empty(64, "u4"), private.program("kernel void advance(global uint *x, uint n) {}")["advance"]
         held = [(device.queue(blocking=False), kernels["advance"], x) for _ in range(10)]
         held += [(private.queue(blocking=False), own, y) for _ in range(10)]
+        # The driver keeps memory for as many streams as there were: one more would wait until no gate is closed.
+        for queue in [each.queue(blocking=False) for each in (device, private) for _ in range(1000)]:
+            queue.close()
+        device.finish()
         for queue, _, _ in held:
             gates.enter_context(queue.gate())
         for _ in range(30):
