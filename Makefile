@@ -24,13 +24,15 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-all test-long test-cuda test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat campaign mutants check bench docs wheels clean
+.PHONY: help demo test test-all test-long test-pocl test-cuda test-standin test-levelzero test-sycl test-on-sycl test-clusters test-on-clusters test-repeat campaign mutants check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests on all cores; ARGS='-k name' goes to pytest, ARGS='-n 0' takes one core"
 	@echo "make test-long       run those that take more than a second or two each, which make test leaves out"
 	@echo "make test-all        run everything on every driver, in an hour"
+	@echo "make test-pocl       run them all on PoCL, which the system must have: apt install pocl-opencl-icd"
+	@echo "make test-standin    run what can differ on CUDA with a stand-in for its driver, which executes nothing"
 	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run what can differ there on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run what can differ there on SYCL, in a separate environment with dpctl (1.7 GB)"
@@ -62,8 +64,19 @@ test-long: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m pytest $(PARALLEL) -m long $(ARGS)
 
 # Before a release, and nightly.
-test-all: test test-long
-	@$(MAKE) --no-print-directory ALL=1 test-levelzero test-sycl
+test-all: test test-long test-pocl
+	@$(MAKE) --no-print-directory ALL=1 test-levelzero test-sycl test-standin
+
+# POCL is the file that names its library to the loader of OpenCL drivers.
+POCL ?= /etc/OpenCL/vendors/pocl.icd
+
+test-pocl: $(VENV)/with-cpu,test $(VENV)/observers
+	@test -e "$(POCL)" || { echo "PoCL was not found at $(POCL): apt install pocl-opencl-icd" >&2; exit 1; }
+	@OCL_ICD_VENDORS="$(POCL)" FOREBAY_DEVICE=opencl:cpu $(BIN)/python -m pytest $(PARALLEL) \
+		--ignore tests/package --ignore tests/hiprtc $(ARGS)
+
+test-standin: $(VENV)/with-cpu,test $(VENV)/observers
+	@FOREBAY_DEVICE=cuda $(BIN)/python -m pytest -p tests.drivers.cuda.plugin $(PARALLEL) $(if $(ALL),$(PARTS),$(HERE)) $(ARGS)
 
 # ARGS='-n 3' is enough: each process, and each that a test starts, takes 32 of the GPU's channels (docs/cuda.md).
 # Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.

@@ -227,6 +227,7 @@ def test_a_buffer_that_cannot_grow_leaves_the_old_one(device, queue, kernels, ou
     assert not really or out.get(queue=queue)[0] == 16
 
 
+@pytest.mark.executes
 def test_bytes_of_a_bound_launch_stay_until_they_are_uploaded(device, kernels, out, make_queue, staged):
     """Also when it is dropped before it was ever called. A gate would not show it: nothing is released meanwhile."""
     slow = device.program("""kernel void slow(global int *out, int n) {

@@ -117,7 +117,7 @@ class Scene:
         watching = threading.Thread(target=watch)
         watching.start()
         start = time.perf_counter()
-        points.append(self.queue.record())  # last of all: what others submit before the wait has its point counts as well
+        points.append(self.queue.record())  # last: what others submit until the wait has its own counts as well
         begun.set()
         WAITS[wait](self, points[0])
         end = time.perf_counter()

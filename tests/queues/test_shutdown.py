@@ -359,7 +359,7 @@ except fb.InvalidArgumentError as error:
     assert "Device" in str(error)
     print("refused")
 """
-    hidden = {"CUDA_VISIBLE_DEVICES": "", **no_opencl(tmp_path)}
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": None, **no_opencl(tmp_path)}
     done = python("-c", code, timeout=60, without_level_zero=True, **hidden)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["refused", "refused"]
