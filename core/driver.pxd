@@ -21,6 +21,7 @@ cdef enum:
     INTERRUPTED = -8
     NOT_NOW = -9
     NO_MEMORY = -10  # of the host
+    NOT_CREATED = -11  # a command would use memory before what made it: see `Usage.creation`
 
 # What a driver says of an event. DONE, or NOT_YET. Negative: its command failed with this error, and is over; that says
 # nothing of what came before it, because a command also fails when something that it waits for does. More than DONE:

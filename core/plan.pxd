@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
 from forebay.core.vector_clock cimport Epochs
-from forebay.core.usage cimport Usage
+from forebay.core.usage cimport Moment, Usage
 
 
 cdef enum ParameterKind:
@@ -116,8 +116,10 @@ cdef inline bint has_right_type(const Parameter* parameter, const char* value) n
 cdef Status check_types(
     const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
 ) noexcept nogil
+# For a launch after this moment; NULL when the memory that it uses is known to be created
 cdef Status set_changed_arguments(
-    Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
+    Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
+    uint32_t* failed_at
 ) noexcept nogil
 
 

@@ -3,10 +3,10 @@
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
-from forebay.core.driver cimport WRONG_TYPE, Driver, Status
+from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Driver, Status
 from forebay.core.vector_clock cimport Epochs, release_epochs, retain_epochs
 from forebay.core.process cimport is_forked
-from forebay.core.usage cimport Usage, pin, release_usage, retain_usage, unpin
+from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
 
 
 cdef Plan* new_plan(
@@ -112,15 +112,17 @@ cdef Status check_types(
 
 
 cdef Status set_changed_arguments(
-    Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
+    Plan* plan, const char* packed, const Moment* moment, uint64_t* bytes_set, uint64_t* bytes_skipped,
+    uint32_t* failed_at
 ) noexcept nogil:
     """Set the plan's kernel to the packed arguments. The plan's queue is locked.
 
     On failure `failed_at` is the index of the argument being set, whose value is unknown from then on. The arguments
-    before it are set. WRONG_TYPE comes first and changes nothing.
+    before it are set. WRONG_TYPE comes first and changes nothing. NOT_CREATED: it keeps its value.
     """
     cdef Parameter* parameter
     cdef char* value
+    cdef Usage* usage
     cdef uint32_t i
     cdef Status status = check_types(plan.parameters.data(), plan.parameters.size(), packed, failed_at)
     if status != 0:
@@ -131,6 +133,10 @@ cdef Status set_changed_arguments(
         if plan.known[i] and has_value(value, packed + parameter.offset, parameter.width):
             bytes_skipped[0] += parameter.size
             continue
+        if parameter.kind == POINTER:
+            usage = usage_of(<const PackedPointer*> (packed + parameter.offset))
+            if moment != NULL and usage != NULL and not is_created(usage, moment):
+                return NOT_CREATED
         plan.known[i] = 0
         plan.all_known = False
         status = set_argument(plan, i, packed + parameter.offset)
@@ -141,6 +147,6 @@ cdef Status set_changed_arguments(
         plan.known[i] = 1
         bytes_set[0] += parameter.size
         if parameter.kind == POINTER:
-            change_use(plan, i, usage_of(<const PackedPointer*> (packed + parameter.offset)))
+            change_use(plan, i, usage)
     plan.all_known = True
     return 0

@@ -12,7 +12,7 @@ from libcpp.atomic cimport atomic
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.vector_clock cimport Epochs, Lock
+from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, Lock, clock_epoch, completed_epoch
 
 
 cdef struct Point:
@@ -35,11 +35,33 @@ cdef struct Pin:
 
 cdef cppclass Usage:
     atomic[int32_t] references  # the allocation's, and one for each plan, graph, step and snapshot that has it
+    # The point after which the contents that the memory was made with are there (`zeros`, `array`); no queue: it was
+    # made without any. It is set before other code has the memory, and never changes.
+    ClockEntry creation
     Lock lock  # guards all below; taken last, never held across a call
     uint64_t writes  # the generation without the last epochs of the pins that write; modulo 2^64
     vector[PastUse] past
     vector[Pin] pins
     size_t prune_at  # when `past` has this many entries, the next one first removes those that are done
+
+
+cdef struct Moment:
+    # What a command comes after
+    const Epochs* queue  # all that its queue was given before
+    const Epochs* null_queue  # the same of the null queue; NULL when its rules do not concern the queue
+    const Clock* clock
+
+
+cdef inline bint is_created(const Usage* usage, const Moment* moment) noexcept nogil:
+    """Return whether a command comes after the creation of this memory."""
+    cdef const Epochs* creator = usage.creation.queue
+    return (
+        creator == NULL
+        or usage.creation.epoch <= completed_epoch(creator)
+        or creator == moment.queue
+        or creator == moment.null_queue
+        or clock_epoch(moment.clock, creator) >= usage.creation.epoch
+    )
 
 
 cdef struct Version:

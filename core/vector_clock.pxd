@@ -27,6 +27,8 @@ cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
         void reset() noexcept  # in a forked child, which has none of the threads that held it or waited
 
     cdef cppclass ClockEntry:
+        ClockEntry() noexcept
+        ClockEntry(Epochs* queue, uint64_t epoch) noexcept
         Epochs* queue
         uint64_t epoch
 

@@ -81,7 +81,6 @@ def filtered_on(
     filters = device.array(weights)
     given = [device.empty(before + block) for _ in queues]
     filtered = [device.empty(block) for _ in queues]
-    device.finish()
     for number, start in enumerate(range(0, len(samples), block)):
         which = number % QUEUES
         queue, end = queues[which], min(start + block, len(samples))

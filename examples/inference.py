@@ -108,7 +108,6 @@ class Server:
         self.rows = device.array(network.rows)
         self.requests = [Request.made(device, length) for length in lengths]
         self.queues = [device.queue(blocking=False) for _ in lengths]
-        device.finish()  # these queues do not wait for the arrays above
 
     def submit(self, request: Request, queue: fb.Queue) -> None:
         """Submit all of a request. Returns at once."""

@@ -84,7 +84,6 @@ def main(groups: int, steps: int, output: Path | None) -> None:
     bodies, velocities = device.array(start), device.array(speeds)
     pull, tile = device.empty((count, 4)), fb.local(16 * BLOCK)
     queue = device.queue(blocking=False)
-    device.finish()
     # shorter and longer ones
     times = [0.004 + 0.001 * np.sin(i / 10) for i in range(steps)]
     early = fb.host_empty(start.shape, "f4", device)

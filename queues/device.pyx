@@ -58,6 +58,7 @@ from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.results import Reductions
 from forebay.queues.memory.allocation import remember
+from forebay.queues.memory.buffer import note_creation
 from forebay.queues.memory.shapes import (
     Moves, host_array, name_of as name_of_type, read_dtype, read_int, read_shape, to_array
 )
@@ -612,15 +613,20 @@ cdef class Device:
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """Make a buffer of zeros, filled on the thread's current queue.
 
-        `shape`, `dtype` and `usm_type` are as in `empty`.
+        Each command that uses the buffer comes after that, on any queue. Only kernels that follow pointers to it must
+        be ordered by the program. `shape`, `dtype` and `usm_type` are as in `empty`.
         """
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
-            self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)
+            queue = self.current_queue
+            queue.fill(buffer.reshape(-1).view(np.uint8), 0)
+            note_creation(buffer, queue)
         return buffer
 
     def array(self, host: ArrayLike, dtype: DTypeLike | None = None, usm_type: str = "device") -> Buffer:
         """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it.
+
+        Each command that uses the buffer comes after that, as with `zeros`.
 
         `dtype` is that of the elements, by default that of `host`, in the machine's byte order; `usm_type` is as in
         `empty`.
@@ -634,7 +640,9 @@ cdef class Device:
         """
         host = to_array(host, None if dtype is None else read_dtype(dtype), "array")
         buffer = self.empty(host.shape, host.dtype, usm_type)
-        self.current_queue.copy(buffer, host)
+        queue = self.current_queue
+        queue.copy(buffer, host)
+        note_creation(buffer, queue)
         return buffer
 
     def as_buffer(self, thing: object) -> Buffer:

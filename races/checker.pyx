@@ -576,6 +576,14 @@ cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0:
     return number
 
 
+cdef int forget_uses(Usage* uses) except -1:
+    """Forget the uses of memory that has been created: every command comes after its creation."""
+    cdef UsedMemory memory = memories.get(<uintptr_t> uses)
+    if memory is not None:
+        memory.uses = []
+    return 0
+
+
 # -- commands
 
 

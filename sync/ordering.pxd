@@ -12,7 +12,8 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, retain_queue_state
-from forebay.core.vector_clock cimport Clock, advance_submitted, completed_epoch, submitted_epoch
+from forebay.core.usage cimport Moment, Usage, is_created
+from forebay.core.vector_clock cimport Clock, ClockEntry, advance_submitted, completed_epoch, submitted_epoch
 
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil
@@ -92,6 +93,29 @@ cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
 cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
     """Return whether a launch carries no wait, and the driver cannot block. The queue is locked."""
     return queue.order.pending.empty() and gathers_nothing(queue)
+
+
+cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noexcept nogil
+
+
+cdef inline Moment moment_of(const QueueState* queue, const Clock* clock) noexcept nogil:
+    """Return what a command of the queue comes after, which is ordered after `clock`."""
+    cdef Moment moment
+    moment.queue = queue.epochs
+    moment.null_queue = NULL
+    if queue.blocking:
+        moment.null_queue = queue.device.null_queue.epochs
+    moment.clock = clock
+    return moment
+
+
+cdef inline Status wait_for_creation(QueueState* queue, const Usage* usage) noexcept nogil:
+    """Order the queue's next command after the creation of memory that it uses. The queue is not locked."""
+    cdef Moment moment
+    if usage.creation.queue == NULL:
+        return 0
+    moment = moment_of(queue, NULL)
+    return 0 if is_created(usage, &moment) else wait_for_creator(queue, usage.creation)
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:

@@ -21,8 +21,8 @@ from forebay.core.state cimport (
     states, states_lock, submit_collected
 )
 from forebay.core.vector_clock cimport (
-    Clock, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged, note_reached,
-    raised_clock, release_clock, retain_clock, submitted_epoch
+    Clock, ClockEntry, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
+    note_reached, raised_clock, release_clock, retain_clock, submitted_epoch
 )
 
 cdef enum:
@@ -1186,25 +1186,48 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
     be closed, or gone because it is done.
     """
     cdef QueueState* state
-    cdef Marker* marker = NULL
-    cdef Status status = 0
-    cdef bint ordered
+    cdef Status status
     if producer == queue.epochs.queue_id:
         return 0
     state = find_queue(queue.device, producer)
     if state == NULL:
         return 0
-    queue.lock.lock()
-    ordered = clock_epoch(queue.order.clock, state.epochs) >= epoch
-    queue.lock.unlock()
-    if not ordered:
-        state.lock.lock()
-        status = take_point(state, epoch, FOR_DEVICE, &marker)
-        state.lock.unlock()
-        if marker != NULL:
-            status = wait_for_marker(queue, marker)
-            release_marker(marker)
+    status = wait_for_epoch(queue, state, epoch)
     release_queue_state(state)
+    return status
+
+
+cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noexcept nogil:
+    """Add an edge from the creation of memory, on a queue of any Device, to the queue's next command."""
+    cdef QueueState* creator = NULL
+    cdef Status status
+    states_lock.lock()
+    for device in states:
+        if creator == NULL:
+            creator = find_queue(device, creation.queue.queue_id)
+    states_lock.unlock()
+    if creator == NULL:
+        return 0
+    status = wait_for_epoch(queue, creator, creation.epoch)
+    release_queue_state(creator)
+    return status
+
+
+cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:
+    cdef Marker* marker = NULL
+    cdef Status status = 0
+    cdef bint ordered
+    queue.lock.lock()
+    ordered = clock_epoch(queue.order.clock, producer.epochs) >= epoch
+    queue.lock.unlock()
+    if ordered:
+        return 0
+    producer.lock.lock()
+    status = take_point(producer, epoch, FOR_DEVICE, &marker)
+    producer.lock.unlock()
+    if marker != NULL:
+        status = wait_for_marker(queue, marker)
+        release_marker(marker)
     return status
 
 

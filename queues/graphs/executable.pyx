@@ -64,8 +64,8 @@ from forebay.races.checker cimport (
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, await_capacity, begin_at_once, conclude, count_command, end_order,
-    is_ready_to_launch, leave_waits, may_stay_full, note_gate_epoch, room_of_host_function, take_marker, wait_for_point,
-    wait_on_host, waits_of
+    is_ready_to_launch, leave_waits, may_stay_full, note_gate_epoch, room_of_host_function, take_marker,
+    wait_for_creation, wait_for_point, wait_on_host, waits_of
 )
 
 from forebay.core.driver import AnyGraph
@@ -1025,6 +1025,7 @@ cdef struct UseOf:
 cdef cppclass Submission:
     """The steps, commands and lanes that a launch submits."""
     vector[UseOf] uses  # of the allocations that it uses
+    bint created  # a launch has come after the creation of all of these, and later ones come after that
     bint follows  # it follows pointers in memory, so it may use all
     Epochs* last_queue  # of the last launch; retained; NULL before the first
     uint64_t last_epoch
@@ -1527,7 +1528,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
         at = prepared.plans.size()
         plan = add_plan(prepared, work)
         prepared.by_arguments[key] = at
-        status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
+        status = set_changed_arguments(plan, packed.data(), NULL, &bytes_set, &bytes_skipped, &failed_at)
         if status != 0:
             parameter = work.kernel.parameters[failed_at]
             device._raise(
@@ -1745,6 +1746,7 @@ cdef int note_works(Replay replay, Sizes sizes) except -1:
     for i in range(submission.uses.size()):
         release_usage(submission.uses[i].uses)
     submission.uses.clear()
+    submission.created = False
     written = {id_of(buffer) for buffer in replay.written}
     for each in dict.fromkeys([id_of(buffer) for buffer in replay.buffers]):
         uses = <Usage*> <uintptr_t> each
@@ -1947,7 +1949,7 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
         prepared.plan_of[node] = prepared.plans.size() - 1
         prepared.submission.commands[command].kernel = plan.kernel
     prepared.submission.commands[command].geometry = work.geometry
-    return set_changed_arguments(plan, packed_bytes(&work.packed), &bytes_set, &bytes_skipped, &failed_at)
+    return set_changed_arguments(plan, packed_bytes(&work.packed), NULL, &bytes_set, &bytes_skipped, &failed_at)
 
 
 cdef inline bint same_items(PyObject* one, PyObject* other):
@@ -2456,7 +2458,7 @@ cdef class ExecutableGraph:
         if not replay.alone or replay.lifetimes is not None or not replay.sizes.lasting or replay.submission.follows:
             return NO_PLAN
         submission = replay.submission
-        if state.device != replay.prepared.state or not self.lock.try_lock():
+        if not submission.created or state.device != replay.prepared.state or not self.lock.try_lock():
             return NO_PLAN
         if (self.last_queue == state.epochs.queue_id or self.last_queue == 0) and state.lock.try_lock():
             # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA
@@ -2524,9 +2526,13 @@ cdef class ExecutableGraph:
                 for i in range(points.size()):
                     if status == 0:
                         status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
+                for i in range(replay.submission.uses.size()):
+                    if status == 0:
+                        status = wait_for_creation(queue.state, replay.submission.uses[i].uses)
                 if status == 0:
                     status = submit_replay(
                         queue.state, replay.submission, &sizes.versions, closings, calls, &called, &begun)
+                    replay.submission.created = replay.submission.created or status == 0
                     if status != OUT_OF_DATE:
                         self.last_queue = queue.state.epochs.queue_id
                         self.last_epoch = submitted_epoch(queue.state.epochs)

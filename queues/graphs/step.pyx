@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_NOW, WRONG_TYPE, Change, Command, Geometry, Status, Waits
+    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Change, Command, Geometry, Status, Waits
 )
 from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
@@ -26,14 +26,14 @@ from forebay.core.state cimport (
     submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
-from forebay.core.usage cimport Usage, pin, release_usage, retain_usage, unpin
+from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport create_plan, is_same_block
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
-    count_command, drop_pending, mark_before, may_stay_full, owes_null_wait, waits_of_pending
+    count_command, drop_pending, mark_before, may_stay_full, moment_of, owes_null_wait, waits_of_pending
 )
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, StepError
@@ -158,7 +158,8 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
     for i in range(first, end):
         entry = lane.entries[i]
         failed_at = <uint32_t> -1
-        status = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
+        status = set_changed_arguments(
+            entry.plan, entry.values.data(), NULL, &bytes_set, &bytes_skipped, &failed_at)
         if status == 0:
             status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.geometry, waits)
         if status != 0:
@@ -291,7 +292,8 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noe
         command.kernel = entry.plan.kernel
         command.geometry = entry.geometry
         if status[0] == 0:
-            status[0] = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
+            status[0] = set_changed_arguments(
+                entry.plan, entry.values.data(), NULL, &bytes_set, &bytes_skipped, &failed_at)
         if status[0] == 0:
             previous = <uint32_t> (i - run.first) - 1
             status[0] = queue.driver.add_command(recording, &command, &previous, i > run.first)
@@ -460,9 +462,11 @@ cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
 cdef Status take_arguments(
     QueueState* queue, Entry* entry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
-    """Let the entry have these arguments, up to the first of a wrong type. Those before it do no harm: the launch is
-    not collected, and the next one is compared with what is here.
+    """Let the entry have these arguments, up to the first of a wrong type, or of memory that is not created yet. Those
+    before it do no harm: the launch is not collected, and the next one is compared with what is here.
     """
+    cdef Moment moment
+    cdef Usage* usage = NULL
     cdef const Parameter* parameter = entry.plan.parameters.data()
     cdef const char* value
     cdef char* known
@@ -476,12 +480,17 @@ cdef Status take_arguments(
             if not has_right_type(parameter, value):
                 failed_at[0] = i
                 return WRONG_TYPE
+            if parameter.kind == POINTER:
+                usage = usage_of(<const PackedPointer*> value)
+                moment = moment_of(queue, queue.order.clock)
+                if usage != NULL and not is_created(usage, &moment):
+                    return NOT_CREATED
             entry.varies = True
             bytes_set += parameter.size
             entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
-                change_use(queue, entry, i, usage_of(<const PackedPointer*> value))
+                change_use(queue, entry, i, usage)
         parameter += 1
     queue.counts.arg_bytes_set += bytes_set
     queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
@@ -533,6 +542,9 @@ cdef inline Collecting collect_next(
             return TO_BE_RECORDED
         status[0] = take_arguments(queue, entry, packed, failed_at)
         lane.versions[lane.at] += entry.varies
+        if status[0] == NOT_CREATED:
+            status[0] = 0
+            return OWES_WAITS
         if status[0] != 0:
             return COLLECTED
     if memcmp(&entry.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:

@@ -19,10 +19,10 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
-from forebay.core.usage cimport Versions
-from forebay.core.vector_clock cimport Epochs
+from forebay.core.usage cimport Moment, Versions
+from forebay.core.vector_clock cimport Clock, Epochs
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
-from forebay.sync.ordering cimport is_ready_to_launch
+from forebay.sync.ordering cimport is_ready_to_launch, moment_of
 
 
 # PEP 590: an object that is called without a tuple made of its arguments first. Cython has no word for it.
@@ -143,15 +143,20 @@ cdef inline bint is_same_block(const char* known, const char* packed, size_t siz
 
 
 cdef inline Status submit_launch(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
+    uint32_t* failed_at
 ) noexcept nogil:
-    """Set the changed arguments and call the driver. The queue is locked, and its epoch has not advanced yet."""
+    """Set the changed arguments and call the driver. The queue is locked, and its epoch has not advanced yet. The
+    launch is ordered after `clock`.
+    """
+    cdef Moment moment
     cdef Status status
     if plan.all_known and is_same_block(plan.values.data(), packed, plan.values.size()):
         state.counts.arg_bytes_skipped += plan.argument_bytes
     else:
+        moment = moment_of(state, clock)
         status = set_changed_arguments(
-            plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
+            plan, packed, &moment, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
         if status != 0:
             return status
     status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
@@ -178,7 +183,7 @@ cdef inline Status launch_ready(
     plan = find_plan(state, kernel_id)
     if plan == NULL:
         return NO_PLAN
-    status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
+    status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
     return status

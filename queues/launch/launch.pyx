@@ -26,20 +26,20 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, WRONG_TYPE, Driver, Geometry, Memory,
-    Status, Waits, element_of, no_waits
+    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, WRONG_TYPE,
+    Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
 from forebay.core.plan cimport (
     POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
-    set_changed_arguments
+    set_changed_arguments, usage_of
 )
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
     begin_following, end_following, refusal, release_queue_state, renew_resident_list, retain_queue_state
 )
-from forebay.core.usage cimport Versions, still_holds
-from forebay.core.vector_clock cimport Epochs, completed_epoch, submitted_epoch
+from forebay.core.usage cimport Usage, Versions, still_holds
+from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
@@ -49,7 +49,7 @@ from forebay.races.checker cimport Announcement, command, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, drop_pending, end_command, end_order,
-    gather_ahead, gathers_nothing, is_ready_to_launch, waits_of, waits_of_pending
+    gather_ahead, gathers_nothing, is_ready_to_launch, wait_for_creation, waits_of, waits_of_pending
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
@@ -103,7 +103,8 @@ cdef Status launch_after_waits(
     cdef Status status
     if plan == NULL or not gathers_nothing(state):
         return NO_PLAN
-    status = submit_launch(state, plan, geometry, packed, waits_of_pending(state, events), failed_at)
+    status = submit_launch(
+        state, plan, geometry, packed, state.order.clock, waits_of_pending(state, events), failed_at)
     if status == 0:
         drop_pending(state)
         count_launch(state, plan)
@@ -111,14 +112,15 @@ cdef Status launch_after_waits(
 
 
 cdef Status submit_following(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
+    uint32_t* failed_at
 ) noexcept nogil:
     """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
     cdef Status status
     begin_following(state)
     status = renew_resident_list(state.device, plan)
     if status == 0:
-        status = submit_launch(state, plan, geometry, packed, waits, failed_at)
+        status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
     end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
     return status
 
@@ -144,9 +146,9 @@ cdef Status launch_special(
             return status
         use_spills(plan, packed)
     if kernel.follows:
-        status = submit_following(state, plan, geometry, packed, no_waits(), failed_at)
+        status = submit_following(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     else:
-        status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
+        status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
     return status
@@ -239,10 +241,13 @@ cdef int launch_otherwise(
         status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
         if status == 0:
             return 0
-    while status == NO_PLAN or status == NO_ROOM:
+    while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
         with nogil:
-            status = launch_gathered(
-                state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
+            if status == NOT_CREATED:
+                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
+            if status == 0 or status == NO_PLAN or status == NO_ROOM:
+                status = launch_gathered(
+                    state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
         elif status == NO_ROOM:
@@ -257,6 +262,22 @@ cdef int launch_otherwise(
     if waits_watcher is not None and state.counts.waits_made != waits:
         waits_watcher(queue, kernel, state.counts.waits_made - waits)
     return 0
+
+
+cdef Status wait_for_creations(
+    QueueState* state, const Parameter* parameter, size_t count, const char* packed
+) noexcept nogil:
+    """Order the queue's next command after the creation of all memory that a launch is given. The memory is held."""
+    cdef const Usage* usage
+    cdef Status status = 0
+    cdef size_t i
+    for i in range(count):
+        if parameter.kind == POINTER and status == 0:
+            usage = usage_of(<const PackedPointer*> (packed + parameter.offset))
+            if usage != NULL:
+                status = wait_for_creation(state, usage)
+        parameter += 1
+    return status
 
 
 cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
@@ -284,6 +305,7 @@ cdef Status launch_gathered(
     cdef Plan* plan = bound
     cdef Status status
     cdef Waits waits
+    cdef const Clock* clock
     cdef uint64_t uploads = 0
     if bound == NULL:
         state.lock.lock()
@@ -313,10 +335,11 @@ cdef Status launch_gathered(
             use_spills(plan, packed)
     if status == 0:
         waits = no_waits() if uploads else waits_of(state, &order)
+        clock = state.order.clock if uploads else order.clock
         if follows:
-            status = submit_following(state, plan, geometry, packed, waits, failed_at)
+            status = submit_following(state, plan, geometry, packed, clock, waits, failed_at)
         else:
-            status = submit_launch(state, plan, geometry, packed, waits, failed_at)
+            status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
     if status == 0:
         plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
     if uploads == 0:
@@ -428,6 +451,8 @@ cdef Collecting ask_step_again(
     while answer == OWES_WAITS and tries < 4:
         with nogil:
             status = gather_ahead(state)
+            if status == 0:
+                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
         if status != 0:
             return NOT_COLLECTED  # the launch will raise it
         answer = ask_step(state, kernel, geometry, packed, &failed_at)
@@ -1599,7 +1624,13 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         bind_by_value(queue, state, kernel, bound.plan, packed, &views)
         if needs_uploads(bound.plan):
             bound.vectorcall = <vectorcallfunc> call_uncommon
-    status = set_changed_arguments(bound.plan, packed, &bytes_set, &bytes_skipped, &failed_at)
+    with nogil:
+        status = wait_for_creations(state, kernel.layout, kernel.count, packed)
+    if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:  # for now; so each call waits, if it must
+        bound.vectorcall = <vectorcallfunc> call_uncommon
+        status = 0
+    if status == 0:
+        status = set_changed_arguments(bound.plan, packed, NULL, &bytes_set, &bytes_skipped, &failed_at)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
     with nogil:
@@ -1629,8 +1660,10 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
                 bound.state.lock.unlock()
             return 0
         with nogil:
-            status = launch_gathered(
-                bound.state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
+            status = wait_for_creations(bound.state, bound.kernel.layout, bound.kernel.count, packed)
+            if status == 0:
+                status = launch_gathered(
+                    bound.state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture

@@ -15,11 +15,12 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport AnyQueue
+from forebay.core.state cimport AnyQueue, QueueState
 from forebay.core.usage cimport Point, generation_of, points_of
+from forebay.core.vector_clock cimport ClockEntry, submitted_epoch
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
-from forebay.races.checker cimport DOUBTFUL, end_use, on_host, use_of
+from forebay.races.checker cimport DOUBTFUL, end_use, forget_uses, on_host, use_of
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
@@ -143,6 +144,17 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
     buffer.memory.offset = buffer.start = offset
     buffer.memory.kind = <uint64_t> element_code(dtype) << ELEMENT_AT
     return buffer
+
+
+def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
+    """Let each command that uses the buffer's memory come after what the queue was given last, which made its contents.
+
+    No other code has the buffer yet.
+    """
+    cdef QueueState* state = queue.state
+    buffer.allocation.usage.creation = ClockEntry(state.epochs, submitted_epoch(state.epochs))
+    if state.device.checked:
+        forget_uses(buffer.allocation.usage)
 
 
 @cython.no_gc_clear

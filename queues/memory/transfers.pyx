@@ -28,7 +28,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
 from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
-from forebay.core.usage cimport Usage, note_use
+from forebay.core.usage cimport Moment, Usage, is_created, note_use
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, set_marker
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
@@ -39,8 +39,8 @@ from forebay.races.checker cimport (
 )
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, count_command, end_command, end_order, is_ready_to_launch,
-    keep_copied, waits_of
+    Order, abort_command, apply_command, begin_command, count_command, end_command, end_order,
+    is_ready_to_launch, keep_copied, moment_of, wait_for_creation, waits_of
 )
 
 from forebay.core.driver import DriverMemory
@@ -414,6 +414,18 @@ cdef inline void note_ends(QueueState* state, const End* to, const End* source) 
         note_use(source.usage, state.epochs, epoch, False)
 
 
+cdef inline bint ends_are_created(QueueState* state, const End* to, const End* source) noexcept nogil:
+    """Return whether a copy that carries no wait comes after the creation of its memory. The queue is locked."""
+    cdef Moment moment
+    if (to.usage == NULL or to.usage.creation.queue == NULL) and (
+        source.usage == NULL or source.usage.creation.queue == NULL
+    ):
+        return True
+    moment = moment_of(state, state.order.clock)
+    return (to.usage == NULL or is_created(to.usage, &moment)) and (
+        source.usage == NULL or is_created(source.usage, &moment))
+
+
 cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
     """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
     cdef Status status
@@ -421,7 +433,7 @@ cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t
     if nbytes == 0:
         return 0
     if state.lock.try_lock():
-        if is_ready_to_launch(state):
+        if is_ready_to_launch(state) and ends_are_created(state, &to, &source):
             status = state.driver.copy(
                 state.handle, &to.memory, &source.memory, nbytes, no_waits(),
                 &event if state.driver.copies_have_events else NULL)
@@ -468,7 +480,11 @@ cdef uint64_t submit_gathered(
     cdef uint64_t epoch = 0
     cdef void* event = NULL
     with nogil:
-        status = begin_command(state, &order)
+        status = 0 if to.usage == NULL else wait_for_creation(state, to.usage)
+        if status == 0 and source.usage != NULL:
+            status = wait_for_creation(state, source.usage)
+        if status == 0:
+            status = begin_command(state, &order)
         if status == 0:
             status = state.driver.copy(
                 state.handle, &to.memory, &source.memory, nbytes, waits_of(state, &order),
@@ -626,7 +642,9 @@ cdef int fill_unchecked(
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
     with nogil:
-        status = begin_command(state, &order)
+        status = wait_for_creation(state, uses)
+        if status == 0:
+            status = begin_command(state, &order)
         if status == 0:
             # the drivers copy the pattern before they return
             status = state.driver.fill(
@@ -655,7 +673,9 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
         return
     held = hold_memory(buffer.allocation, "buf")
     with nogil:
-        status = begin_command(state, &order)
+        status = wait_for_creation(state, uses)
+        if status == 0:
+            status = begin_command(state, &order)
         if status == 0:
             status = state.driver.prefetch(
                 state.handle, &buffer.memory, buffer.nbytes, to_host, waits_of(state, &order))

@@ -16,6 +16,7 @@ from forebay.expressions.sources import Given, code_of, reduction_source
 from forebay.expressions.variants import give_up
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
+from forebay.queues.memory.buffer import note_creation
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_int
 
 RESERVED = "a", "b", "i", "n"
@@ -177,6 +178,8 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         except BaseException:
             give_up(call.queue, allocated)
             raise
+        if allocated and not call.queue.capturing:
+            note_creation(output, call.queue)
         return output if to_host is None else result
 
     def _launch(self, call: Call, count: int, output: Any, to_host: Any) -> Any:
