@@ -99,7 +99,7 @@ def test_so_does_a_command_that_was_submitted_with_other_memory_before(device, h
 
 @pytest.mark.parametrize("place", ["capture", "step", "another Device"])
 def test_where_a_command_goes_elsewhere_first(device, hold, kernels, creator, place, holds):
-    """A launch of a graph comes after the creation of what was captured, as does a step, and a copy to another Device."""
+    """A launch of a graph comes after the creation of what was captured. So does a step, and a copy to another Device."""
     kernel, queue, gate = kernels["advance"], device.queue(blocking=False), hold(creator)
     x, value = made_on(creator, "array")
     value = value * 3 + 1
@@ -147,6 +147,7 @@ def test_a_bound_launch_of_a_captured_queue_comes_after_it_as_well(device, hold,
 def test_the_result_of_a_reduction_comes_before_its_uses(device, hold, kernels, holds):
     creator, queue = (device.queue(blocking=False) for _ in range(2))
     x, out = device.array(np.arange(SIZE, dtype="u4")), device.empty(SIZE, "u4")
+    LARGEST(x, queue=creator)  # what a driver cannot build while a queue is held
     device.finish()
     gate = hold(creator)
     largest = LARGEST(x, queue=creator)
