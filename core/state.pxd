@@ -14,6 +14,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan
 from forebay.core.usage cimport ResidentList, Point
 from forebay.core.vector_clock cimport Clock, Epochs, Lock
@@ -217,6 +218,7 @@ cdef cppclass QueueState:
     QueueResident resident
     QueueDeferred deferred
     NativeQueue made
+    void (*destroy)(QueueState* queue) noexcept nogil
 
 
 cdef cppclass Quota:
@@ -267,7 +269,7 @@ cdef cppclass DeviceDeferred:
     """What is given back later. Changed by `lifetimes`; the registry's lock guards it."""
     QueueState* orphaned  # the first of the queues whose Queue is gone; with that one's reference
     RetiredList fresh  # retired, and not looked at yet
-    deque[QueueState*] draining  # queues that something retired waits for; retained
+    deque[Ref[QueueState]] draining  # queues that something retired waits for
     RetiredList kept  # done, but nothing may be released while a gate is closed (OpenCL)
     multimap[size_t, PyObject*] spare  # device memory among these, by size, which may be handed out again; owned
 
@@ -320,13 +322,11 @@ cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted
 ) noexcept nogil
-cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil
-cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept nogil
-cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
-cdef void release_queue_state(QueueState* queue) noexcept nogil
-cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
+cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil
+cdef void users_of_all(DeviceState* device, Refs[QueueState]& users) noexcept nogil
+cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
-cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
+cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil

@@ -9,9 +9,11 @@ from libc.string cimport memset
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.unordered_map cimport unordered_map
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.vector_clock cimport (
     Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, release_clock, release_epochs,
@@ -158,6 +160,7 @@ cdef QueueState* new_queue_state(
     """Make a state with two references, the caller's and the registry's. It owns the driver's `handle` from now on."""
     cdef QueueState* queue = new QueueState()
     queue.references.store(2, memory_order_relaxed)
+    queue.destroy = destroy_queue_state
     queue.driver = device.driver
     queue.handle = handle
     device.references.fetch_add(1, memory_order_relaxed)
@@ -180,20 +183,11 @@ cdef QueueState* new_queue_state(
     return queue
 
 
-cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil:
-    queue.references.fetch_add(1, memory_order_relaxed)
-    return queue
-
-
-cdef void release_queue_state(QueueState* queue) noexcept nogil:
-    """Drop a reference, and delete the state with the last one.
-
-    The registry drops its own only when the work is done and the driver's queue was handed on.
+cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
+    """Delete the state. The registry drops its reference only when the work is done and the driver's queue was handed
+    on.
     """
-    cdef unordered_map[uint64_t, Plan*].iterator plan
-    if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
-        return
-    plan = queue.plans.by_kernel.begin()
+    cdef unordered_map[uint64_t, Plan*].iterator plan = queue.plans.by_kernel.begin()
     while plan != queue.plans.by_kernel.end():
         delete_plan(dereference(plan).second)
         preincrement(plan)
@@ -234,19 +228,18 @@ cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
             break
 
 
-cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
-    """Append all queues that may have work outstanding, each retained for the caller, by ascending id."""
+cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil:
+    """Append all queues that may have work outstanding, by ascending id."""
     device.registry.lock.lock()
     into.reserve(device.registry.queues.size())
     for each in device.registry.queues:
-        into.push_back(retain_queue_state(each.queue))
+        into.share(each.queue)
     device.registry.lock.unlock()
 
 
-cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil:
-    """Append the queues with work that is not known to be done, and the adopted ones, each retained for the caller.
-
-    With an owner, its queues and the null queue.
+cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil:
+    """Append the queues with work that is not known to be done, and the adopted ones. With an owner, its queues and the
+    null queue.
     """
     cdef Registered* each
     cdef size_t i
@@ -256,35 +249,33 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
         if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
             continue
         if owner == 0 or each.queue.owner == owner or each.queue.is_null:
-            into.push_back(retain_queue_state(each.queue))
+            into.share(each.queue)
     device.registry.lock.unlock()
 
 
-cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
-    """Return the queue with this id, retained for the caller. NULL when it has ended: then all its work is done."""
-    cdef QueueState* queue = NULL
+cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
+    """Return the queue with this id. NULL when it has ended: then all its work is done."""
+    cdef Ref[QueueState] queue
     cdef size_t place
     device.registry.lock.lock()
     place = place_of(device, queue_id)
     if place < device.registry.queues.size() and device.registry.queues[place].queue_id == queue_id:
-        queue = retain_queue_state(device.registry.queues[place].queue)
+        queue = Ref[QueueState].share(device.registry.queues[place].queue)
     device.registry.lock.unlock()
-    return queue
+    return move(queue)
 
 
-cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept nogil:
-    """Append the queues whose launches may have used all memory, and adopted queues, on which others may use it.
-    Each is retained for the caller.
-    """
-    cdef QueueState* queue
+cdef void users_of_all(DeviceState* device, Refs[QueueState]& users) noexcept nogil:
+    """Append the queues whose launches may have used all memory, and adopted queues, on which others may use it."""
+    cdef Ref[QueueState] queue
     cdef vector[uint64_t] ids
     device.registry.lock.lock()
     ids = device.resident.indirect_users
     device.registry.lock.unlock()
     for queue_id in ids:
         queue = find_queue(device, queue_id)
-        if queue != NULL:
-            users.push_back(queue)
+        if queue.get() != NULL:
+            users.push_back(move(queue))
 
 
 cdef void begin_following(QueueState* queue) noexcept nogil:

@@ -14,16 +14,17 @@ from cython.operator cimport dereference, preincrement
 from libc.stdint cimport uint64_t
 from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
-from libcpp.utility cimport pair
+from libcpp.utility cimport move, pair
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
 from forebay.core.plan cimport Plan, Staging, delete_plan, forget_queue
+from forebay.core.ownership cimport Ref, Refs, release
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
     BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,
     add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
-    release_device_state, release_marker, release_queue_state, retain_queue_state, unregister, users_of_all
+    release_device_state, release_marker, unregister, users_of_all
 )
 from forebay.core.usage cimport Point, release_points
 from forebay.core.vector_clock cimport (
@@ -141,7 +142,7 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     """Take plans of dead kernels off all queues. Each is kept for the launches that are in flight."""
     cdef vector[uint64_t] dead
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef vector[Plan*] plans
     cdef vector[Plan*]* idle
     cdef unordered_map[uint64_t, Plan*].iterator found
@@ -172,7 +173,6 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
             queue.lock.unlock()
         else:  # another thread has the lock, maybe for as long as its call blocks
             left = True
-        release_queue_state(queue)
     if left:  # a later collection tries again
         device.registry.lock.lock()
         device.registry.dead_kernels.insert(device.registry.dead_kernels.end(), dead.begin(), dead.end())
@@ -185,9 +185,8 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
     """Add the last uses by `users_of_all`. Takes no queue's lock. Returns False while such a launch is being submitted:
     nobody knows its epoch yet.
     """
-    cdef vector[QueueState*] users
+    cdef Refs[QueueState] users
     cdef vector[Point] points
-    cdef QueueState* queue
     cdef uint64_t epoch
     cdef bint known = True
     users_of_all(device, users)
@@ -199,7 +198,6 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
             epoch = submitted_epoch(queue.epochs) + 1  # the marker that shows it counts as a command
         if known and epoch > completed_epoch(queue.epochs):
             points.push_back(Point(retain_epochs(queue.epochs), epoch))
-        release_queue_state(queue)
     if not known:
         release_points(points)
         return False
@@ -209,28 +207,28 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
 
 cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcept nogil:
     """Let it wait at the queue of its last point that is not done; without one it is done."""
+    cdef Ref[QueueState] found
     cdef QueueState* queue
     cdef Point point
     while not what.points.empty():
         point = what.points.back()
-        queue = find_queue(device, point.queue.queue_id) if point.epoch > completed_epoch(point.queue) else NULL
+        found.clear()
+        if point.epoch > completed_epoch(point.queue):
+            found = find_queue(device, point.queue.queue_id)
+        queue = found.get()
         if queue == NULL:
             release_epochs(point.queue)
             what.points.pop_back()
             continue
         if is_memory_short():
-            release_queue_state(queue)
             retire(device, what)  # for a later collection
             return
         device.registry.lock.lock()
         queue.deferred.retired.insert(Waiting(point.epoch, what))
-        if queue.deferred.draining:
-            device.registry.lock.unlock()
-            release_queue_state(queue)
-        else:
+        if not queue.deferred.draining:
             queue.deferred.draining = True
-            device.deferred.draining.push_back(queue)
-            device.registry.lock.unlock()
+            device.deferred.draining.push_back(move(found))
+        device.registry.lock.unlock()
         return
     append(done, what)
 
@@ -281,15 +279,13 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     waiting = not queue.deferred.retired.empty()
     queue.deferred.draining = waiting
     if waiting:
-        queue.device.deferred.draining.push_back(queue)
+        queue.device.deferred.draining.push_back(Ref[QueueState].share(queue))
     else:  # another thread may have taken off what the marker was for
         asked = queue.deferred.asked
         queue.deferred.asked = NULL
     queue.device.registry.lock.unlock()
     if asked != NULL:
         release_marker(asked)
-    if not waiting:
-        release_queue_state(queue)
     return waiting
 
 
@@ -311,7 +307,7 @@ cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil:
 
 
 cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) noexcept nogil:
-    cdef QueueState* queue
+    cdef Ref[QueueState] queue
     cdef size_t at_most, busy = 0
     drain_orphans(device)
     drop_dead_plans(device)
@@ -320,15 +316,15 @@ cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) 
     at_most = device.deferred.draining.size()  # each queue once: one that is not done is put back behind the others
     device.registry.lock.unlock()
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
-        queue = NULL
+        queue.clear()  # before the lock is taken
         device.registry.lock.lock()
         if not device.deferred.draining.empty():
-            queue = device.deferred.draining.front()
+            queue = move(device.deferred.draining.front())
             device.deferred.draining.pop_front()
         device.registry.lock.unlock()
-        if queue == NULL:
+        if queue.get() == NULL:
             break
-        busy += poll_queue(queue, done)
+        busy += poll_queue(queue.get(), done)
         if busy == BUSY_AT_ONCE and not everything:
             break
 
@@ -432,16 +428,15 @@ cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
 
 cdef void collect_all(DeviceState* device):
     """Give back everything that is done."""
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef RetiredList done
     device.registry.lock.lock()
     for each in device.registry.queues:
         if holds_something(each.queue):
-            queues.push_back(retain_queue_state(each.queue))
+            queues.share(each.queue)
     device.registry.lock.unlock()
     for queue in queues:
         collect_queue(queue)
-        release_queue_state(queue)
     if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:
         return
     while True:  # a queue that ends leaves plans behind
@@ -503,15 +498,15 @@ cdef void collect_queue(QueueState* queue):
 
 cdef void collect_reached(DeviceState* device, Marker* marker):
     """Give back what the queue of a marker that is reached has used, if there still is one."""
-    cdef QueueState* queue = find_queue(device, marker.queue.queue_id)
-    if queue != NULL:
-        collect_queue(queue)
-        release_queue_state(queue)
+    cdef Ref[QueueState] queue = find_queue(device, marker.queue.queue_id)
+    if queue.get() != NULL:
+        collect_queue(queue.get())
 
 
 cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noexcept nogil:
     """Ask the driver whether a queue has reached an epoch, and if so, note it. Never blocks."""
-    cdef QueueState* queue = find_queue(device, epochs.queue_id)
+    cdef Ref[QueueState] found = find_queue(device, epochs.queue_id)
+    cdef QueueState* queue = found.get()
     cdef Marker* marker = NULL
     cdef Status status = 0
     if queue == NULL:
@@ -522,7 +517,6 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
     if marker != NULL:
         poll_marker(marker)
         release_marker(marker)
-    release_queue_state(queue)
     return status
 
 
@@ -585,25 +579,23 @@ cdef void refuse_all(DeviceState* device) noexcept nogil:
     """Let the queues refuse commands from now on: the device is lost. Who finds that out may be a query, which waits
     for no thread: a queue that another thread is busy with asks the driver once more.
     """
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     registered_queues(device, queues)
     for queue in queues:
         if queue.lock.try_lock():
             close_locked(queue)
             queue.lock.unlock()
-        release_queue_state(queue)
 
 
 cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
     """Close the queues of an owner; with 0 the null queue. Returns the first failure, and closes the others too."""
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef Status status, failed = 0
     registered_queues(device, queues)
     for queue in queues:
         if queue.owner == owner:
             status = close_queue(queue)
             failed = failed if failed != 0 else status
-        release_queue_state(queue)
     return failed
 
 
@@ -699,8 +691,8 @@ cdef bint end_queue(QueueState* queue):
             dissolve_list(device)
         elif prunes:
             unlist_idle(device)
-        release_queue_state(queue)  # the registry's
-        release_queue_state(queue)  # its Queue's
+        release(queue)  # the registry's reference
+        release(queue)  # its Queue's
     return True
 
 

@@ -17,13 +17,13 @@ cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
+from forebay.core.ownership cimport Refs
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
-    new_device_state, registered_queues, release_queue_state, stats_of
+    new_device_state, registered_queues, stats_of
 )
 from forebay.core.vector_clock cimport note_reached, retain_epochs, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
@@ -1178,13 +1178,12 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
 
 cdef void count_as_done(DeviceState* state):
     """Let all of a device's work count as done: the device is lost, and will never say so."""
-    cdef vector[QueueState*] queues
-    cdef size_t i
+    cdef Refs[QueueState] queues
     with nogil:
         registered_queues(state, queues)
-        for i in range(queues.size()):
-            note_reached(queues[i].epochs, submitted_epoch(queues[i].epochs), NULL)
-            release_queue_state(queues[i])
+        for queue in queues:
+            note_reached(queue.epochs, submitted_epoch(queue.epochs), NULL)
+        queues.clear()
 
 
 # What `queue` calls the settings that other packages give a queue, and their words.

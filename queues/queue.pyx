@@ -15,10 +15,11 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.core.plan cimport POINTER
+from forebay.core.ownership cimport release, retain
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
     BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
-    new_queue_state, open_step_count, release_queue_state, retain_queue_state, stats_of
+    new_queue_state, open_step_count, stats_of
 )
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, completed_epoch, is_empty, list_entries, release_clock, retain_clock
@@ -88,7 +89,7 @@ cdef QueueState* new_queue_of(
 
 cdef Queue new_queue(object device, QueueState* state, object native, object priority):
     cdef Queue queue = Queue.__new__(Queue)
-    queue.state = retain_queue_state(state) if state.is_null else state
+    queue.state = retain(state) if state.is_null else state
     queue.device = device
     queue.priority = priority
     queue.native = native
@@ -204,7 +205,7 @@ cdef class Queue(AnyQueue):
         if is_forked():
             Py_INCREF(self.native)  # it is the parent's
         elif self.state != NULL and self.state.is_null:
-            release_queue_state(self.state)
+            release(self.state)
         elif self.state != NULL:
             retire_queue(self.state)
 

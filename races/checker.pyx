@@ -18,10 +18,10 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
-from libcpp.vector cimport vector
 
 from forebay.core.process cimport on_host_thread
-from forebay.core.state cimport DeviceState, QueueState, set_slow_path, registered_queues, release_queue_state
+from forebay.core.ownership cimport Refs
+from forebay.core.state cimport DeviceState, QueueState, set_slow_path, registered_queues
 from forebay.core.usage cimport Usage, release_usage, retain_usage
 
 from forebay.core.errors import RaceError
@@ -844,12 +844,11 @@ def missing_edge(first: Node, second: Node) -> tuple[str, str]:
 
 cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
     """Check all queues of a device, those made later included."""
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     device.checked = checked
     registered_queues(device, queues)
     for queue in queues:
         set_slow_path(queue, BY_CHECK, checked)
-        release_queue_state(queue)
 
 
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1:

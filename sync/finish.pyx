@@ -11,11 +11,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
     FOLLOWING, DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed,
-    note_done, poll_marker, refusal, registered_queues, release_marker, release_queue_state, retain_queue_state,
-    users_of_all
+    note_done, poll_marker, refusal, registered_queues, release_marker, users_of_all
 )
 from forebay.core.usage cimport Point, Usage, points_of, release_points
 from forebay.core.vector_clock cimport (
@@ -146,7 +146,7 @@ cdef Status tell_failures(QueueState* queue) noexcept nogil:
 
 cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking) noexcept nogil:
     """The same of all queues; with an owner, of its queues; of blocking ones only. And of the null queue."""
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef Status status = 0
     if device.driver.tell_failure == NULL:
         return 0
@@ -154,7 +154,6 @@ cdef Status tell_failures_of(DeviceState* device, uint64_t owner, bint blocking)
     for each in queues:
         if status == 0 and (each.is_null or (owner in (0, each.owner) and (each.blocking or not blocking))):
             status = device.driver.tell_failure(each.handle)
-        release_queue_state(each)
     return status
 
 
@@ -169,7 +168,7 @@ cdef void write_printed(DeviceState* device) noexcept nogil:
 
 cdef int poll_until_done(object queue, QueueState* state, object timeout) except -1:
     """Finish with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef vector[Marker*] markers
     cdef Marker* marker
     cdef Status status
@@ -184,10 +183,10 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
     try:
         with nogil:
             status = queues_spoken_for(state, queues)
+            queues.share(state)
             if status == 0:
                 status = take_marker_of_each(queues, FOR_HOST, markers)
-            for each in queues:
-                release_queue_state(each)
+            queues.clear()
         if status != 0:
             queue._raise(status, "finish")
         while True:
@@ -216,7 +215,7 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
 
 
 cdef Status take_marker_of_each(
-    vector[QueueState*]& queues, int use, vector[Marker*]& markers
+    Refs[QueueState]& queues, int use, vector[Marker*]& markers
 ) noexcept nogil:
     """Append a marker of all that each queue has been given; after a failure, of those before it. None is locked."""
     cdef Marker* marker
@@ -231,39 +230,36 @@ cdef Status take_marker_of_each(
     return 0
 
 
-cdef Status queues_spoken_for(QueueState* queue, vector[QueueState*]& queues) noexcept nogil:
-    """Append the queue, and for the null queue the blocking queues with work; each retained. Returns the status that
-    refuses commands of the queue, with nothing appended.
+cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexcept nogil:
+    """Append what the queue speaks for beside itself: for the null queue, the blocking queues with work. Returns the
+    status that refuses commands of the queue, with nothing appended.
     """
-    cdef vector[QueueState*] busy
+    cdef Refs[QueueState] busy
     cdef Status status
     queue.lock.lock()
     status = refusal(queue)
     queue.lock.unlock()
-    if status != 0:
-        return status
-    queues.push_back(retain_queue_state(queue))
-    if queue.is_null:
+    if status == 0 and queue.is_null:
         busy_queues(queue.device, 0, busy)
     for each in busy:
         if each.blocking and each != queue:
-            queues.push_back(each)
-        else:
-            release_queue_state(each)
-    return 0
+            queues.share(each)
+    return status
 
 
 cdef bint query_queue(object queue, QueueState* state) except -1:
     """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef Status status
     cdef Answer answer = DONE
     with nogil:
         status = queues_spoken_for(state, queues)
+        if status == 0:
+            status = query_one(state, &answer)
         for each in queues:
             if status == 0 and answer == DONE:
                 status = query_one(each, &answer)
-            release_queue_state(each)
+        queues.clear()
         if status == 0 and answer == DONE:
             status = tell_failures(state)
     if status != 0 or answer > DONE:
@@ -309,7 +305,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     Takes a marker of each queue with work, and one host synchronize. One queue with work alone is finished as it is.
     The null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
     """
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef vector[Marker*] markers
     cdef Marker* marker
     cdef Status status = 0
@@ -324,15 +320,13 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
                 status = INTERRUPTED  # before the failure, which the next finish reports again
     for marker in markers:
         release_marker(marker)
-    for each in queues:
-        release_queue_state(each)
     if status == 0:
         status = tell_failures_of(device, owner, False)
     write_printed(device)
     return status
 
 
-cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
+cdef bint finish_each(Refs[QueueState]& queues) noexcept nogil:
     """Finish each queue after a command failed. The driver may not have waited for the others, nor does it say which
     command failed. Return True if a signal handler has raised: that ends the wait at once.
     """
@@ -418,7 +412,7 @@ cdef void points_to_wait_for(
     DeviceState* device, Usage* uses, bint writers_only, vector[Point]& points
 ) noexcept nogil:
     """Append the points after which nothing that is submitted uses the memory, or writes to it. Each is retained."""
-    cdef vector[QueueState*] users
+    cdef Refs[QueueState] users
     cdef uint64_t epoch
     points_of(uses, writers_only, points)
     if device.resident.indirect_users.empty():  # may race: a launch that another thread is making is not submitted yet
@@ -430,7 +424,6 @@ cdef void points_to_wait_for(
             epoch = queue.resident.last_indirect_before
         if epoch > completed_epoch(queue.epochs):
             points.push_back(Point(retain_epochs(queue.epochs), epoch))
-        release_queue_state(queue)
 
 
 cdef int wait_for_points(object device, DeviceState* state, vector[Point]& points, QueueState* reader) except -1:
@@ -456,12 +449,16 @@ cdef Status take_points(
     DeviceState* device, vector[Point]& points, QueueState* reader, vector[Marker*]& markers
 ) noexcept nogil:
     """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none."""
+    cdef Ref[QueueState] found
     cdef QueueState* queue
     cdef Marker* marker
     cdef Status status = 0
     cdef bint ordered = False
     for point in points:
-        queue = find_queue(device, point.queue.queue_id) if status == 0 else NULL
+        if status != 0:
+            break
+        found = find_queue(device, point.queue.queue_id)
+        queue = found.get()
         if queue == NULL:
             continue
         if reader != NULL:
@@ -472,7 +469,6 @@ cdef Status take_points(
             queue.lock.unlock()
             if marker != NULL:
                 markers.push_back(marker)
-        release_queue_state(queue)
     return status
 
 
@@ -496,7 +492,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     If the memory is another device's, nothing is done: the command is refused, or goes through the host.
     """
     cdef vector[Point] points
-    cdef QueueState* producer
+    cdef Ref[QueueState] producer
     cdef dict past = None
     cdef Status status = 0
     if of != state.device:
@@ -506,12 +502,12 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     with nogil:
         points_to_wait_for(of, uses, writers_only, points)
         for point in points:
-            producer = find_queue(of, point.queue.queue_id) if status == 0 else NULL
-            if producer == NULL:
-                continue
-            if not comes_after(state, producer, point.epoch):
+            if status != 0:
+                break
+            producer = find_queue(of, point.queue.queue_id)
+            if producer.get() != NULL and not comes_after(state, producer.get(), point.epoch):
                 status = wait_for_point(state, point.queue.queue_id, point.epoch)
-            release_queue_state(producer)
+        producer.clear()
         release_points(points)
     if status != 0:
         queue._raise(status, "wait")
@@ -527,14 +523,14 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     """Block until everything is done that something retired waits for, except where a gate or host function is in the
     way.
     """
-    cdef vector[QueueState*] queues
+    cdef Refs[QueueState] queues
     cdef vector[Marker*] markers
     cdef Marker* marker
     cdef uint64_t epoch
     cdef Status status = 0
     device.registry.lock.lock()
-    for queue in device.deferred.draining:
-        queues.push_back(retain_queue_state(queue))
+    for each in device.deferred.draining:
+        queues.push_back(each)
     device.registry.lock.unlock()
     for queue in queues:
         epoch = submitted_epoch(queue.epochs) if closed_gates(device) == 0 else free_until(queue)
@@ -544,7 +540,6 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
             queue.lock.unlock()
             if marker != NULL:
                 markers.push_back(marker)
-        release_queue_state(queue)
     if status == 0:
         status = synchronize(device, markers)
         write_printed(device)
@@ -557,7 +552,7 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
     cdef uint64_t held, epoch
     cdef Clock* clock
-    cdef QueueState* other
+    cdef Ref[QueueState] other
     cdef vector[ClockEntry] entries
     cdef bint free = True
     queue.lock.lock()
@@ -568,12 +563,11 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     list_entries(clock, entries)
     for entry in entries:
         other = find_queue(queue.device, entry.queue.queue_id)
-        if other == NULL:
+        if other.get() == NULL:
             continue
-        other.lock.lock()
-        held = first_gate_epoch(other)
-        other.lock.unlock()
+        other.get().lock.lock()
+        held = first_gate_epoch(other.get())
+        other.get().lock.unlock()
         free = free and (held == 0 or held > entry.epoch)
-        release_queue_state(other)
     release_clock(clock)
     return epoch if free else 0

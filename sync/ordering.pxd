@@ -11,7 +11,8 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
-from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState, retain_queue_state
+from forebay.core.ownership cimport Refs, retain
+from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
 from forebay.core.usage cimport Moment, Usage, is_created
 from forebay.core.vector_clock cimport Clock, ClockEntry, advance_submitted, completed_epoch, submitted_epoch
 
@@ -60,7 +61,7 @@ cdef cppclass Order:
     vector[void*] events  # what `waits_of` has listed
     Clock* clock  # what the queue is ordered after once the command is submitted; owned
     const Clock* covered  # a marker's clock that `clock` already covers: markers gathered by the null queue share it
-    vector[QueueState*] taken  # queues taken off the null queue's list, with the list's references
+    Refs[QueueState] taken  # queues taken off the null queue's list, with the list's references
     uint64_t null_epoch
     uint64_t elided_completed
     uint64_t elided_ordered
@@ -130,7 +131,7 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
 cdef inline void enter_list(QueueState* queue) noexcept nogil:
     """Enter a blocking queue that has new work in its device's list. The list holds a reference to it."""
     if not queue.order.null_pending and queue.blocking and not queue.is_null:
-        push_on_list(retain_queue_state(queue))
+        push_on_list(retain(queue))
 
 
 cdef inline void count_command(QueueState* queue) noexcept nogil:

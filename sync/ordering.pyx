@@ -13,12 +13,12 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
+from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
-    is_closed, new_marker, note_done, poll_marker, refusal, release_marker,
-    release_queue_state, renew_marker, renew_room, retain_marker, retain_queue_state, room_with,
-    states, states_lock, submit_collected
+    is_closed, new_marker, note_done, poll_marker, refusal, release_marker, renew_marker, renew_room, retain_marker,
+    room_with, states, states_lock, submit_collected
 )
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
@@ -543,12 +543,12 @@ cdef void reclaim_quota(Quota* quota) noexcept nogil:
     """Have queues that need it no more give back what is lent to them. They are asked whether they are done, because
     no other thread may ever do so; but none that another thread, or the caller, has locked.
     """
-    cdef vector[QueueState*] borrowers
+    cdef Refs[QueueState] borrowers
     cdef QueueState* queue
     cdef bint done
     quota.lock.lock()
     for queue in quota.borrowers:
-        borrowers.push_back(retain_queue_state(queue))
+        borrowers.share(queue)
     quota.lock.unlock()
     for queue in borrowers:
         if queue.lock.try_lock():
@@ -556,7 +556,6 @@ cdef void reclaim_quota(Quota* quota) noexcept nogil:
                 ask_queue(queue, &done)  # what has failed is in flight
             return_quota(queue, submitted_epoch(queue.epochs) - completed_epoch(queue.epochs))
             queue.lock.unlock()
-        release_queue_state(queue)
     restore_capacity(quota)
 
 
@@ -695,8 +694,6 @@ cdef void end_order(Order* order) noexcept nogil:
     order.markers.clear()
     release_clock(order.clock)
     order.clock = NULL
-    for queue in order.taken:
-        release_queue_state(queue)
     order.taken.clear()
 
 
@@ -742,25 +739,21 @@ cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
 
 
 cdef void relist_taken(Order* order) noexcept nogil:
-    """Return the queues that a failed command took off the list, each with the list's reference."""
+    """Return the queues that a failed command took off the list."""
     cdef QueueState* queue
     for queue in order.taken:
         queue.lock.lock()
-        if queue.order.null_pending:  # another command has entered it again meanwhile
-            queue.lock.unlock()
-            release_queue_state(queue)
-        else:
-            push_on_list(queue)
-            queue.lock.unlock()
-    order.taken.clear()
+        if not queue.order.null_pending:  # else another command has entered it again meanwhile
+            push_on_list(retain(queue))
+        queue.lock.unlock()
 
 
-cdef void take_list(DeviceState* device, vector[QueueState*]& queues) noexcept nogil:
+cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
     """Take the whole list of the null queue, with the list's references. The null queue is locked."""
     cdef QueueState* queue = device.null_order.pending.exchange(NULL, memory_order_acq_rel)
     # Read the whole chain first: the next command of an unlisted queue may enter it again and rewrite its link.
     while queue != NULL:
-        queues.push_back(queue)
+        queues.adopt(queue)
         queue = queue.order.next_listed
 
 
@@ -786,7 +779,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         else:
             status = take_marker(queue, FOR_DEVICE, &marker)
         if queue.adopted and not is_closed(queue) and status == 0:
-            push_on_list(retain_queue_state(queue))  # it may get new work at any time, and forebay does not see it
+            push_on_list(retain(queue))  # it may get new work at any time, and forebay does not see it
         queue.lock.unlock()
         if marker != NULL and marker.event == NULL:  # it became idle after `is_idle`: no lock prevents that
             order.elided_completed += 1
@@ -814,37 +807,30 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     while another thread submits to the null queue: that may take long, and a later call does the same work.
     """
     cdef QueueState* null_queue = device.null_queue
-    cdef vector[QueueState*] listed
-    cdef vector[QueueState*] idle
-    cdef size_t i
+    cdef Refs[QueueState] listed
     if null_queue == NULL or not null_queue.lock.try_lock():
         return
     take_list(device, listed)
-    for i in range(listed.size()):
-        if not listed[i].lock.try_lock():  # another thread's call may block; no other code touches its place there
-            push_on_list(listed[i])
+    for queue in listed:
+        if not queue.lock.try_lock():  # another thread's call may block; no other code touches its place there
+            push_on_list(retain(queue))
             continue
-        if is_idle(listed[i]):
-            listed[i].order.null_pending = listed[i].order.null_ordered = False
-            idle.push_back(listed[i])
+        if is_idle(queue):
+            queue.order.null_pending = queue.order.null_ordered = False
         else:
-            push_on_list(listed[i])
-        listed[i].lock.unlock()
+            push_on_list(retain(queue))
+        queue.lock.unlock()
     null_queue.lock.unlock()
-    for each in idle:
-        release_queue_state(each)
 
 
 cdef void dissolve_list(DeviceState* device) noexcept nogil:
     """Drop the list of a null queue that has ended: no command comes any more that would take the queues off it."""
-    cdef vector[QueueState*] listed
-    cdef size_t i
+    cdef Refs[QueueState] listed
     take_list(device, listed)
-    for i in range(listed.size()):
-        listed[i].lock.lock()
-        listed[i].order.null_pending = listed[i].order.null_ordered = False
-        listed[i].lock.unlock()
-        release_queue_state(listed[i])
+    for queue in listed:
+        queue.lock.lock()
+        queue.order.null_pending = queue.order.null_ordered = False
+        queue.lock.unlock()
 
 
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
@@ -1185,32 +1171,28 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
     """Add an edge from an epoch of another queue, by its id, and from nothing later that can be held up. The queue may
     be closed, or gone because it is done.
     """
+    cdef Ref[QueueState] found
     cdef QueueState* state
-    cdef Status status
     if producer == queue.epochs.queue_id:
         return 0
-    state = find_queue(queue.device, producer)
+    found = find_queue(queue.device, producer)
+    state = found.get()
     if state == NULL:
         return 0
-    status = wait_for_epoch(queue, state, epoch)
-    release_queue_state(state)
-    return status
+    return wait_for_epoch(queue, state, epoch)
 
 
 cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noexcept nogil:
     """Add an edge from the creation of memory, on a queue of any Device, to the queue's next command."""
-    cdef QueueState* creator = NULL
-    cdef Status status
+    cdef Ref[QueueState] found
     states_lock.lock()
     for device in states:
-        if creator == NULL:
-            creator = find_queue(device, creation.queue.queue_id)
+        if found.get() == NULL:
+            found = find_queue(device, creation.queue.queue_id)
     states_lock.unlock()
-    if creator == NULL:
+    if found.get() == NULL:
         return 0
-    status = wait_for_epoch(queue, creator, creation.epoch)
-    release_queue_state(creator)
-    return status
+    return wait_for_epoch(queue, found.get(), creation.epoch)
 
 
 cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:

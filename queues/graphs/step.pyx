@@ -19,10 +19,11 @@ from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
     set_changed_arguments, take_value, usage_of
 )
+from forebay.core.ownership cimport release, retain
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, Marker,
-    QueueState, open_step_count, poll_marker, refusal, release_marker, release_queue_state, retain_queue_state,
+    QueueState, open_step_count, poll_marker, refusal, release_marker,
     submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
@@ -668,7 +669,7 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     cdef LaneOwner owner = LaneOwner.__new__(LaneOwner)
     cdef Lane* lane = new Lane()
     owner.lane = lane
-    owner.state = retain_queue_state(state)
+    owner.state = retain(state)
     owner.queue = queue
     owner.names = {}
     lane.submit = submit
@@ -787,7 +788,7 @@ cdef class Dropped:
     def __dealloc__(self):
         if self.state != NULL and not is_forked():
             delete_given_up(self.state, &self.given_up)
-            release_queue_state(self.state)
+            release(self.state)
 
 
 cdef void retire_dropped(LaneOwner owner) noexcept:
@@ -796,7 +797,7 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
     for i in range(owner.lane.given_up.plans.size()):
         if owner.lane.refused.status == 0 or owner.lane.given_up.plans[i].kernel_id != owner.lane.refused.kernel_id:
             owner.names.pop(owner.lane.given_up.plans[i].kernel_id, None)  # else an error is about to name it
-    dropped.state = retain_queue_state(owner.state)
+    dropped.state = retain(owner.state)
     dropped.given_up.copies.swap(owner.lane.given_up.copies)
     dropped.given_up.plans.swap(owner.lane.given_up.plans)
     retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.epochs.last_used)
@@ -819,7 +820,7 @@ cdef class LaneOwner:
         delete_given_up(self.state, &self.lane.given_up)
         for i in range(self.lane.plans.size()):
             delete_plan(self.lane.plans[i])
-        release_queue_state(self.state)
+        release(self.state)
         del self.lane
 
 

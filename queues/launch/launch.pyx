@@ -33,10 +33,11 @@ from forebay.core.plan cimport (
     POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
     set_changed_arguments, usage_of
 )
+from forebay.core.ownership cimport release, retain
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
-    begin_following, end_following, refusal, release_queue_state, renew_resident_list, retain_queue_state
+    begin_following, end_following, refusal, renew_resident_list
 )
 from forebay.core.usage cimport Usage, Versions, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
@@ -1612,7 +1613,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     except BaseException:
         release_views(&views)
         raise
-    bound.state = retain_queue_state(state)
+    bound.state = retain(state)
     bound.follows = kernel.follows
     bound.vectorcall = <vectorcallfunc> (call_uncommon if kernel.follows else call_bound)
     bound.queue = queue
@@ -1756,7 +1757,7 @@ cdef class BoundLaunch:
         if self.state != NULL:
             if self.plan != NULL:
                 retire_after(self.state.device, self.plan_owner, self.state.epochs, self.plan.epoch)
-            release_queue_state(self.state)
+            release(self.state)
 
     def __call__(self) -> None:
         self.vectorcall(self, NULL, 0, NULL)

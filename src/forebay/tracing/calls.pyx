@@ -18,7 +18,8 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, NOT_YET, TIMED, Answer, Driver, Status, no_waits
-from forebay.core.state cimport QueueState, registered_queues, release_queue_state
+from forebay.core.ownership cimport Refs
+from forebay.core.state cimport QueueState, registered_queues
 from forebay.queues.device cimport Context
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport count_calls
@@ -182,14 +183,12 @@ def queues_of(device: Device, take_times: bool = False) -> list[tuple[int, str, 
     May have the times of commands taken, too, of those that time events.
     """
     cdef Context context = device._context
-    cdef vector[QueueState*] states
+    cdef Refs[QueueState] states
     cdef size_t i
     registered_queues(context.state, states)
     found = [described(states[i]) for i in range(states.size())]
-    for i in range(states.size()):
-        if take_times:
-            note_timed(states[i], device)
-        release_queue_state(states[i])
+    for i in range(states.size() if take_times else 0):
+        note_timed(states[i], device)
     return found
 
 

@@ -1,0 +1,37 @@
+"""References that are counted: see the header."""
+
+cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
+    T* retain[T](T* object) noexcept
+    void release[T](T* object) noexcept
+
+    cdef cppclass Ref[T]:
+        Ref() noexcept
+
+        @staticmethod
+        Ref[T] adopt(T* owned) noexcept
+
+        @staticmethod
+        Ref[T] share(T* borrowed) noexcept
+        T* get() noexcept
+        T* take() noexcept
+        void clear() noexcept
+
+    cdef cppclass Refs[T]:
+        cppclass iterator:
+            iterator() noexcept
+            T* operator*() noexcept
+            iterator operator++() noexcept
+            bint operator!=(iterator) noexcept
+        Refs() noexcept
+        iterator begin() noexcept
+        iterator end() noexcept
+        T* operator[](size_t index) noexcept
+        T* back() noexcept
+        size_t size() noexcept
+        bint empty() noexcept
+        void reserve(size_t count) noexcept
+        void adopt(T* owned) noexcept
+        void share(T* borrowed) noexcept
+        void push_back(Ref[T] reference) noexcept
+        void pop_back() noexcept
+        void clear() noexcept
