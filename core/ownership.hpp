@@ -78,6 +78,7 @@ template <class T> class Refs {
     void push_back(Ref<T> reference) { each.push_back(std::move(reference)); }
     void pop_back() noexcept { each.pop_back(); }
     void clear() noexcept { each.clear(); }
+    void swap(Refs &other) noexcept { each.swap(other.each); }
 };
 
 }  // namespace forebay

@@ -35,3 +35,4 @@ cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
         void push_back(Ref[T] reference) noexcept
         void pop_back() noexcept
         void clear() noexcept
+        void swap(Refs[T]& other) noexcept

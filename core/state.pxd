@@ -6,7 +6,7 @@ end the ordering that it stands for.
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.deque cimport deque
 from libcpp.map cimport map, multimap
@@ -23,6 +23,8 @@ from forebay.core.vector_clock cimport Clock, Epochs, Lock
 cdef cppclass Marker:
     """A driver event that completes when its queue has reached an epoch, shared by all that wait for it."""
     atomic[int32_t] references
+    uint8_t use  # MarkerUse: who may wait for it
+    uint8_t adopted  # its queue gets commands that forebay does not see
     Epochs* queue  # retained
     uint64_t epoch
     Clock* clock  # retained: what the queue was ordered after when the marker was made
@@ -31,15 +33,13 @@ cdef cppclass Marker:
     const Driver* driver
     void* context  # of the marker's device: waiting for an event of another context needs a bridge
     void* device  # the marker's DeviceState, which may be gone: it is only compared
-    int use  # MarkerUse: who may wait for it
-    bint adopted  # its queue gets commands that forebay does not see
+    void (*destroy)(Marker* marker) noexcept nogil
+
 
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil
 
 
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil
-cdef Marker* retain_marker(Marker* marker) noexcept nogil
-cdef void release_marker(Marker* marker) noexcept nogil
 cdef void note_done(Marker* marker) noexcept nogil
 cdef Answer poll_marker(Marker* marker) noexcept nogil
 
@@ -69,9 +69,9 @@ cdef struct Statistics:
 cdef cppclass Retired:
     """Something to give back when the last of its uses is done. One of the four things below is not NULL."""
     vector[Point] points  # its uses that were not done when it was last looked at; each retained
-    PyObject* thing  # owned, as the next two are
+    PyObject* thing  # owned, as the plan is
     Plan* plan
-    Marker* marker
+    Ref[Marker] marker
     QueueState* queue  # the queue itself
     Retired* next  # in a list of these: to put one there needs no memory
     size_t nbytes  # of device memory that may be handed out again; 0 for anything else
@@ -153,13 +153,13 @@ cdef cppclass QueueOrder:
     atomic.
     """
     Clock* clock
-    Marker* marker  # of the newest epoch anyone asked for
-    Marker* copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
-    vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
+    Ref[Marker] marker  # of the newest epoch anyone asked for
+    Ref[Marker] copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
+    Refs[Marker] pending  # waits that already count as commands, but that no command has carried yet
     size_t prune_at  # when `pending` has this many, the next one first drops those that need no wait any more
     uint64_t before_pending  # the epoch before the first of them
     Clock* clock_before  # the clock at that epoch; owned
-    deque[Marker*] checkpoints  # of points before which nothing can be held up, by ascending epoch; owned
+    deque[Ref[Marker]] checkpoints  # of points before which nothing can be held up, by ascending epoch
     deque[uint64_t] gate_epochs  # of gates and host functions, the oldest first, until they are known to be done
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint null_pending
@@ -187,7 +187,7 @@ cdef cppclass QueueDeferred:
     """What waits for points of a queue to be given back. Changed by `lifetimes`; the registry's lock guards it."""
     multimap[uint64_t, Retired*] retired  # by the epoch to wait for
     bint draining  # whether the device's list of that name has it, or a thread that looks at it
-    Marker* asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
+    Ref[Marker] asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
     QueueState* next_orphaned
 
 
@@ -286,7 +286,7 @@ cdef cppclass Gates:
     """Gates and host functions that may hold up queues of a device."""
     atomic[int32_t] closed  # gates not opened yet, and host functions that have not returned
     atomic[int32_t] host_functions  # how many of these are host functions
-    vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates; registry's lock
+    Refs[Marker] bridges  # events of other contexts that the driver turned into gates; registry's lock
     atomic[int32_t] closed_bridges  # how many of these may not be open yet
 
 
@@ -311,7 +311,7 @@ cdef vector[DeviceState*] states  # all that there are: private Devices have one
 
 
 # The marker takes over `event`, and retains the epochs and the clock.
-cdef Marker* new_marker(
+cdef Ref[Marker] new_marker(
     DeviceState* device, Epochs* queue, uint64_t epoch, Clock* clock, void* event, int use
 ) noexcept nogil
 cdef DeviceState* new_device_state(

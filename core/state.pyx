@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from forebay.queues.graphs.step import Step
 
 
-cdef Marker* new_marker(
+cdef Ref[Marker] new_marker(
     DeviceState* device, Epochs* queue, uint64_t epoch, Clock* clock, void* event, int use
 ) noexcept nogil:
     cdef Marker* marker = new Marker()
@@ -43,7 +43,8 @@ cdef Marker* new_marker(
     marker.context = device.context
     marker.device = device
     marker.use = use if device.driver.scopes_matter else use | FOR_HOST
-    return marker
+    marker.destroy = destroy_marker
+    return Ref[Marker].adopt(marker)
 
 
 cdef inline void empty_marker(Marker* marker) noexcept nogil:
@@ -65,16 +66,10 @@ cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event
     marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
 
 
-cdef Marker* retain_marker(Marker* marker) noexcept nogil:
-    marker.references.fetch_add(1, memory_order_relaxed)
-    return marker
-
-
-cdef void release_marker(Marker* marker) noexcept nogil:
-    if marker.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        empty_marker(marker)
-        release_epochs(marker.queue)
-        del marker
+cdef void destroy_marker(Marker* marker) noexcept nogil:
+    empty_marker(marker)
+    release_epochs(marker.queue)
+    del marker
 
 
 cdef void note_done(Marker* marker) noexcept nogil:
@@ -120,8 +115,6 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
     cdef size_t i
     if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
-    for marker in device.gates.bridges:
-        release_marker(marker)
     states_lock.lock()
     for i in range(states.size()):
         if states[i] == device:
@@ -133,23 +126,20 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
 
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
     """Ask for the events themselves: that the other queue is done is known before the driver has opened its bridges."""
-    cdef vector[Marker*] asked
+    cdef Refs[Marker] asked
+    cdef Refs[Marker] closed
     cdef Answer answer
-    cdef size_t i, kept = 0
     device.registry.lock.lock()
     asked.swap(device.gates.bridges)
     device.registry.lock.unlock()
-    for i in range(asked.size()):
-        answer = device.driver.event_status(asked[i].event)
-        if answer == DONE or answer < 0:
-            release_marker(asked[i])
-        else:
-            asked[kept] = asked[i]
-            kept += 1
-    device.gates.closed_bridges.fetch_sub(<int32_t> (asked.size() - kept))
+    for marker in asked:
+        answer = device.driver.event_status(marker.event)
+        if answer != DONE and answer >= 0:
+            closed.share(marker)
+    device.gates.closed_bridges.fetch_sub(<int32_t> (asked.size() - closed.size()))
     device.registry.lock.lock()
-    for i in range(kept):
-        device.gates.bridges.push_back(asked[i])
+    for marker in closed:
+        device.gates.bridges.share(marker)
     device.registry.lock.unlock()
 
 
@@ -187,23 +177,16 @@ cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
     """Delete the state. The registry drops its reference only when the work is done and the driver's queue was handed
     on.
     """
+    cdef DeviceState* device = queue.device
     cdef unordered_map[uint64_t, Plan*].iterator plan = queue.plans.by_kernel.begin()
     while plan != queue.plans.by_kernel.end():
         delete_plan(dereference(plan).second)
         preincrement(plan)
-    for marker in queue.order.pending:
-        release_marker(marker)
-    for marker in queue.order.checkpoints:
-        release_marker(marker)
-    if queue.order.marker != NULL:
-        release_marker(queue.order.marker)
-    if queue.order.copied != NULL:
-        release_marker(queue.order.copied)
     release_clock(queue.order.clock)
     release_clock(queue.order.clock_before)
     release_epochs(queue.epochs)
-    release_device_state(queue.device)
     del queue
+    release_device_state(device)
 
 
 cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:

@@ -2,12 +2,13 @@
 
 from libc.stdint cimport uint64_t
 
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, Marker, QueueState
 
 
 cdef class Event:
     cdef DeviceState* state  # retained
-    cdef Marker* marker  # retained; NULL until first recorded
+    cdef Ref[Marker] marker  # NULL until first recorded
     cdef readonly object device
     cdef readonly bint timing
     cdef object queue  # a weak reference to the queue that recorded it last
@@ -16,7 +17,7 @@ cdef class Event:
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing)
-cdef void set_marker(Event event, Marker* marker, bint timed, object queue)
+cdef void set_marker(Event event, Ref[Marker]& marker, bint timed, object queue)
 
 
 cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing)

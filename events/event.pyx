@@ -8,13 +8,12 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
-from libcpp.vector cimport vector
+from libcpp.utility cimport move
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status, Waits
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport (
-    DeviceState, Marker, QueueState, new_marker, poll_marker, release_device_state, release_marker, retain_marker
-)
+from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker, release_device_state
 from forebay.core.vector_clock cimport Epochs, advance_submitted, completed_epoch, new_epochs, release_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
@@ -42,15 +41,12 @@ cdef Event new_event(object device, DeviceState* state, bint timing):
     return event
 
 
-cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
+cdef void set_marker(Event event, Ref[Marker]& marker, bint timed, object queue):
     """Record the event again. It takes over the reference. Earlier waiters hold the old marker themselves."""
-    cdef Marker* old = event.marker
-    event.marker = marker
+    event.marker = move(marker)
     event.timing = timed
     event.queue = PyWeakref_NewRef(queue, None)
     event.captured = None
-    if old != NULL:
-        release_marker(old)
 
 
 cdef tuple captured_point(Event event):
@@ -60,23 +56,19 @@ cdef tuple captured_point(Event event):
     return event.captured
 
 
-cdef Marker* timed_marker(Event event) except NULL:
-    """Return a new reference to the marker of the last record. It is done, and its time can be asked for."""
-    cdef Marker* marker
+cdef Ref[Marker] timed_marker(Event event) except *:
+    """Return the marker of the last record. It is done, and its time can be asked for."""
+    cdef Ref[Marker] marker
     event._check_outside("elapsed()")
-    if event.marker == NULL:
+    if event.marker.get() == NULL:
         raise InvalidArgumentError("elapsed time of an Event that was never recorded")
     if not event.timing:
         raise InvalidArgumentError(
             "elapsed time of an Event that was recorded without timing: queue.record(timing=True) is one with it")
-    marker = retain_marker(event.marker)
-    try:
-        if not ask(event, marker):
-            raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
-    except BaseException:
-        release_marker(marker)
-        raise
-    return marker
+    marker = event.marker
+    if not ask(event, marker.get()):
+        raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
+    return move(marker)
 
 
 cdef bint ask(Event event, Marker* marker) except -1:
@@ -103,7 +95,7 @@ cdef bint is_done(object event, Answer answer) except -1:
 
 def wait_for_all(events: Iterable[Event]) -> None:
     """Block until all these Events are done. Takes one host synchronize a device, none if they are known to be done."""
-    cdef vector[Marker*] markers
+    cdef Refs[Marker] markers
     cdef DeviceState* state
     cdef Event event
     refuse_on_host_thread("Waiting for events")
@@ -114,8 +106,8 @@ def wait_for_all(events: Iterable[Event]) -> None:
         by_device.setdefault(event.device._context, (event.device, []))[1].append(event)
     for device, own in by_device.values():
         for event in own:
-            if event.marker != NULL:
-                markers.push_back(retain_marker(event.marker))
+            if event.marker.get() != NULL:
+                markers.push_back(event.marker)
         state = event.state
         wait_for_markers(device, state, markers, f"{len(own)} events")
         for event in own:
@@ -144,9 +136,8 @@ cdef class Event:
 
     def __dealloc__(self):
         if is_forked():
+            self.marker.take()  # it is the parent's
             return
-        if self.marker != NULL:
-            release_marker(self.marker)
         if self.seen != NULL:
             drop_point(&self.seen)
         if self.state != NULL:
@@ -155,7 +146,7 @@ cdef class Event:
     @property
     def recorded(self) -> bool:
         """Whether it was recorded at least once."""
-        return self.marker != NULL
+        return self.marker.get() != NULL
 
     def query(self) -> bool:
         """Return whether the point has been reached. Never blocks.
@@ -165,7 +156,8 @@ cdef class Event:
         DriverError
             When the driver reports that an earlier command failed.
         """
-        cdef Marker* marker = self.marker
+        cdef Marker* marker = self.marker.get()
+        cdef Ref[Marker] kept
         if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
             self.state.lost or is_forked()
         ):
@@ -173,17 +165,13 @@ cdef class Event:
                 reached(self.seen)
             return True
         self._check_outside("query()")
-        if self.marker == NULL:
+        kept = self.marker  # another thread may record it again
+        if kept.get() == NULL:
             return True
-        marker = retain_marker(self.marker)
-        try:
-            if not ask(self, marker):
-                return False
-            reached(self.seen)
-            return True
-        finally:
-            with nogil:
-                release_marker(marker)
+        if not ask(self, kept.get()):
+            return False
+        reached(self.seen)
+        return True
 
     @property
     def done(self) -> bool:
@@ -200,12 +188,12 @@ cdef class Event:
         Exception
             Whatever a host function of its queue raised meanwhile.
         """
-        cdef vector[Marker*] markers
+        cdef Refs[Marker] markers
         self._check_outside("wait()")
-        if self.marker == NULL:
+        if self.marker.get() == NULL:
             return
         refuse_on_host_thread("Event.wait()")
-        markers.push_back(retain_marker(self.marker))
+        markers.push_back(self.marker)
         queue = self.queue()
         wait_for_markers(self.device, self.state, markers, self)
         reached(self.seen)
@@ -249,15 +237,9 @@ cdef class Event:
                 f"their clocks tell nothing of each other")
         cdef double nanoseconds = 0
         cdef Status status
-        cdef Marker* begin = NULL
-        cdef Marker* end = timed_marker(self)
-        try:  # other threads may record the events again meanwhile
-            begin = timed_marker(start)
-            status = end.driver.elapsed(begin.event, end.event, &nanoseconds)
-        finally:
-            release_marker(end)
-            if begin != NULL:
-                release_marker(begin)
+        cdef Ref[Marker] end = timed_marker(self)  # other threads may record the events again meanwhile
+        cdef Ref[Marker] begin = timed_marker(start)
+        status = end.get().driver.elapsed(begin.get().event, end.get().event, &nanoseconds)
         if status != 0:
             self.device._raise(status, repr(self))
         return nanoseconds / 1e6
@@ -282,11 +264,10 @@ cdef class Event:
                 "the capture is invalid now")
 
     def __repr__(self) -> str:
-        if self.marker == NULL:
+        cdef Marker* marker = self.marker.get()
+        if marker == NULL:
             return f"<forebay.Event on {self.device.name}, never recorded>"
-        return (
-            f"<forebay.Event at epoch {self.marker.epoch} of queue {self.marker.queue.queue_id} "
-            f"on {self.device.name}>")
+        return f"<forebay.Event at epoch {marker.epoch} of queue {marker.queue.queue_id} on {self.device.name}>"
 
 
 # -- recording points of queues. Waiting for them: on other queues, and with a timeout on the host
@@ -304,7 +285,7 @@ ADVICE = {
 
 cdef object record(object queue, QueueState* state, object device, object capture, object given, bint timing):
     """Implement `Queue.record`, of a queue with this device and capture."""
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status
     cdef Event event
     if given is None:
@@ -330,7 +311,7 @@ cdef object record(object queue, QueueState* state, object device, object captur
     if timing and not state.made.timing:
         raise InvalidArgumentError(
             f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
-    status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, &marker)
+    status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, marker)
     if status != 0:
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
@@ -353,13 +334,13 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
     if captured is not None:
         captured[0].wait(queue, captured[1])
         return 0
-    if event.marker == NULL:
+    if event.marker.get() == NULL:
         return 0
     if capture is not None:
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
-    wait_for(queue, state, event.marker)
+    wait_for(queue, state, event.marker.get())
     if is_checked(state):
         come_after_point(queue, state, event.seen)
     return 0
@@ -370,7 +351,7 @@ cdef int wait_for_queue(
     object producer_capture
 ) except -1:
     """Implement `Queue.wait` for another queue, of queues with these captures."""
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status
     if producer_capture is not None:
         captured = producer_capture.fork(producer)
@@ -382,10 +363,10 @@ cdef int wait_for_queue(
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
     status = record_keeping_gil(
-        producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
+        producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, marker)
     if status != 0:
         producer._raise(status, "wait")
-    wait_and_release(queue, state, marker)
+    wait_for(queue, state, marker.get())
     if is_checked(state) and is_checked(producer_state):
         come_after_queue(queue, state, producer, producer_state)
     return 0
@@ -394,7 +375,7 @@ cdef int wait_for_queue(
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:
     """Implement `Queue.wait` for an event of another package: the only point of a queue nobody sees, with this id."""
     cdef Epochs* epochs
-    cdef Marker* marker
+    cdef Ref[Marker] marker
     cdef uintptr_t handle
     cdef Answer answer
     if isinstance(thing, IpcEvent):
@@ -409,39 +390,28 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     epochs = new_epochs(number)
     advance_submitted(epochs)
     marker = new_marker(state.device, epochs, 1, NULL, <void*> handle, FOR_DEVICE)
-    marker.adopted = True
+    marker.get().adopted = True
     release_epochs(epochs)
     with nogil:
-        answer = poll_marker(marker)
-    try:
-        if queue._capture is not None and answer != DONE:
-            queue._capture.wait_outside(queue, repr(thing))
-    except BaseException:
-        release_marker(marker)
-        raise
-    return wait_and_release(queue, state, marker)
+        answer = poll_marker(marker.get())
+    if queue._capture is not None and answer != DONE:
+        queue._capture.wait_outside(queue, repr(thing))
+    return wait_for(queue, state, marker.get())
 
 
 cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
+    cdef Ref[Marker] foreign
     cdef Status status
-    cdef bint foreign = marker.context != state.device.context
-    if foreign:
-        retain_marker(marker)
+    if marker.context != state.device.context:
+        foreign = Ref[Marker].share(marker)
     status = wait_keeping_gil(state, marker)
-    if foreign:
+    if foreign.get() != NULL:
         # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
-        retire_marker(state, marker)
+        retire_marker(state, move(foreign))
         collect_device(state.device)  # this queue may never be finished or asked
     if status != 0:
         queue._raise(status, "wait")
     return 0
-
-
-cdef int wait_and_release(object queue, QueueState* state, Marker* marker) except -1:
-    try:
-        return wait_for(queue, state, marker)
-    finally:
-        release_marker(marker)
 
 
 # -- events that processes share. This process cannot know what the others record, so the driver is asked each time

@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, IdleQueue, Marker, QueueState
 from forebay.core.usage cimport Point
 from forebay.core.vector_clock cimport Epochs
@@ -17,7 +18,7 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
 # uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
 cdef bint has_retired(DeviceState* device) noexcept nogil
-cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil
+cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil
 
 
 cdef object take_spare(DeviceState* device, size_t nbytes)  # memory that is done but must not be released now, or None

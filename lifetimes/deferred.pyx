@@ -24,7 +24,7 @@ from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
     BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,
     add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
-    release_device_state, release_marker, unregister, users_of_all
+    release_device_state, unregister, users_of_all
 )
 from forebay.core.usage cimport Point, release_points
 from forebay.core.vector_clock cimport (
@@ -88,12 +88,14 @@ cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
         retire(device, what)
 
 
-cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """Release the marker when the queue has reached its present epoch. Takes over the reference."""
+cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil:
+    """Release the marker when the queue has reached its present epoch."""
     cdef Retired* what = new_retired(queue.epochs, submitted_epoch(queue.epochs))
     if what != NULL:
-        what.marker = marker
+        what.marker = move(marker)
         retire(queue.device, what)
+    else:
+        marker.take()  # it is never released
 
 
 cdef bint may_release(DeviceState* device) noexcept nogil:
@@ -259,20 +261,19 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     waits. Returns whether it does.
     """
     cdef uint64_t epoch = take_done(queue, done)
-    cdef Marker* asked = NULL
+    cdef Ref[Marker] asked
     cdef Answer answer
     cdef bint waiting
-    if queue.deferred.asked == NULL and epoch != 0 and queue.lock.try_lock():
+    if queue.deferred.asked.get() == NULL and epoch != 0 and queue.lock.try_lock():
         # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
-        take_point(queue, epoch, FOR_HOST, &queue.deferred.asked)
+        take_point(queue, epoch, FOR_HOST, queue.deferred.asked)
         queue.lock.unlock()
-    if queue.deferred.asked != NULL:
-        answer = poll_marker(queue.deferred.asked)
+    if queue.deferred.asked.get() != NULL:
+        answer = poll_marker(queue.deferred.asked.get())
         if answer == DONE or answer < 0:
-            release_marker(queue.deferred.asked)
-            queue.deferred.asked = NULL
+            queue.deferred.asked.clear()
         if answer < 0 and queue.lock.try_lock():  # perhaps only because something that it waited for has failed
-            mark_alone(queue, &queue.deferred.asked)
+            mark_alone(queue, queue.deferred.asked)
             queue.lock.unlock()
         take_done(queue, done)
     queue.device.registry.lock.lock()
@@ -281,11 +282,9 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     if waiting:
         queue.device.deferred.draining.push_back(Ref[QueueState].share(queue))
     else:  # another thread may have taken off what the marker was for
-        asked = queue.deferred.asked
-        queue.deferred.asked = NULL
+        asked = move(queue.deferred.asked)
     queue.device.registry.lock.unlock()
-    if asked != NULL:
-        release_marker(asked)
+    asked.clear()
     return waiting
 
 
@@ -380,7 +379,7 @@ cdef void release_done(DeviceState* device, RetiredList done):
                 delete_plan(what.plan)
         elif what.queue == NULL:
             with nogil:
-                release_marker(what.marker)
+                what.marker.clear()
         elif not end_queue(what.queue):
             retire(device, what)  # for a later collection
             continue
@@ -476,19 +475,22 @@ cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
-    cdef vector[Marker*] markers
+    if (holds_something(queue) or queue.device.deferred.fresh.first != NULL) and queue.lock.try_lock():
+        collect_locked(queue)
+
+
+cdef void collect_locked(QueueState* queue):
+    """Give back what they used. Unlocks the queue."""
+    cdef Refs[Marker] markers
     cdef vector[PyObject*] dropped
     cdef RetiredList done
     done.first = NULL
-    if not (holds_something(queue) or queue.device.deferred.fresh.first != NULL) or not queue.lock.try_lock():
-        return
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
         take_done_checkpoints(queue, markers)
         queue.lock.unlock()
-        for marker in markers:
-            release_marker(marker)
+        markers.clear()
         sort_in_fresh(queue.device, &done)
         take_done(queue, &done)
     for thing in dropped:
@@ -507,16 +509,15 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
     """Ask the driver whether a queue has reached an epoch, and if so, note it. Never blocks."""
     cdef Ref[QueueState] found = find_queue(device, epochs.queue_id)
     cdef QueueState* queue = found.get()
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status = 0
     if queue == NULL:
         return 0
     if queue.lock.try_lock():
-        status = take_point(queue, epoch, FOR_HOST, &marker)
+        status = take_point(queue, epoch, FOR_HOST, marker)
         queue.lock.unlock()
-    if marker != NULL:
-        poll_marker(marker)
-        release_marker(marker)
+    if marker.get() != NULL:
+        poll_marker(marker.get())
     return status
 
 
@@ -643,7 +644,7 @@ cdef bint end_queue(QueueState* queue):
     cdef DeviceState* device = queue.device
     cdef map[uint64_t, Statistics].iterator counts
     cdef vector[Plan*] plans
-    cdef vector[Marker*] markers
+    cdef Refs[Marker] markers
     cdef IdleQueue idle
     cdef Plan* plan
     cdef bint prunes = False
@@ -665,8 +666,7 @@ cdef bint end_queue(QueueState* queue):
             retire_plan(device, plan)
         for plan in idle.plans:
             forget_queue(plan)
-        for marker in markers:
-            release_marker(marker)
+        markers.clear()
         queue.lock.lock()
         return_quota(queue, 0)
         if queue.made.native != NULL and queue.driver.renew_queue != NULL:

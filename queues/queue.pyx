@@ -173,9 +173,9 @@ cdef int join_step(Queue queue, object waited_for) except -1:
             (<Queue> waited_for)._step._join(queue, waited_for, None)
         return 0
     event = waited_for
-    producer = None if event.marker == NULL else event.queue()
+    producer = None if event.marker.get() == NULL else event.queue()
     if producer is not None and producer._step is not None:
-        producer._step._join(queue, producer, event.marker.epoch)
+        producer._step._join(queue, producer, event.marker.get().epoch)
     return 0
 
 

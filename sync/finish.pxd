@@ -1,9 +1,9 @@
 """Waits of the host."""
 
 from libc.stdint cimport uint64_t
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
+from forebay.core.ownership cimport Refs
 from forebay.core.state cimport DeviceState, Marker, QueueState
 from forebay.core.usage cimport Usage
 
@@ -11,7 +11,7 @@ from forebay.core.usage cimport Usage
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
 cdef bint query_queue(object queue, QueueState* state) except -1
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
-cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1
+cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1
 cdef int wait_for_uses(
     object device, DeviceState* state, Usage* uses, bint writers_only, QueueState* reader
 ) except -1

@@ -8,6 +8,7 @@ import time
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t, uint64_t
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
@@ -15,7 +16,7 @@ from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
     FOLLOWING, DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed,
-    note_done, poll_marker, refusal, registered_queues, release_marker, users_of_all
+    note_done, poll_marker, refusal, registered_queues, users_of_all
 )
 from forebay.core.usage cimport Point, Usage, points_of, release_points
 from forebay.core.vector_clock cimport (
@@ -87,7 +88,7 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     """
     cdef Status status
     cdef uint64_t epoch
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef bint done = False
     cdef uint32_t asks = queue.driver.asks_of_finish
     status = lock_with_waits(queue)
@@ -108,19 +109,14 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
             return status
         if queue.lock.is_wanted():  # who submits more must come after the marker
             break
-    if queue.order.copied != NULL and queue.order.copied.epoch == epoch:
-        marker = queue.order.copied  # which is given back right after the wait
-        queue.order.copied = NULL
+    if queue.order.copied.get() != NULL and queue.order.copied.get().epoch == epoch:
+        marker = move(queue.order.copied)  # which is given back right after the wait
         queue.lock.unlock()
-        status = await_copy(queue.device, marker)
-        release_marker(marker)
+        status = await_copy(queue.device, marker.get())
         return status
-    status = take_marker(queue, FOR_HOST, &marker)
+    status = take_marker(queue, FOR_HOST, marker)
     queue.lock.unlock()
-    if status == 0:
-        status = await_event(queue.device, marker)
-        release_marker(marker)
-    return status
+    return await_event(queue.device, marker.get()) if status == 0 else status
 
 
 cdef Status await_copy(DeviceState* device, Marker* marker) noexcept nogil:
@@ -169,8 +165,7 @@ cdef void write_printed(DeviceState* device) noexcept nogil:
 cdef int poll_until_done(object queue, QueueState* state, object timeout) except -1:
     """Finish with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
     cdef Refs[QueueState] queues
-    cdef vector[Marker*] markers
-    cdef Marker* marker
+    cdef Refs[Marker] markers
     cdef Status status
     cdef Answer answer = DONE
     if not hasattr(timeout, "__float__"):
@@ -180,53 +175,46 @@ cdef int poll_until_done(object queue, QueueState* state, object timeout) except
         raise InvalidArgumentError("finish: timeout is nan, which never comes")
     end = time.monotonic() + timeout
     pause = 20e-6
-    try:
+    with nogil:
+        status = queues_spoken_for(state, queues)
+        queues.share(state)
+        if status == 0:
+            status = take_marker_of_each(queues, FOR_HOST, markers)
+        queues.clear()
+    if status != 0:
+        queue._raise(status, "finish")
+    while True:
         with nogil:
-            status = queues_spoken_for(state, queues)
-            queues.share(state)
-            if status == 0:
-                status = take_marker_of_each(queues, FOR_HOST, markers)
-            queues.clear()
-        if status != 0:
-            queue._raise(status, "finish")
-        while True:
-            with nogil:
-                while not markers.empty():
-                    answer = poll_marker(markers.back())
-                    if answer != DONE:
-                        break
-                    release_marker(markers.back())
-                    markers.pop_back()
-            if answer > DONE:
-                queue._raise(answer, "finish")
-            if answer < 0:
-                queue.device._raise_execution_error(answer, repr(queue))
-            if markers.empty():
-                return 0
-            PyErr_CheckSignals()
-            left = end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"{queue!r} is not done after {timeout} s")
-            time.sleep(min(pause, left))  # not every driver has timed waits, and a signal handler must get its turn
-            pause = min(2 * pause, 1e-3)
-    finally:
-        for marker in markers:
-            release_marker(marker)
+            while not markers.empty():
+                answer = poll_marker(markers.back())
+                if answer != DONE:
+                    break
+                markers.pop_back()
+        if answer > DONE:
+            queue._raise(answer, "finish")
+        if answer < 0:
+            queue.device._raise_execution_error(answer, repr(queue))
+        if markers.empty():
+            return 0
+        PyErr_CheckSignals()
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"{queue!r} is not done after {timeout} s")
+        time.sleep(min(pause, left))  # not every driver has timed waits, and a signal handler must get its turn
+        pause = min(2 * pause, 1e-3)
 
 
-cdef Status take_marker_of_each(
-    Refs[QueueState]& queues, int use, vector[Marker*]& markers
-) noexcept nogil:
+cdef Status take_marker_of_each(Refs[QueueState]& queues, int use, Refs[Marker]& markers) noexcept nogil:
     """Append a marker of all that each queue has been given; after a failure, of those before it. None is locked."""
-    cdef Marker* marker
+    cdef Ref[Marker] marker
     cdef Status status
     for queue in queues:
         queue.lock.lock()
-        status = take_marker(queue, use, &marker)
+        status = take_marker(queue, use, marker)
         queue.lock.unlock()
         if status != 0:
             return status
-        markers.push_back(marker)
+        markers.push_back(move(marker))
     return 0
 
 
@@ -275,7 +263,7 @@ cdef bint query_queue(object queue, QueueState* state) except -1:
 
 
 cdef Status query_one(QueueState* queue, Answer* answer) noexcept nogil:
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status
     cdef bint done
     if queue.driver.poll != NULL:
@@ -288,11 +276,10 @@ cdef Status query_one(QueueState* queue, Answer* answer) noexcept nogil:
             answer[0] = done
         return status
     queue.lock.lock()
-    status = take_marker(queue, FOR_HOST, &marker)
+    status = take_marker(queue, FOR_HOST, marker)
     queue.lock.unlock()
     if status == 0:
-        answer[0] = poll_marker(marker)
-        release_marker(marker)
+        answer[0] = poll_marker(marker.get())
     return status
 
 
@@ -306,8 +293,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     The null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
     """
     cdef Refs[QueueState] queues
-    cdef vector[Marker*] markers
-    cdef Marker* marker
+    cdef Refs[Marker] markers
     cdef Status status = 0
     busy_queues(device, owner, queues)
     if queues.size() == 1:
@@ -318,8 +304,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
             status = synchronize(device, markers)
             if status != 0 and status != INTERRUPTED and finish_each(queues):
                 status = INTERRUPTED  # before the failure, which the next finish reports again
-    for marker in markers:
-        release_marker(marker)
+    markers.clear()
     if status == 0:
         status = tell_failures_of(device, owner, False)
     write_printed(device)
@@ -336,7 +321,7 @@ cdef bint finish_each(Refs[QueueState]& queues) noexcept nogil:
     return False
 
 
-cdef Status synchronize(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
+cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nogil:
     """Block until all markers of the device are reached: one host synchronize, or none when it is known."""
     cdef vector[void*] events
     cdef Status status
@@ -355,7 +340,7 @@ cdef Status synchronize(DeviceState* device, vector[Marker*]& markers) noexcept 
     return status
 
 
-cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1:
+cdef int wait_for_markers(object device, DeviceState* state, Refs[Marker]& markers, object what) except -1:
     """Block until all markers are reached, and release them. Takes one host synchronize, none if it is known.
 
     Each wait of the host for points of queues, and not for a whole queue or device, ends here: what the queues have
@@ -365,10 +350,9 @@ cdef int wait_for_markers(object device, DeviceState* state, vector[Marker*]& ma
     with nogil:
         status = synchronize(state, markers)
         write_printed(state)
-    for marker in markers:
-        if status == 0:
+    if status == 0:
+        for marker in markers:
             collect_reached(state, marker)
-        release_marker(marker)
     markers.clear()
     if status != 0:
         device._raise(status, str(what))
@@ -428,30 +412,25 @@ cdef void points_to_wait_for(
 
 cdef int wait_for_points(object device, DeviceState* state, vector[Point]& points, QueueState* reader) except -1:
     """Block until the points are reached that the reader does not come after, and release all."""
-    cdef vector[Marker*] markers
+    cdef Refs[Marker] markers
     cdef Status status
-    try:
-        with nogil:
-            status = take_points(state, points, reader, markers)
-            release_points(points)
-        if not markers.empty():
-            check_may_wait()
-        if status != 0:
-            device._raise(status, "wait for the uses of a Buffer")
-        wait_for_markers(device, state, markers, "wait for the uses of a Buffer")
-    finally:
-        for marker in markers:
-            release_marker(marker)
-    return 0
+    with nogil:
+        status = take_points(state, points, reader, markers)
+        release_points(points)
+    if not markers.empty():
+        check_may_wait()
+    if status != 0:
+        device._raise(status, "wait for the uses of a Buffer")
+    return wait_for_markers(device, state, markers, "wait for the uses of a Buffer")
 
 
 cdef Status take_points(
-    DeviceState* device, vector[Point]& points, QueueState* reader, vector[Marker*]& markers
+    DeviceState* device, vector[Point]& points, QueueState* reader, Refs[Marker]& markers
 ) noexcept nogil:
     """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none."""
     cdef Ref[QueueState] found
     cdef QueueState* queue
-    cdef Marker* marker
+    cdef Ref[Marker] marker
     cdef Status status = 0
     cdef bint ordered = False
     for point in points:
@@ -465,10 +444,10 @@ cdef Status take_points(
             ordered = comes_after(reader, queue, point.epoch)
         if not ordered:
             queue.lock.lock()
-            status = take_point(queue, point.epoch, FOR_HOST, &marker)
+            status = take_point(queue, point.epoch, FOR_HOST, marker)
             queue.lock.unlock()
-            if marker != NULL:
-                markers.push_back(marker)
+            if marker.get() != NULL:
+                markers.push_back(move(marker))
     return status
 
 
@@ -524,8 +503,8 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     way.
     """
     cdef Refs[QueueState] queues
-    cdef vector[Marker*] markers
-    cdef Marker* marker
+    cdef Refs[Marker] markers
+    cdef Ref[Marker] marker
     cdef uint64_t epoch
     cdef Status status = 0
     device.registry.lock.lock()
@@ -536,15 +515,13 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
         epoch = submitted_epoch(queue.epochs) if closed_gates(device) == 0 else free_until(queue)
         if status == 0 and epoch > completed_epoch(queue.epochs):
             queue.lock.lock()
-            status = take_point(queue, epoch, FOR_HOST, &marker)
+            status = take_point(queue, epoch, FOR_HOST, marker)
             queue.lock.unlock()
-            if marker != NULL:
-                markers.push_back(marker)
+            if marker.get() != NULL:
+                markers.push_back(move(marker))
     if status == 0:
         status = synchronize(device, markers)
         write_printed(device)
-    for marker in markers:
-        release_marker(marker)
     return status
 
 

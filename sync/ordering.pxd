@@ -11,16 +11,16 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Interrupted, Status, Waits
-from forebay.core.ownership cimport Refs, retain
+from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
 from forebay.core.usage cimport Moment, Usage, is_created
 from forebay.core.vector_clock cimport Clock, ClockEntry, advance_submitted, completed_epoch, submitted_epoch
 
-cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
+cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil
-cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil
-cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
-cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
+cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& marker) noexcept nogil
+cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil
+cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
 cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # before a gate or host function
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
@@ -57,7 +57,7 @@ cdef inline void give_way(QueueState* queue) noexcept nogil:
 
 cdef cppclass Order:
     """The waits that the next command of a queue carries, and the changes that its success will make."""
-    vector[Marker*] markers  # gathered for this command; retained
+    Refs[Marker] markers  # gathered for this command
     vector[void*] events  # what `waits_of` has listed
     Clock* clock  # what the queue is ordered after once the command is submitted; owned
     const Clock* covered  # a marker's clock that `clock` already covers: markers gathered by the null queue share it
@@ -157,9 +157,9 @@ cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
 # Keeps the GIL, unless it may have to wait
-cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept
+cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef void dissolve_list(DeviceState* device) noexcept nogil
 cdef bint note_listed_end(DeviceState* device) noexcept nogil
-cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil
-cdef void take_done_checkpoints(QueueState* queue, vector[Marker*]& markers) noexcept nogil
+cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil
+cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil

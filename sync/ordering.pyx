@@ -8,6 +8,7 @@ unlocks the producer and then locks itself, so two queues that wait on each othe
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -17,8 +18,8 @@ from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
-    is_closed, new_marker, note_done, poll_marker, refusal, release_marker, renew_marker, renew_room, retain_marker,
-    room_with, states, states_lock, submit_collected
+    is_closed, new_marker, note_done, poll_marker, refusal, renew_marker, renew_room, room_with, states, states_lock,
+    submit_collected
 )
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
@@ -36,8 +37,6 @@ cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept n
 
 
 cdef void drop_pending(QueueState* queue) noexcept nogil:
-    for marker in queue.order.pending:
-        release_marker(marker)
     queue.order.pending.clear()
     release_clock(queue.order.clock_before)
     queue.order.clock_before = NULL
@@ -49,29 +48,27 @@ cdef void thin_pending(QueueState* queue) noexcept nogil:
     It is called when their number has doubled, so that a wait costs the same however many were added before.
     """
     cdef unordered_map[uint64_t, size_t] newest
+    cdef Refs[Marker] kept
     cdef Marker* marker
-    cdef size_t i, kept = 0
+    cdef size_t i
     for i in range(queue.order.pending.size()):
         newest[queue.order.pending[i].queue.queue_id] = i
     for i in range(queue.order.pending.size()):
         marker = queue.order.pending[i]
-        if marker.epoch <= completed_epoch(marker.queue) or newest[marker.queue.queue_id] != i:
-            release_marker(marker)
-        else:
-            queue.order.pending[kept] = marker
-            kept += 1
-    queue.order.pending.resize(kept)
-    queue.order.prune_at = max(<size_t> 8, 2 * kept)
+        if marker.epoch > completed_epoch(marker.queue) and newest[marker.queue.queue_id] == i:
+            kept.share(marker)
+    queue.order.pending.swap(kept)
+    queue.order.prune_at = max(<size_t> 8, 2 * queue.order.pending.size())
 
 
 cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add a wait for the queue's next command. Takes over the caller's reference. The queue is locked."""
+    """Add a wait for the queue's next command. The queue is locked."""
     if queue.order.pending.empty():
         queue.order.before_pending = submitted_epoch(queue.epochs)
         queue.order.clock_before = retain_clock(queue.order.clock)
     elif queue.order.pending.size() >= queue.order.prune_at:
         thin_pending(queue)
-    queue.order.pending.push_back(marker)
+    queue.order.pending.share(marker)
 
 
 cdef Status carry_pending(QueueState* queue) noexcept nogil:
@@ -87,16 +84,15 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef inline void replace_marker(QueueState* queue, Marker** marker, void* event, int use) noexcept nogil:
+cdef inline void replace_marker(QueueState* queue, Ref[Marker]& marker, void* event, int use) noexcept nogil:
     """Let the event be the marker of the queue's newest epoch. The queue is locked."""
-    if marker[0] != NULL:
-        if marker[0].references.load(memory_order_acquire) == 1:  # only the queue has it, so no other code can get it
-            renew_marker(marker[0], submitted_epoch(queue.epochs), queue.order.clock, event, use)
-            return
-        release_marker(marker[0])
-    marker[0] = new_marker(
-        queue.device, queue.epochs, submitted_epoch(queue.epochs), queue.order.clock, event, use)
-    marker[0].adopted = queue.adopted
+    cdef uint64_t epoch = submitted_epoch(queue.epochs)
+    # If only the queue has it, no other code can get it
+    if marker.get() != NULL and marker.get().references.load(memory_order_acquire) == 1:
+        renew_marker(marker.get(), epoch, queue.order.clock, event, use)
+        return
+    marker = new_marker(queue.device, queue.epochs, epoch, queue.order.clock, event, use)
+    marker.get().adopted = queue.adopted
 
 
 cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
@@ -104,7 +100,7 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
     if event != NULL:
         queue.counts.markers_made += 1
         queue.counts.events_made += 1
-    replace_marker(queue, &queue.order.marker, event, use)
+    replace_marker(queue, queue.order.marker, event, use)
 
 
 # A finish right after a copy waits for the copy's own event: NVIDIA's OpenCL takes up to 8 us for a marker after one.
@@ -115,7 +111,7 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil:
     """Keep the event of the copy that was counted last. The queue is locked."""
     queue.counts.events_made += 1
-    replace_marker(queue, &queue.order.copied, event, FOR_HOST)
+    replace_marker(queue, queue.order.copied, event, FOR_HOST)
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
@@ -123,8 +119,8 @@ cdef bint is_idle(QueueState* queue) noexcept nogil:
     return is_empty(queue.epochs) and (not queue.adopted or is_closed(queue))
 
 
-cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
-    """Return a new reference to the marker of everything submitted to this queue so far. The queue is locked.
+cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil:
+    """Give the marker of everything submitted to this queue so far. The queue is locked.
 
     An epoch has at most one marker, or two when the first was for the device alone and the host asks later. A queue
     with nothing outstanding needs no driver event. An adopted queue may have received commands that forebay did not
@@ -133,23 +129,24 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
     submit_collected(queue)
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)
-    cdef uint64_t epoch = submitted_epoch(queue.epochs)
+    cdef Marker* newest = queue.order.marker.get()
     cdef void* event = NULL
     cdef vector[void*] events
     cdef Status status
-    if queue.order.marker != NULL and queue.order.marker.epoch == epoch and (
-        queue.order.marker.event == NULL or use & ~queue.order.marker.use == 0
+    if newest != NULL and newest.epoch == submitted_epoch(queue.epochs) and (
+        newest.event == NULL or use & ~newest.use == 0
     ):
-        if queue.order.marker.event != NULL:
+        if newest.event != NULL:
             queue.counts.markers_shared += 1
     else:
         if not is_empty(queue.epochs):
             status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), use, &event)
             if status != 0:
                 return status
-            drop_pending(queue)
+            if not events.empty():
+                drop_pending(queue)
         keep_marker(queue, event, use)
-    marker[0] = retain_marker(queue.order.marker)
+    marker = Ref[Marker].share(queue.order.marker.get())
     return 0
 
 
@@ -167,34 +164,34 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
 
 cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:
     cdef uint64_t done = completed_epoch(queue.epochs)
-    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().epoch <= done:
-        release_marker(queue.order.checkpoints.front())
+    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
         queue.order.checkpoints.pop_front()
 
 
-cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
+cdef Status mark_for_host(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
     """Make a marker for the host, which carries no waits. The queue is locked."""
     cdef void* event = NULL
     cdef Status status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
     if status == 0:
         queue.counts.markers_made += 1
         queue.counts.events_made += 1
-        marker[0] = new_marker(queue.device, queue.epochs, epoch, clock, event, FOR_HOST)
+        marker = new_marker(queue.device, queue.epochs, epoch, clock, event, FOR_HOST)
     return status
 
 
-cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
-    """Return a new reference to a marker, for the host, of all that the driver has. That is this epoch, when the queue
-    had this clock: what counts as submitted since is pending or collected. The queue is locked.
+cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil:
+    """Give a marker, for the host, of all that the driver has. That is this epoch, when the queue had this clock: what
+    counts as submitted since is pending or collected. The queue is locked.
     """
-    if queue.order.marker != NULL and queue.order.marker.epoch == epoch and queue.order.marker.use & FOR_HOST:
-        marker[0] = retain_marker(queue.order.marker)
+    cdef Marker* newest = queue.order.marker.get()
+    if newest != NULL and newest.epoch == epoch and newest.use & FOR_HOST:
+        marker = Ref[Marker].share(queue.order.marker.get())
         return 0
     return mark_for_host(queue, epoch, clock, marker)
 
 
-cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
-    """Return a marker, for the host, of the queue's own work and of nothing that the queue waits for. The queue is
+cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
+    """Give a marker, for the host, of the queue's own work and of nothing that the queue waits for. The queue is
     locked.
 
     It is for who asked in vain: a marker fails when something that the queue waits for has failed, and may then be the
@@ -206,51 +203,47 @@ cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
     return mark_for_host(queue, epoch, NULL, marker)
 
 
-cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
-    """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
+cdef Status mark_early(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
+    """Give a marker of all that was submitted before the pending waits. The queue is locked."""
     if queue.order.pending.empty():
         return take_marker(queue, FOR_HOST, marker)
     return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
 
 
-cdef void take_done_checkpoints(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
     """`forget_done_checkpoints`, but the caller releases them, after it has unlocked the queue."""
     cdef uint64_t done = completed_epoch(queue.epochs)
-    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().epoch <= done:
-        markers.push_back(queue.order.checkpoints.front())
+    while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
+        markers.push_back(move(queue.order.checkpoints.front()))
         queue.order.checkpoints.pop_front()
 
 
-cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
     """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
     for marker in queue.order.checkpoints:
         markers.push_back(marker)
     queue.order.checkpoints.clear()
-    if queue.order.marker != NULL:
-        markers.push_back(queue.order.marker)
-        queue.order.marker = NULL
-    if queue.order.copied != NULL:
-        markers.push_back(queue.order.copied)
-        queue.order.copied = NULL
+    markers.push_back(move(queue.order.marker))
+    markers.push_back(move(queue.order.copied))
 
 
 cdef Status add_checkpoint_before_gate(QueueState* queue) noexcept nogil:
     """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
     a queue that is held. A wait for an earlier point then does not wait for that. The queue is locked.
     """
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.order.pending.empty() else queue.order.before_pending
     cdef Status status
     forget_done_checkpoints(queue)
-    if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front()) == DONE:
+    if queue.order.checkpoints.size() >= 8 and poll_marker(queue.order.checkpoints.front().get()) == DONE:
         forget_done_checkpoints(queue)  # no other code may ever ask how far it is
     if epoch <= completed_epoch(queue.epochs):
         return 0
-    if not queue.order.checkpoints.empty() and queue.order.checkpoints.back().epoch >= epoch:
+    if not queue.order.checkpoints.empty() and queue.order.checkpoints.back().get().epoch >= epoch:
         return 0
-    status = mark_early(queue, &marker)
+    status = mark_early(queue, marker)
     if status == 0:
-        queue.order.checkpoints.push_back(marker)
+        queue.order.checkpoints.push_back(move(marker))
     return status
 
 
@@ -261,21 +254,20 @@ cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
     given a marker, once for all that fits into a queue: the commands in between keep the GIL.
     """
     cdef uint64_t submitted = submitted_epoch(queue.epochs), marked
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status = 0
     forget_done_checkpoints(queue)
     # An answer takes the driver as long as a launch: where the device does not keep up, few are asked for.
     if not queue.order.checkpoints.empty() and submitted % max(queue.in_flight.room // WAYS, <uint64_t> 8) == 0:
-        if poll_marker(queue.order.checkpoints.front()) == DONE:
+        if poll_marker(queue.order.checkpoints.front().get()) == DONE:
             forget_done_checkpoints(queue)
-    marked = completed_epoch(queue.epochs) if queue.order.checkpoints.empty() else queue.order.checkpoints.back().epoch
+    marked = completed_epoch(queue.epochs)
+    if not queue.order.checkpoints.empty():
+        marked = queue.order.checkpoints.back().get().epoch
     if submitted - marked >= queue.in_flight.room // 2:
-        status = mark_early(queue, &marker)
-        if status == 0:
-            if queue.order.checkpoints.empty() or marker.epoch > queue.order.checkpoints.back().epoch:
-                queue.order.checkpoints.push_back(marker)
-            else:
-                release_marker(marker)
+        status = mark_early(queue, marker)
+        if status == 0 and (queue.order.checkpoints.empty() or marker.get().epoch > marked):
+            queue.order.checkpoints.push_back(move(marker))
     return status
 
 
@@ -291,9 +283,10 @@ cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil:
     that were submitted since: a marker of these comes behind the hold. The queue is locked.
     """
     cdef uint64_t marked = completed_epoch(queue.epochs)
-    for marker in queue.order.checkpoints:
-        if marker.epoch < held:
-            marked = max(marked, marker.epoch)
+    cdef size_t i
+    for i in range(queue.order.checkpoints.size()):
+        if queue.order.checkpoints[i].get().epoch < held:
+            marked = max(marked, queue.order.checkpoints[i].get().epoch)
     return marked
 
 
@@ -312,26 +305,25 @@ cdef void forget_gate_epoch(QueueState* queue) noexcept nogil:
         queue.order.gate_epochs.pop_back()
 
 
-cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil:
-    """Return a new reference to the earliest marker that shows that the queue has reached this epoch; NULL if it is
+cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& marker) noexcept nogil:
+    """Give the earliest marker that shows that the queue has reached this epoch; NULL if it is
     known to have. The queue is locked.
     """
+    cdef Marker* newest = queue.order.marker.get()
     cdef size_t i
-    marker[0] = NULL
+    marker.clear()
     if epoch <= completed_epoch(queue.epochs):
         return 0
     if queue.adopted and not is_closed(queue):
         return take_marker(queue, use, marker)
     forget_done_checkpoints(queue)
     for i in range(queue.order.checkpoints.size()):
-        if queue.order.checkpoints[i].epoch >= epoch:
-            marker[0] = retain_marker(queue.order.checkpoints[i])
+        if queue.order.checkpoints[i].get().epoch >= epoch:
+            marker = Ref[Marker].share(queue.order.checkpoints[i].get())
             return 0
-    if queue.order.marker != NULL and queue.order.marker.epoch >= epoch and queue.order.marker.event != NULL and (
-        use & ~queue.order.marker.use == 0
-    ):
+    if newest != NULL and newest.epoch >= epoch and newest.event != NULL and use & ~newest.use == 0:
         queue.counts.markers_shared += 1
-        marker[0] = retain_marker(queue.order.marker)
+        marker = Ref[Marker].share(queue.order.marker.get())
         return 0
     if not queue.order.pending.empty() and epoch <= queue.order.before_pending:
         return mark_early(queue, marker)
@@ -608,7 +600,7 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
             add_checkpoints(queue)
         marked = not queue.order.checkpoints.empty()
         if marked:
-            poll_marker(queue.order.checkpoints.front())
+            poll_marker(queue.order.checkpoints.front().get())
         queue.lock.unlock()
     return marked
 
@@ -655,7 +647,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
 
 cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status
     cdef bint full, collected = queue.device.in_flight.quota == NULL
     give_way(queue)
@@ -664,7 +656,7 @@ cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
         status = 0
         full = may_stay_full(queue, more)
         if full and collected:
-            status = take_marker(queue, FOR_HOST, &marker)  # one command more, and all who wait here share it
+            status = take_marker(queue, FOR_HOST, marker)  # one command more, and all who wait here share it
         queue.lock.unlock()
         if not full or status != 0:
             return status
@@ -673,8 +665,8 @@ cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
             reclaim_quota(queue.device.in_flight.quota)
             collected = True
             continue
-        status = await_event(queue.device, marker)
-        release_marker(marker)
+        status = await_event(queue.device, marker.get())
+        marker.clear()
         if status != 0:
             return status
 
@@ -689,8 +681,6 @@ cdef void init_order(Order* order) noexcept nogil:
 
 cdef void end_order(Order* order) noexcept nogil:
     """Drop what the order still owns. The caller holds no lock, because releasing an event is a driver call."""
-    for marker in order.markers:
-        release_marker(marker)
     order.markers.clear()
     release_clock(order.clock)
     order.clock = NULL
@@ -729,10 +719,11 @@ cdef Clock* joined_clock(Clock* clock, Marker* marker, bint covered) noexcept no
     return joined
 
 
-cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
-    """Add the marker to the order, which takes over the caller's reference."""
+cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
+    """Add a wait for the marker to the order."""
+    cdef Marker* marker = reference.get()
     cdef bint covered = marker.clock == order.covered or covers(order.clock, marker.clock)
-    order.markers.push_back(marker)
+    order.markers.push_back(move(reference))
     if covered:
         order.covered = marker.clock
     order.clock = joined_clock(order.clock, marker, covered)
@@ -763,11 +754,11 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
     Queues that are idle, and queues whose work the null queue is already ordered after, need no wait.
     """
     cdef QueueState* queue
-    cdef Marker* marker
+    cdef Ref[Marker] marker
     cdef Status status = 0
     take_list(null_queue.device, order.taken)
     for queue in order.taken:
-        marker = NULL
+        marker.clear()
         queue.lock.lock()
         queue.order.null_pending = queue.order.null_ordered = False
         if status != 0:
@@ -777,15 +768,14 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
             order.elided_ordered += 1
         else:
-            status = take_marker(queue, FOR_DEVICE, &marker)
+            status = take_marker(queue, FOR_DEVICE, marker)
         if queue.adopted and not is_closed(queue) and status == 0:
             push_on_list(retain(queue))  # it may get new work at any time, and forebay does not see it
         queue.lock.unlock()
-        if marker != NULL and marker.event == NULL:  # it became idle after `is_idle`: no lock prevents that
+        if marker.get() != NULL and marker.get().event == NULL:  # it became idle since `is_idle`: no lock prevents that
             order.elided_completed += 1
-            release_marker(marker)
-        elif marker != NULL:
-            add_wait(order, marker)
+        elif marker.get() != NULL:
+            add_wait(order, move(marker))
     return status
 
 
@@ -833,7 +823,7 @@ cdef void dissolve_list(DeviceState* device) noexcept nogil:
         queue.lock.unlock()
 
 
-cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
+cdef Status take_null_marker(QueueState* queue, Ref[Marker]& marker, Order* order) noexcept nogil:
     """Give the null-queue marker that this blocking queue, not locked, must wait for. ``marker`` stays NULL if none."""
     cdef QueueState* null_queue = queue.device.null_queue
     cdef uint64_t epoch = submitted_epoch(null_queue.epochs)
@@ -855,17 +845,17 @@ cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) n
     status = take_marker(null_queue, FOR_DEVICE, marker)
     null_queue.lock.unlock()
     if status == 0:
-        order.null_epoch = marker[0].epoch
+        order.null_epoch = marker.get().epoch
     return status
 
 
 cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
     """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged."""
-    cdef Marker* null_marker = NULL
+    cdef Ref[Marker] null_marker
     cdef Status status
     init_order(order)
     if queue.blocking and not queue.is_null:
-        status = take_null_marker(queue, &null_marker, order)
+        status = take_null_marker(queue, null_marker, order)
         if status != 0:
             return status
     queue.lock.lock()
@@ -874,11 +864,8 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
     status = refusal(queue)
     if status == 0 and queue.is_null:
         status = gather_blocking(queue, order)
-    if null_marker != NULL:
-        if status != 0 or needs_no_wait(queue, order.clock, null_marker, order):
-            release_marker(null_marker)
-        else:
-            add_wait(order, null_marker)
+    if null_marker.get() != NULL and status == 0 and not needs_no_wait(queue, order.clock, null_marker.get(), order):
+        add_wait(order, move(null_marker))
     if status != 0:
         abort_command(queue, order)
     return status
@@ -979,7 +966,7 @@ cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
     driver. The queue is locked.
     """
     for marker in order.markers:
-        add_pending(queue, retain_marker(marker))
+        add_pending(queue, marker)
     join_gathered(queue, order)
     settle(queue, order)
     count_command(queue)
@@ -1075,17 +1062,17 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     A marker of another context is waited for through a bridge event of this context.
     """
     cdef void* bridged = NULL
-    cdef Marker* bridge
+    cdef Ref[Marker] bridge
     cdef Status status
     if marker.context == queue.device.context:
-        add_wait(order, retain_marker(marker))
+        add_wait(order, Ref[Marker].share(marker))
         return 0
     status = queue.driver.bridge(queue.device.context, marker.event, &bridged)
     if status == 0:
         queue.counts.events_made += 1
         bridge = new_marker(queue.device, marker.queue, marker.epoch, marker.clock, bridged, FOR_DEVICE)
-        note_bridge(queue.device, bridge)
-        add_wait(order, bridge)
+        note_bridge(queue.device, bridge.get())
+        add_wait(order, move(bridge))
     return status
 
 
@@ -1094,7 +1081,7 @@ cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
     if not device.driver.gates_forbid_releases:
         return
     device.registry.lock.lock()
-    device.gates.bridges.push_back(retain_marker(marker))
+    device.gates.bridges.share(marker)
     device.gates.closed_bridges.fetch_add(1)
     device.registry.lock.unlock()
 
@@ -1148,7 +1135,7 @@ cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
         queue.lock.unlock()
         return False
     if not drops_wait(queue, marker):
-        add_pending(queue, retain_marker(marker))
+        add_pending(queue, marker)
         queue.order.clock = joined_clock(queue.order.clock, marker, covers(queue.order.clock, marker.clock))
         queue.counts.waits_made += 1
         count_command(queue)
@@ -1157,13 +1144,14 @@ cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept:
+    cdef Ref[Marker] kept
     cdef Status status
     if wait_at_once(queue, marker):
         return 0
-    retain_marker(marker)  # without the GIL an event may be recorded again
+    kept = Ref[Marker].share(marker)  # without the GIL an event may be recorded again
     with nogil:
         status = wait_for_marker(queue, marker)
-        release_marker(marker)
+        kept.clear()
     return status
 
 
@@ -1196,7 +1184,7 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
 
 
 cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef Status status = 0
     cdef bint ordered
     queue.lock.lock()
@@ -1205,16 +1193,15 @@ cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epo
     if ordered:
         return 0
     producer.lock.lock()
-    status = take_point(producer, epoch, FOR_DEVICE, &marker)
+    status = take_point(producer, epoch, FOR_DEVICE, marker)
     producer.lock.unlock()
-    if marker != NULL:
-        status = wait_for_marker(queue, marker)
-        release_marker(marker)
+    if marker.get() != NULL:
+        status = wait_for_marker(queue, marker.get())
     return status
 
 
-cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
-    """Return a new reference to the marker of this point. A record is a command and obeys the null-queue rules.
+cdef Status record_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil:
+    """Give the marker of this point. A record is a command and obeys the null-queue rules.
 
     It shares the queue's marker when nothing was submitted since that marker was made and there is no new wait. A timed
     record is always its own command.
@@ -1236,13 +1223,13 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
         return end_parted_command(queue, &order, status)
     apply_command(queue, &order)
     keep_marker(queue, event, use)
-    marker[0] = retain_marker(queue.order.marker)
+    marker = Ref[Marker].share(queue.order.marker.get())
     queue.lock.unlock()
     end_order(&order)
     return 0
 
 
-cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept:
+cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:
     cdef Status status
     if not use & TIMED and not is_memory_short() and queue.lock.try_lock():
         if gathers_nothing(queue):

@@ -35,8 +35,9 @@ from forebay.core.driver cimport (
 from forebay.core.plan cimport (
     PackedPointer, Parameter, Plan, change_of, delete_plan, has_same_local, has_value, set_changed_arguments
 )
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport (
-    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state, release_marker,
+    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state,
     renew_resident_list
 )
 from forebay.core.usage cimport (
@@ -1047,7 +1048,7 @@ cdef cppclass Run:
     Order order
     Waits waits  # the waits that the queue's next command carries
     bint began  # whether anything was submitted to the queue
-    Marker* begin  # marker of everything before the launch; retained, or NULL
+    Ref[Marker] begin  # marker of everything before the launch, or NULL
     void* start  # the event that other lanes begin with a wait for; NULL when there is nothing to wait for
     vector[void*] events  # by step: its event if another lane waits for it, else NULL; then further events; owned
     vector[void*] list  # wait list for the driver, which may overwrite it
@@ -1103,9 +1104,9 @@ cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
     """Make the event that other lanes begin with a wait for. An idle queue with no waits needs none."""
     cdef Status status
     if run.waits.count == 0:
-        status = take_marker(queue, FOR_DEVICE, &run.begin)
-        if status == 0 and run.begin.epoch > completed_epoch(run.begin.queue):
-            run.start = run.begin.event
+        status = take_marker(queue, FOR_DEVICE, run.begin)
+        if status == 0 and run.begin.get().epoch > completed_epoch(run.begin.get().queue):
+            run.start = run.begin.get().event
         return status
     status = add_event(queue, queue.handle, run.waits, &run.start)
     if status == 0:
@@ -1277,7 +1278,6 @@ cdef Status submit_replay(
             return status
     run.waits = waits_of(queue, &run.order)
     run.began = False
-    run.begin = NULL
     run.start = NULL
     run.touched = 0
     if submission.follows:
@@ -1310,8 +1310,6 @@ cdef Status submit_replay(
     for i in range(run.events.size()):
         if run.events[i] != NULL:
             queue.driver.release_event(run.events[i])
-    if run.begin != NULL:
-        release_marker(run.begin)
     return status
 
 

@@ -19,12 +19,11 @@ from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
     set_changed_arguments, take_value, usage_of
 )
-from forebay.core.ownership cimport release, retain
+from forebay.core.ownership cimport Ref, release, retain
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, Marker,
-    QueueState, open_step_count, poll_marker, refusal, release_marker,
-    submit_collected
+    QueueState, open_step_count, poll_marker, refusal, submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
 from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
@@ -78,7 +77,7 @@ cdef cppclass Copy:
     vector[Usage*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
     vector[uint32_t] groups  # three for each; empty as the values are
     uint64_t epoch  # of its last replay
-    Marker* marker  # after that replay; NULL until another copy takes its turn
+    Ref[Marker] marker  # after that replay; NULL until another copy takes its turn
 
 
 cdef cppclass Run:
@@ -206,9 +205,7 @@ cdef bint replay_run(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
         return False
     drop_pending(queue)
     copy.epoch = submitted_epoch(queue.epochs)
-    if copy.marker != NULL:
-        release_marker(copy.marker)
-        copy.marker = NULL
+    copy.marker.clear()
     return True
 
 
@@ -217,7 +214,7 @@ cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
         return False
     if copy.epoch <= completed_epoch(queue.epochs):
         return False
-    return copy.marker == NULL or poll_marker(copy.marker) != DONE
+    return copy.marker.get() == NULL or poll_marker(copy.marker.get()) != DONE
 
 
 cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
@@ -229,7 +226,7 @@ cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
         copy = run.copies[run.current]
         if memcmp(copy.versions.data(), &lane.versions[run.first], copy.versions.size() * sizeof(uint32_t)) == 0:
             return copy  # it is not changed, so it may still run
-        if copy.marker == NULL and may_run(queue, copy) and not is_done(queue, lane):
+        if copy.marker.get() == NULL and may_run(queue, copy) and not is_done(queue, lane):
             mark_end(queue, lane, copy)
         for i in range(1, run.copies.size() + 1):  # the one whose turn was last comes last
             at = (run.current + i) % run.copies.size()
@@ -265,9 +262,9 @@ cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
 cdef void mark_end(QueueState* queue, Lane* lane, Copy* copy) noexcept nogil:
     """Mark how far the driver has come, before another copy takes its turn. Without a mark it is not used again."""
     if queue.order.pending.empty():
-        mark_before(queue, lane.epochs.before, queue.order.clock, &copy.marker)
+        mark_before(queue, lane.epochs.before, queue.order.clock, copy.marker)
     else:
-        mark_before(queue, queue.order.before_pending, queue.order.clock_before, &copy.marker)
+        mark_before(queue, queue.order.before_pending, queue.order.clock_before, copy.marker)
 
 
 cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noexcept nogil:
@@ -286,7 +283,6 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noe
     copy = new Copy()
     copy.recording = recording
     copy.epoch = 0
-    copy.marker = NULL
     command.kind = LAUNCH_COMMAND
     for i in range(run.first, run.end):
         entry = lane.entries[i]
@@ -324,8 +320,6 @@ cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
     for i in range(copy.uses.size()):
         if copy.uses[i] != NULL:
             release_usage(copy.uses[i])
-    if copy.marker != NULL:
-        release_marker(copy.marker)
     del copy
 
 

@@ -24,9 +24,10 @@ from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
-from libcpp.vector cimport vector
+from libcpp.utility cimport move
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
 from forebay.core.usage cimport Moment, Usage, is_created, note_use
 from forebay.core.vector_clock cimport submitted_epoch
@@ -316,7 +317,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
 
 def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -> Event:
     """Copy to memory from `stage`, asynchronously. Returns an Event that is done when the bytes are there."""
-    cdef Marker* marker = NULL
+    cdef Ref[Marker] marker
     cdef QueueState* state = queue.state
     check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
@@ -330,7 +331,7 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
         queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.usage), src.nbytes, staged, &marker)
     if announced is not None:
         announced.open = False
-    if marker != NULL:
+    if marker.get() != NULL:
         set_marker(event, marker, False, queue)
         if is_checked(state):
             note_point(queue, state, &(<Event> event).seen)
@@ -390,15 +391,15 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
 
 
 cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, OwnedMemory source) except -1:
-    cdef vector[Marker*] markers
-    cdef Marker* marker = NULL
+    cdef Refs[Marker] markers
+    cdef Ref[Marker] marker
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
     cdef End staging = End(host_memory_of(staged), NULL)
     submit_kept(queue, state, staging, End(src.memory, source.usage), src.nbytes, staged, &marker)
-    if marker == NULL:
+    if marker.get() == NULL:
         return 0
-    markers.push_back(marker)
+    markers.push_back(move(marker))
     wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
     copy_bytes(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
     return 0
@@ -452,7 +453,7 @@ cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t
 
 
 cdef int submit_kept(
-    object queue, QueueState* state, End to, End source, size_t nbytes, object kept, Marker** done
+    object queue, QueueState* state, End to, End source, size_t nbytes, object kept, Ref[Marker]* done
 ) except -1:
     """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long.
 
@@ -472,7 +473,7 @@ cdef int submit_kept(
 
 
 cdef uint64_t submit_gathered(
-    object queue, QueueState* state, const End* to, const End* source, size_t nbytes, Marker** done
+    object queue, QueueState* state, const End* to, const End* source, size_t nbytes, Ref[Marker]* done
 ) except 0:
     """Submit a copy without the GIL, with the waits that it owes. Returns its epoch. `done` is as in `submit_kept`."""
     cdef Order order

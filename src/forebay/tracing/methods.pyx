@@ -77,7 +77,7 @@ def version_of(Buffer buffer) -> tuple[int, int] | None:
 
 def producer_of(Event event) -> Queue | None:
     """The queue that an event was recorded on last; None when that is gone, and before the first record."""
-    return None if event.marker == NULL else event.queue()
+    return None if event.marker.get() == NULL else event.queue()
 
 
 def times_exposed() -> int:
