@@ -1,4 +1,4 @@
-// References, counted in what they refer to. A function that takes a plain pointer borrows; who keeps one has a `Ref`, or
+// References, counted in what they refer to. A plain pointer is borrowed; a reference that is kept is a `Ref`, or one of
 // several in `Refs`.
 //
 // What is referred to has an atomic `references`, 1 when it is made, and a function `destroy` that the last reference calls.

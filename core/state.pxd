@@ -16,8 +16,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan
-from forebay.core.usage cimport ResidentList, Point
-from forebay.core.vector_clock cimport Clock, Epochs, Lock
+from forebay.core.usage cimport ResidentList
+from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, Lock
 
 
 cdef cppclass Marker:
@@ -68,7 +68,7 @@ cdef struct Statistics:
 
 cdef cppclass Retired:
     """Something to give back when the last of its uses is done. One of the four things below is not NULL."""
-    vector[Point] points  # its uses that were not done when it was last looked at; each retained
+    vector[ClockEntry] points  # its uses that were not done when it was last looked at
     PyObject* thing  # owned, as the plan is
     Plan* plan
     Ref[Marker] marker

@@ -15,11 +15,6 @@ from libcpp.vector cimport vector
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, Lock, clock_epoch, completed_epoch
 
 
-cdef struct Point:
-    Epochs* queue  # retained by the point's owner
-    uint64_t epoch
-
-
 cdef struct PastUse:
     Epochs* queue  # retained
     uint64_t used
@@ -96,8 +91,7 @@ cdef void release_usage(Usage* usage) noexcept nogil
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
 cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
 cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil
-cdef void points_of(Usage* usage, bint writers_only, vector[Point]& points) noexcept nogil
-cdef void release_points(vector[Point]& points) noexcept nogil
+cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil
 
 
 cdef struct Place:

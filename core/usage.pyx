@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
 from forebay.core.process cimport is_forked
-from forebay.core.vector_clock cimport Epochs, completed_epoch, release_epochs, retain_epochs
+from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch, release_epochs, retain_epochs
 
 cdef enum:
     FEW = 8
@@ -110,24 +110,18 @@ cdef uint64_t generation_of(Usage* usage) noexcept nogil:
     return generation
 
 
-cdef void points_of(Usage* usage, bint writers_only, vector[Point]& points) noexcept nogil:
-    """Append the points after which nothing uses the allocation, or writes to it. Each is retained for the caller."""
+cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil:
+    """Append the points after which nothing uses the allocation, or writes to it."""
     cdef uint64_t epoch
     usage.lock.lock()
     for use in usage.past:
         epoch = use.written if writers_only else use.used
         if epoch > completed_epoch(use.queue):
-            points.push_back(Point(retain_epochs(use.queue), epoch))
+            points.push_back(ClockEntry(use.queue, epoch))
     for each in usage.pins:
         if (each.writes or not writers_only) and each.last[0] > completed_epoch(each.queue):
-            points.push_back(Point(retain_epochs(each.queue), each.last[0]))
+            points.push_back(ClockEntry(each.queue, each.last[0]))
     usage.lock.unlock()
-
-
-cdef void release_points(vector[Point]& points) noexcept nogil:
-    for point in points:
-        release_epochs(point.queue)
-    points.clear()
 
 
 # -- the list of memory that kernels may follow pointers to

@@ -26,10 +26,10 @@ cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
         bint is_wanted() noexcept  # somebody else waits for it
         void reset() noexcept  # in a forked child, which has none of the threads that held it or waited
 
-    cdef cppclass ClockEntry:
+    cdef cppclass ClockEntry:  # a point of a queue
         ClockEntry() noexcept
         ClockEntry(Epochs* queue, uint64_t epoch) noexcept
-        Epochs* queue
+        Epochs* queue  # retained
         uint64_t epoch
 
     cdef cppclass Clock:

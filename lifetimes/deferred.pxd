@@ -6,14 +6,13 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, IdleQueue, Marker, QueueState
-from forebay.core.usage cimport Point
-from forebay.core.vector_clock cimport Epochs
+from forebay.core.vector_clock cimport ClockEntry, Epochs
 
 # The first two may be called by destructors. What they get is kept for as long as needed.
 # Gives memory back to its driver, and nothing else does: when these points are reached, which it takes over, and when
 # the launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed
 # out again by `take_spare`, else 0.
-cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable)
+cdef void retire_memory(DeviceState* device, object memory, vector[ClockEntry]& points, size_t reusable)
 # Anything but memory of the device, until the queue with these epochs has reached this one; NULL for what no command
 # uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)

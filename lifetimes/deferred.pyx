@@ -26,9 +26,8 @@ from forebay.core.state cimport (
     add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
     release_device_state, unregister, users_of_all
 )
-from forebay.core.usage cimport Point, release_points
 from forebay.core.vector_clock cimport (
-    Epochs, advance_submitted, completed_epoch, is_empty, release_epochs, retain_epochs, submitted_epoch
+    ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
 )
 from forebay.sync.ordering cimport (
     carry_pending, dissolve_list, mark_alone, note_listed_end, return_quota, take_done_checkpoints, take_markers,
@@ -70,7 +69,7 @@ cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
         return NULL
     what = new Retired()
     if queue != NULL and epoch > completed_epoch(queue):
-        what.points.push_back(Point(retain_epochs(queue), epoch))
+        what.points.push_back(ClockEntry(queue, epoch))
     return what
 
 
@@ -103,7 +102,7 @@ cdef bint may_release(DeviceState* device) noexcept nogil:
     return not device.driver.gates_forbid_releases or closed_gates(device) == 0
 
 
-cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable):
+cdef void retire_memory(DeviceState* device, object memory, vector[ClockEntry]& points, size_t reusable):
     cdef Retired* what
     cdef bint unused
     if points.empty() and may_release(device):
@@ -188,7 +187,7 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
     nobody knows its epoch yet.
     """
     cdef Refs[QueueState] users
-    cdef vector[Point] points
+    cdef vector[ClockEntry] points
     cdef uint64_t epoch
     cdef bint known = True
     users_of_all(device, users)
@@ -199,27 +198,24 @@ cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
         elif queue.adopted and not is_closed(queue):
             epoch = submitted_epoch(queue.epochs) + 1  # the marker that shows it counts as a command
         if known and epoch > completed_epoch(queue.epochs):
-            points.push_back(Point(retain_epochs(queue.epochs), epoch))
-    if not known:
-        release_points(points)
-        return False
-    what.points.insert(what.points.end(), points.begin(), points.end())
-    return True
+            points.push_back(ClockEntry(queue.epochs, epoch))
+    if known:
+        what.points.insert(what.points.end(), points.begin(), points.end())
+    return known
 
 
 cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcept nogil:
     """Let it wait at the queue of its last point that is not done; without one it is done."""
     cdef Ref[QueueState] found
     cdef QueueState* queue
-    cdef Point point
+    cdef ClockEntry* point
     while not what.points.empty():
-        point = what.points.back()
+        point = &what.points.back()
         found.clear()
         if point.epoch > completed_epoch(point.queue):
             found = find_queue(device, point.queue.queue_id)
         queue = found.get()
         if queue == NULL:
-            release_epochs(point.queue)
             what.points.pop_back()
             continue
         if is_memory_short():

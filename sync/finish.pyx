@@ -18,10 +18,10 @@ from forebay.core.state cimport (
     FOLLOWING, DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed,
     note_done, poll_marker, refusal, registered_queues, users_of_all
 )
-from forebay.core.usage cimport Point, Usage, points_of, release_points
+from forebay.core.usage cimport Usage, points_of
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, advance_submitted, clock_epoch, completed_epoch, is_empty, list_entries, release_clock,
-    retain_clock, retain_epochs, submitted_epoch
+    retain_clock, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport come_after_past, finished, is_checked, past_of_uses, waited_for_past
@@ -371,7 +371,7 @@ cdef int wait_for_uses(
 
     It is refused on the host thread and beside captures, for writers only where there is something to wait for.
     """
-    cdef vector[Point] points
+    cdef vector[ClockEntry] points
     cdef dict past = None
     if not writers_only:
         check_may_wait()
@@ -393,9 +393,9 @@ cdef int check_may_wait() except -1:
 
 
 cdef void points_to_wait_for(
-    DeviceState* device, Usage* uses, bint writers_only, vector[Point]& points
+    DeviceState* device, Usage* uses, bint writers_only, vector[ClockEntry]& points
 ) noexcept nogil:
-    """Append the points after which nothing that is submitted uses the memory, or writes to it. Each is retained."""
+    """Append the points after which nothing that is submitted uses the memory, or writes to it."""
     cdef Refs[QueueState] users
     cdef uint64_t epoch
     points_of(uses, writers_only, points)
@@ -407,16 +407,15 @@ cdef void points_to_wait_for(
         if epoch == FOLLOWING:  # of another thread, at the same time as this call; those before it count
             epoch = queue.resident.last_indirect_before
         if epoch > completed_epoch(queue.epochs):
-            points.push_back(Point(retain_epochs(queue.epochs), epoch))
+            points.push_back(ClockEntry(queue.epochs, epoch))
 
 
-cdef int wait_for_points(object device, DeviceState* state, vector[Point]& points, QueueState* reader) except -1:
-    """Block until the points are reached that the reader does not come after, and release all."""
+cdef int wait_for_points(object device, DeviceState* state, vector[ClockEntry]& points, QueueState* reader) except -1:
+    """Block until the points are reached that the reader does not come after."""
     cdef Refs[Marker] markers
     cdef Status status
     with nogil:
         status = take_points(state, points, reader, markers)
-        release_points(points)
     if not markers.empty():
         check_may_wait()
     if status != 0:
@@ -425,7 +424,7 @@ cdef int wait_for_points(object device, DeviceState* state, vector[Point]& point
 
 
 cdef Status take_points(
-    DeviceState* device, vector[Point]& points, QueueState* reader, Refs[Marker]& markers
+    DeviceState* device, vector[ClockEntry]& points, QueueState* reader, Refs[Marker]& markers
 ) noexcept nogil:
     """Append markers of these points, for the host, but of those that the reader comes after anyway; NULL for none."""
     cdef Ref[QueueState] found
@@ -470,7 +469,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
 
     If the memory is another device's, nothing is done: the command is refused, or goes through the host.
     """
-    cdef vector[Point] points
+    cdef vector[ClockEntry] points
     cdef Ref[QueueState] producer
     cdef dict past = None
     cdef Status status = 0
@@ -487,7 +486,6 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
             if producer.get() != NULL and not comes_after(state, producer.get(), point.epoch):
                 status = wait_for_point(state, point.queue.queue_id, point.epoch)
         producer.clear()
-        release_points(points)
     if status != 0:
         queue._raise(status, "wait")
     if is_checked(state):

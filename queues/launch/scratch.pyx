@@ -21,9 +21,9 @@ from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates, release_device_state
 from forebay.core.usage cimport (
-    Versions, Point, Version, generation_of, note_use, release_points, release_usage, retain_usage, points_of
+    Versions, Version, generation_of, note_use, release_usage, retain_usage, points_of
 )
-from forebay.core.vector_clock cimport submitted_epoch
+from forebay.core.vector_clock cimport ClockEntry, submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
     HAS_ARRAYS, HAS_BYTES, NO_ARGUMENT, RAN_PYTHON, Views, add_plan, check_elements, find_plan, launch_at_once,
@@ -455,7 +455,7 @@ cdef void count_reductions(QueueState* state, uint64_t count):
 
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
     """Order the queue after all known writes to the allocation."""
-    cdef vector[Point] writers
+    cdef vector[ClockEntry] writers
     cdef dict past = None
     cdef Status status = 0
     cdef size_t i
@@ -466,7 +466,6 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
         for i in range(writers.size()):
             if status == 0:
                 status = wait_for_point(state, writers[i].queue.queue_id, writers[i].epoch)
-        release_points(writers)
     if status != 0:
         queue._raise(status, "wait")
     if is_checked(state):

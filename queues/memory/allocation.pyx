@@ -21,7 +21,8 @@ from libcpp.vector cimport vector
 
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.core.usage cimport Point, list_memory, new_usage, points_of, release_usage, retain_usage, unlist_memory
+from forebay.core.usage cimport list_memory, new_usage, points_of, release_usage, retain_usage, unlist_memory
+from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.races.checker cimport end_use
 
@@ -120,7 +121,7 @@ cdef class OwnedMemory:
     native: DriverMemory
 
     def __dealloc__(self):
-        cdef vector[Point] points
+        cdef vector[ClockEntry] points
         if self.state == NULL:
             return
         if is_forked():

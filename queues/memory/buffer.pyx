@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport AnyQueue, QueueState
-from forebay.core.usage cimport Point, generation_of, points_of
+from forebay.core.usage cimport generation_of, points_of
 from forebay.core.vector_clock cimport ClockEntry, submitted_epoch
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
@@ -184,7 +184,7 @@ cdef class Buffer:
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
 
     def __dealloc__(self):
-        cdef vector[Point] points
+        cdef vector[ClockEntry] points
         if self.part is None:
             return
         if is_forked():
