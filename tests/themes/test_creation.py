@@ -99,7 +99,7 @@ def test_so_does_a_command_that_was_submitted_with_other_memory_before(device, h
 
 @pytest.mark.parametrize("place", ["capture", "step", "another Device"])
 def test_where_a_command_goes_elsewhere_first(device, hold, kernels, creator, place, holds):
-    """A launch of a graph comes after the creation of what was captured. So does a step, and a copy to another Device."""
+    """A launch of a graph comes after the creation of what was captured; so do a step, and a copy to another Device."""
     kernel, queue, gate = kernels["advance"], device.queue(blocking=False), hold(creator)
     x, value = made_on(creator, "array")
     value = value * 3 + 1
