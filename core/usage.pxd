@@ -91,6 +91,8 @@ cdef void release_usage(Usage* usage) noexcept nogil
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
 cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
 cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil
+# The epoch of the queue's last command that has written there; 0 for none
+cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil
 cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil
 
 

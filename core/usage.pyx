@@ -97,6 +97,19 @@ cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
     usage.lock.unlock()
 
 
+cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil:
+    cdef uint64_t epoch = 0
+    usage.lock.lock()
+    for use in usage.past:
+        if use.queue == queue:
+            epoch = max(epoch, use.written)
+    for each in usage.pins:
+        if each.queue == queue and each.writes:
+            epoch = max(epoch, each.last[0])
+    usage.lock.unlock()
+    return epoch
+
+
 cdef uint64_t generation_of(Usage* usage) noexcept nogil:
     cdef uint64_t generation
     if is_forked():  # another thread of the parent may have had the lock

@@ -67,7 +67,7 @@ cdef Announcement command(object queue, QueueState* state, list uses, Announceme
 # Call before joins that are made for one command only, such as `come_after_past`, so that they are withdrawn with it
 cdef Announcement begin_announcement(object queue, QueueState* state)
 cdef int on_host(DeviceState* device, list uses) except -1  # what the host does at once
-cdef int forget_uses(Usage* uses) except -1  # all that come are ordered after these
+cdef int note_created(object queue, QueueState* state, Usage* uses) except -1  # each use comes after what there was
 cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0  # returns the line
 
 # Order

@@ -120,6 +120,7 @@ cdef class UsedMemory:
     cdef tuple made
     cdef list uses  # the oldest first
     cdef dict forgotten  # the past of uses that were forgotten because there are too many
+    cdef dict creation  # what each use of it comes after; None for nothing
 
     def __dealloc__(self):
         release_usage(<Usage*> self.address)
@@ -576,11 +577,11 @@ cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0:
     return number
 
 
-cdef int forget_uses(Usage* uses) except -1:
-    """Forget the uses of memory that has been created: every command comes after its creation."""
-    cdef UsedMemory memory = memories.get(<uintptr_t> uses)
-    if memory is not None:
-        memory.uses = []
+cdef int note_created(object queue, QueueState* state, Usage* uses) except -1:
+    """Note that the queue has created memory: each command that uses it comes after all that the queue had by then."""
+    cdef UsedMemory memory = memory_of(<uintptr_t> uses)
+    memory.uses = []
+    memory.creation = moment_of(order_of(queue, state))
     return 0
 
 
@@ -602,6 +603,7 @@ def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
 cdef Announcement command(object queue, QueueState* state, list uses, Announcement announced=None):
     cdef Use use
     cdef QueuePast own
+    cdef UsedMemory memory
     cdef int collects
     if announced is None:
         announced = Announcement.__new__(Announcement)
@@ -613,6 +615,10 @@ cdef Announcement command(object queue, QueueState* state, list uses, Announceme
         collects = PyGC_Disable()  # no other command comes between what is found and what is noted
         try:
             own = begin(queue, state, announced)
+            for use in uses:
+                memory = memories.get(use.memory)
+                if memory is not None and memory.creation is not None:
+                    come_after(own, memory.creation)
             found = find_conflicts(own, uses, line)
             if not refuses(state.device, found):
                 note(own, announced)

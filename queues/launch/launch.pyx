@@ -39,7 +39,7 @@ from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
     begin_following, end_following, refusal, renew_resident_list
 )
-from forebay.core.usage cimport Usage, Versions, still_holds
+from forebay.core.usage cimport Moment, Usage, Versions, is_created, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -50,7 +50,8 @@ from forebay.races.checker cimport Announcement, command, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, drop_pending, end_command, end_order,
-    gather_ahead, gathers_nothing, is_ready_to_launch, wait_for_creation, waits_of, waits_of_pending
+    gather_ahead, gathers_nothing, is_ready_to_launch, moment_of, wait_for_creation, waits_of,
+    waits_of_pending
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
@@ -105,23 +106,37 @@ cdef Status launch_after_waits(
     if plan == NULL or not gathers_nothing(state):
         return NO_PLAN
     status = submit_launch(
-        state, plan, geometry, packed, state.order.clock, waits_of_pending(state, events), failed_at)
+        state, plan, geometry, packed, False, state.order.clock, waits_of_pending(state, events), failed_at)
     if status == 0:
         drop_pending(state)
         count_launch(state, plan)
     return status
 
 
+cdef bint are_created(QueueState* state, Plan* plan, const char* packed, const Clock* clock) noexcept nogil:
+    """Return whether a launch that is ordered after `clock` comes after the creation of all that it is given."""
+    cdef const Parameter* parameter = plan.parameters.data()
+    cdef Moment moment = moment_of(state, clock)
+    cdef const Usage* usage
+    cdef size_t i
+    for i in range(plan.parameters.size()):
+        if parameter[i].kind == POINTER:
+            usage = usage_of(<const PackedPointer*> (packed + parameter[i].offset))
+            if usage != NULL and not is_created(usage, &moment):
+                return False
+    return True
+
+
 cdef Status submit_following(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
-    uint32_t* failed_at
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, bint created, const Clock* clock,
+    Waits waits, uint32_t* failed_at
 ) noexcept nogil:
     """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
     cdef Status status
     begin_following(state)
     status = renew_resident_list(state.device, plan)
     if status == 0:
-        status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
+        status = submit_launch(state, plan, geometry, packed, created, clock, waits, failed_at)
     end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
     return status
 
@@ -139,6 +154,8 @@ cdef Status launch_special(
     if plan == NULL:
         return NO_PLAN
     if spilled:
+        if not are_created(state, plan, packed, state.order.clock):
+            return NOT_CREATED  # before the bytes are uploaded, which the next launch may overwrite
         status = upload_spills(state, plan, packed, no_waits(), &uploads, failed_at)
         while uploads != 0:
             count_command(state)
@@ -147,9 +164,9 @@ cdef Status launch_special(
             return status
         use_spills(plan, packed)
     if kernel.follows:
-        status = submit_following(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
+        status = submit_following(state, plan, geometry, packed, spilled, state.order.clock, no_waits(), failed_at)
     else:
-        status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
+        status = submit_launch(state, plan, geometry, packed, spilled, state.order.clock, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
     return status
@@ -271,8 +288,7 @@ cdef Status wait_for_creations(
     """Order the queue's next command after the creation of all memory that a launch is given. The memory is held."""
     cdef const Usage* usage
     cdef Status status = 0
-    cdef size_t i
-    for i in range(count):
+    for _ in range(count):
         if parameter.kind == POINTER and status == 0:
             usage = usage_of(<const PackedPointer*> (packed + parameter.offset))
             if usage != NULL:
@@ -306,7 +322,6 @@ cdef Status launch_gathered(
     cdef Plan* plan = bound
     cdef Status status
     cdef Waits waits
-    cdef const Clock* clock
     cdef uint64_t uploads = 0
     if bound == NULL:
         state.lock.lock()
@@ -326,6 +341,8 @@ cdef Status launch_gathered(
         status = NO_PLAN
     elif versions != NULL and not still_holds(versions, state.device.resident.unseen_writes.load()):
         status = STALE
+    elif spilled and bound == NULL and not are_created(state, plan, packed, order.clock):
+        status = NOT_CREATED
     elif spilled:
         if bound == NULL:
             status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
@@ -336,11 +353,10 @@ cdef Status launch_gathered(
             use_spills(plan, packed)
     if status == 0:
         waits = no_waits() if uploads else waits_of(state, &order)
-        clock = state.order.clock if uploads else order.clock
         if follows:
-            status = submit_following(state, plan, geometry, packed, clock, waits, failed_at)
+            status = submit_following(state, plan, geometry, packed, spilled, order.clock, waits, failed_at)
         else:
-            status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
+            status = submit_launch(state, plan, geometry, packed, spilled, order.clock, waits, failed_at)
     if status == 0:
         plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
     if uploads == 0:

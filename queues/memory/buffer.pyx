@@ -16,11 +16,11 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport AnyQueue, QueueState
-from forebay.core.usage cimport generation_of, points_of
-from forebay.core.vector_clock cimport ClockEntry, submitted_epoch
+from forebay.core.usage cimport Usage, generation_of, last_write, points_of
+from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
-from forebay.races.checker cimport DOUBTFUL, end_use, forget_uses, on_host, use_of
+from forebay.races.checker cimport DOUBTFUL, end_use, note_created, on_host, use_of
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
@@ -147,14 +147,18 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
 
 
 def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
-    """Let each command that uses the buffer's memory come after what the queue was given last, which made its contents.
+    """Let each command that uses the buffer's memory come after those of the queue that have written to it.
 
-    No other code has the buffer yet.
+    No other code has the buffer yet. A capture has written nothing.
     """
     cdef QueueState* state = queue.state
-    buffer.allocation.usage.creation = ClockEntry(state.epochs, submitted_epoch(state.epochs))
+    cdef Usage* usage = buffer.allocation.usage
+    cdef uint64_t epoch = last_write(usage, state.epochs)
+    if epoch == 0:
+        return
+    usage.creation = ClockEntry(state.epochs, epoch)
     if state.device.checked:
-        forget_uses(buffer.allocation.usage)
+        note_created(queue, state, usage)
 
 
 @cython.no_gc_clear

@@ -29,7 +29,7 @@ from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport (
     WRITES, Announcement, command, is_checked, is_observed, made, use_of
 )
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
+from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_creation, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import element_code, read_dtype, read_int, read_shape
@@ -531,6 +531,12 @@ cdef int free_checked(object queue, QueueState* state, Allocation allocation, ob
 
 
 cdef inline int free_unchecked(object queue, QueueState* state, Allocation allocation, object native) except -1:
+    cdef Status status
+    if allocation.usage.creation.queue != NULL:
+        with nogil:
+            status = wait_for_creation(state, allocation.usage)
+        if status != 0:
+            queue._raise(status, "free")
     if type(native) is not Lease:
         native.check_live()
         submit_free(queue, state)

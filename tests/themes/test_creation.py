@@ -159,6 +159,39 @@ def test_the_result_of_a_reduction_comes_before_its_uses(device, hold, kernels, 
     assert holds(out[:1], SIZE - 1)
 
 
+def test_memory_that_another_queue_frees_goes_on_after_it(device, hold, holds):
+    creator, queue = (device.queue(blocking=False) for _ in range(2))
+    x = device.array(np.arange(SIZE, dtype="u4"))
+    LARGEST(x, queue=creator)
+    device.finish()
+    gate = hold(creator)
+    queue.free(LARGEST(x, queue=creator))
+    place = queue.alloc(1, "u4")
+    queue.fill(place, 5)
+    waited = waits(queue)
+    gate.open()
+    device.finish()
+    assert waited
+    assert holds(place, 5)
+
+
+def test_bytes_by_value_are_uploaded_after_the_wait(device, calls, hold, kernels):
+    """Or another launch would overwrite them meanwhile."""
+    creator, queue, block = device.queue(blocking=False), device.queue(blocking=False), np.ones(300, "u4")
+    queue.launch(kernels["gather"], *GRID, device.zeros(SIZE, "u4"), block, 300)
+    device.finish()
+    gate, first = hold(creator), len(calls)
+    x, _ = made_on(creator, "zeros")
+    queue.launch(kernels["gather"], *GRID, x, fb.by_value(2 * block), 300)
+    made = [call.object == calls.handle_of(queue) for call in calls.since(first) if calls.kind(call) == "command"]
+    marked = [calls.kind(call) for call in calls.since(first)].index("marker")
+    given = [i for i, call in enumerate(calls.since(first)) if call.object == calls.handle_of(queue)]
+    gate.open()
+    device.finish()
+    assert made.count(True) == 2
+    assert marked < given[0]
+
+
 def test_it_waits_for_the_creation_and_for_no_gate_after_it(device, hold, kernels):
     """Nor for a host function."""
     creator, queue = (device.queue(blocking=False) for _ in range(2))
@@ -186,6 +219,9 @@ def test_once_ordered_it_waits_no_more(device, hold, kernels):
     queue.launch(kernel, *GRID, y, 1)
     z, _ = made_on(device.null_queue, "zeros")
     blocking.launch(kernel, *GRID, z, 1)
+    with creator:
+        creator.fill(x, 1)
+        queue.launch(kernels["combine"], *GRID, y, device.array(np.empty(0, "u4")), 1)
     assert made == (1, 0)
     assert queue.stats.waits_made == 1
     assert blocking.stats.waits_made <= 1
@@ -198,8 +234,11 @@ def test_it_is_no_race(device):
         kernel = checked.program("kernel void advance(global uint *x, uint k) { x[get_global_id(0)] += k; }")["advance"]
         creator, queue = (checked.queue(blocking=False) for _ in range(2))
         for how in MAKE:
+            before = checked.empty(SIZE, "u4")
+            creator.fill(before, 1)
             x, _ = made_on(creator, how)
             queue.launch(kernel, *GRID, x, 1)
+            queue.launch(kernel, *GRID, before, 1)
             with pytest.raises(fb.RaceError):
                 creator.fill(x, 1)
         checked.finish()

@@ -178,7 +178,7 @@ class reduction(Expression):  # noqa: N801 - called as a function is
         except BaseException:
             give_up(call.queue, allocated)
             raise
-        if allocated and not call.queue.capturing:
+        if allocated:
             note_creation(output, call.queue)
         return output if to_host is None else result
 
