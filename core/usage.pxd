@@ -47,12 +47,16 @@ cdef struct Moment:
     const Clock* clock
 
 
+cdef inline bint is_known_created(const Usage* usage) noexcept nogil:
+    """Return whether the creation of this memory is known to be done."""
+    return usage.creation.queue == NULL or usage.creation.epoch <= completed_epoch(usage.creation.queue)
+
+
 cdef inline bint is_created(const Usage* usage, const Moment* moment) noexcept nogil:
     """Return whether a command comes after the creation of this memory."""
     cdef const Epochs* creator = usage.creation.queue
     return (
-        creator == NULL
-        or usage.creation.epoch <= completed_epoch(creator)
+        is_known_created(usage)
         or creator == moment.queue
         or creator == moment.null_queue
         or clock_epoch(moment.clock, creator) >= usage.creation.epoch

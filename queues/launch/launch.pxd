@@ -143,23 +143,20 @@ cdef inline bint is_same_block(const char* known, const char* packed, size_t siz
 
 
 cdef inline Status submit_launch(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, bint created, const Clock* clock,
-    Waits waits, uint32_t* failed_at
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
+    uint32_t* failed_at
 ) noexcept nogil:
     """Set the changed arguments and call the driver. The queue is locked, and its epoch has not advanced yet. The
-    launch is ordered after `clock`. `created`: it is known to come after the creation of its memory.
+    launch is ordered after `clock`.
     """
     cdef Moment moment
-    cdef const Moment* after = NULL
     cdef Status status
     if plan.all_known and is_same_block(plan.values.data(), packed, plan.values.size()):
         state.counts.arg_bytes_skipped += plan.argument_bytes
     else:
-        if not created:
-            moment = moment_of(state, clock)
-            after = &moment
+        moment = moment_of(state, clock)
         status = set_changed_arguments(
-            plan, packed, after, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
+            plan, packed, &moment, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
         if status != 0:
             return status
     status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
@@ -186,7 +183,7 @@ cdef inline Status launch_ready(
     plan = find_plan(state, kernel_id)
     if plan == NULL:
         return NO_PLAN
-    status = submit_launch(state, plan, geometry, packed, False, state.order.clock, no_waits(), failed_at)
+    status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
     return status

@@ -39,7 +39,7 @@ from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
     begin_following, end_following, refusal, renew_resident_list
 )
-from forebay.core.usage cimport Moment, Usage, Versions, is_created, still_holds
+from forebay.core.usage cimport Moment, Usage, Versions, is_created, is_known_created, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -106,37 +106,23 @@ cdef Status launch_after_waits(
     if plan == NULL or not gathers_nothing(state):
         return NO_PLAN
     status = submit_launch(
-        state, plan, geometry, packed, False, state.order.clock, waits_of_pending(state, events), failed_at)
+        state, plan, geometry, packed, state.order.clock, waits_of_pending(state, events), failed_at)
     if status == 0:
         drop_pending(state)
         count_launch(state, plan)
     return status
 
 
-cdef bint are_created(QueueState* state, Plan* plan, const char* packed, const Clock* clock) noexcept nogil:
-    """Return whether a launch that is ordered after `clock` comes after the creation of all that it is given."""
-    cdef const Parameter* parameter = plan.parameters.data()
-    cdef Moment moment = moment_of(state, clock)
-    cdef const Usage* usage
-    cdef size_t i
-    for i in range(plan.parameters.size()):
-        if parameter[i].kind == POINTER:
-            usage = usage_of(<const PackedPointer*> (packed + parameter[i].offset))
-            if usage != NULL and not is_created(usage, &moment):
-                return False
-    return True
-
-
 cdef Status submit_following(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, bint created, const Clock* clock,
-    Waits waits, uint32_t* failed_at
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
+    uint32_t* failed_at
 ) noexcept nogil:
     """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
     cdef Status status
     begin_following(state)
     status = renew_resident_list(state.device, plan)
     if status == 0:
-        status = submit_launch(state, plan, geometry, packed, created, clock, waits, failed_at)
+        status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
     end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
     return status
 
@@ -154,9 +140,7 @@ cdef Status launch_special(
     if plan == NULL:
         return NO_PLAN
     if spilled:
-        if not are_created(state, plan, packed, state.order.clock):
-            return NOT_CREATED  # before the bytes are uploaded, which the next launch may overwrite
-        status = upload_spills(state, plan, packed, no_waits(), &uploads, failed_at)
+        status = upload_spills(state, plan, packed, state.order.clock, no_waits(), &uploads, failed_at)
         while uploads != 0:
             count_command(state)
             uploads -= 1
@@ -164,9 +148,9 @@ cdef Status launch_special(
             return status
         use_spills(plan, packed)
     if kernel.follows:
-        status = submit_following(state, plan, geometry, packed, spilled, state.order.clock, no_waits(), failed_at)
+        status = submit_following(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     else:
-        status = submit_launch(state, plan, geometry, packed, spilled, state.order.clock, no_waits(), failed_at)
+        status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
     return status
@@ -322,6 +306,7 @@ cdef Status launch_gathered(
     cdef Plan* plan = bound
     cdef Status status
     cdef Waits waits
+    cdef const Clock* clock
     cdef uint64_t uploads = 0
     if bound == NULL:
         state.lock.lock()
@@ -341,11 +326,9 @@ cdef Status launch_gathered(
         status = NO_PLAN
     elif versions != NULL and not still_holds(versions, state.device.resident.unseen_writes.load()):
         status = STALE
-    elif spilled and bound == NULL and not are_created(state, plan, packed, order.clock):
-        status = NOT_CREATED
     elif spilled:
         if bound == NULL:
-            status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
+            status = upload_spills(state, plan, packed, order.clock, waits_of(state, &order), &uploads, failed_at)
         else:
             status = upload_again(state, plan, waits_of(state, &order), &uploads, failed_at)
         apply_uploads(state, &order, uploads)
@@ -353,10 +336,11 @@ cdef Status launch_gathered(
             use_spills(plan, packed)
     if status == 0:
         waits = no_waits() if uploads else waits_of(state, &order)
+        clock = state.order.clock if uploads else order.clock  # the first upload has joined it
         if follows:
-            status = submit_following(state, plan, geometry, packed, spilled, order.clock, waits, failed_at)
+            status = submit_following(state, plan, geometry, packed, clock, waits, failed_at)
         else:
-            status = submit_launch(state, plan, geometry, packed, spilled, order.clock, waits, failed_at)
+            status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
     if status == 0:
         plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
     if uploads == 0:
@@ -1183,13 +1167,18 @@ cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept n
     return piece.capacity >= nbytes and is_free(state, piece)
 
 
-cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed, bint* any_chosen) noexcept nogil:
-    """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use.
+cdef Status choose_uploads(
+    QueueState* state, Plan* plan, const char* packed, const Clock* clock, bint* any_chosen
+) noexcept nogil:
+    """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use. NOT_CREATED
+    when the launch must wait, for the next launch may overwrite what is uploaded before that.
 
     This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
     the kernel sees, but the upload still fits, and the uploaded bytes are the ones remembered.
     """
     cdef PackedBytes* given
+    cdef const Usage* usage
+    cdef Moment moment
     cdef Spill* spill
     cdef uint64_t skipped = 0
     cdef size_t i
@@ -1199,6 +1188,12 @@ cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed, bi
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
         if given == NULL:
+            if plan.parameters[i].kind == POINTER:
+                usage = usage_of(<const PackedPointer*> (packed + plan.parameters[i].offset))
+                if usage != NULL and not is_known_created(usage):
+                    moment = moment_of(state, clock)
+                    if not is_created(usage, &moment):
+                        return NOT_CREATED
             continue
         if given.kind != 0 and plan.parameters[i].element not in (0, element_of(given.kind)):
             return WRONG_TYPE  # as `check_types` says of memory
@@ -1251,7 +1246,8 @@ cdef Status upload(
 
 
 cdef Status upload_spills(
-    QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at
+    QueueState* state, Plan* plan, const char* packed, const Clock* clock, Waits waits, uint64_t* uploads,
+    uint32_t* failed_at
 ) noexcept nogil:
     """Upload the given bytes to the plan's buffers. The queue is locked and stays locked.
 
@@ -1263,7 +1259,7 @@ cdef Status upload_spills(
     cdef PackedBytes* given
     cdef size_t i
     cdef bint any_chosen
-    cdef Status status = choose_uploads(state, plan, packed, &any_chosen)
+    cdef Status status = choose_uploads(state, plan, packed, clock, &any_chosen)
     uploads[0] = 0
     if status != 0 or not any_chosen:
         return status
@@ -1570,7 +1566,7 @@ cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint
     cdef Status status = begin_command(state, &order)
     if status != 0:
         return status
-    status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
+    status = upload_spills(state, plan, packed, order.clock, waits_of(state, &order), &uploads, failed_at)
     apply_uploads(state, &order, uploads)
     if uploads:
         state.lock.unlock()
@@ -1637,15 +1633,15 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     bound.arguments = arguments
     bound.plan = owner.plan
     bound.plan_owner = owner
-    if views.unusual & HAS_BYTES:
-        bind_by_value(queue, state, kernel, bound.plan, packed, &views)
-        if needs_uploads(bound.plan):
-            bound.vectorcall = <vectorcallfunc> call_uncommon
     with nogil:
         status = wait_for_creations(state, kernel.layout, kernel.count, packed)
     if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:  # for now; so each call waits, if it must
         bound.vectorcall = <vectorcallfunc> call_uncommon
         status = 0
+    if views.unusual & HAS_BYTES:
+        bind_by_value(queue, state, kernel, bound.plan, packed, &views)
+        if needs_uploads(bound.plan):
+            bound.vectorcall = <vectorcallfunc> call_uncommon
     if status == 0:
         status = set_changed_arguments(bound.plan, packed, NULL, &bytes_set, &bytes_skipped, &failed_at)
     if status != 0:
