@@ -579,9 +579,7 @@ cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0:
 
 cdef int note_created(object queue, QueueState* state, Usage* uses) except -1:
     """Note that the queue has created memory: each command that uses it comes after all that the queue had by then."""
-    cdef UsedMemory memory = memory_of(<uintptr_t> uses)
-    memory.uses = []
-    memory.creation = moment_of(order_of(queue, state))
+    memory_of(<uintptr_t> uses).creation = moment_of(order_of(queue, state))
     return 0
 
 

@@ -1178,7 +1178,8 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
         if found.get() == NULL:
             found = find_queue(device, creation.queue.queue_id)
     states_lock.unlock()
-    if found.get() == NULL:
+    if found.get() == NULL:  # it has ended: then all its work is done
+        note_reached(creation.queue, creation.epoch, NULL)
         return 0
     return wait_for_epoch(queue, found.get(), creation.epoch)
 
