@@ -1320,6 +1320,15 @@ cdef enum:
     NO_LAUNCH = 0xFFFFFFFF
 
 
+@cython.no_gc
+cdef class Kept:
+    """What lives as long as a `Prepared`, which the device may still use. The collector of cycles, which empties a list
+    before its owner has ended, does not see it. So no host function is in it, which may refer to its graph.
+    """
+
+    cdef list things  # the works first
+
+
 @cython.no_gc_clear
 cdef class Prepared:
     """Owns what a graph submits. It is given back once the device is done with it."""
@@ -1342,7 +1351,7 @@ cdef class Prepared:
     cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
     cdef list functions
-    cdef list kept  # objects that must live as long as this one, the works first
+    cdef Kept kept
 
     def __cinit__(self) -> None:
         self.submission = new Submission()
@@ -1431,6 +1440,7 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
             memory = device._lease_scratch(None, nbytes if memory is None else nbytes + nbytes // 8)
         prepared.scratch[key] = memory
+        prepared.kept.things.append(memory)
     prepared.room = {}
     for lane, work in placed:
         there = [prepared.scratch[lane, work.kernel, index].native.nbytes for index, _ in work.scratch]
@@ -1474,7 +1484,7 @@ cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, P
         return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
     nbytes = prepared.room[work][i]
     memory = device._lease_scratch(None, nbytes + GUARD)
-    prepared.kept.append(memory)
+    prepared.kept.things.append(memory)
     prepared.guards.append(new_guard(device, work.kernel, memory, work.scratch[i], nbytes))
     return memory
 
@@ -1508,7 +1518,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
         given = value
         memory = device._allocate(len(given), "device")
         staged = device.driver.stage(len(given))
-        prepared.kept += [memory, staged]
+        prepared.kept.things += [memory, staged]
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
         slot[0] = pointer_to(memory)
         source = host_memory_of(staged)
@@ -1554,7 +1564,7 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     if not runs_on_host(device, work):
         return prepared.add_copy(&work.to, &work.source, work.nbytes)
     staged = host_empty(work.nbytes, np.uint8, device)
-    prepared.kept.append(staged)
+    prepared.kept.things.append(staged)
     memory = host_memory_of(staged)
     if work.to.kind & HOST_MEMORY:
         prepared.add_copy(&memory, &work.source, work.nbytes)
@@ -1773,7 +1783,8 @@ cdef Replay new_replay(
     prepared.scratch = {}
     prepared.room = {}
     prepared.guards = []
-    prepared.kept = [*sizes.works, *(lanes or ())]
+    prepared.kept = Kept.__new__(Kept)
+    prepared.kept.things = [None if type(work) is HostWork else work for work in sizes.works] + [*(lanes or ())]
     prepared.changeable = changeable and not one_by_one and queue.driver.change != NULL
     prepared.command_of.resize(len(sizes.works), NO_LAUNCH)
     prepared.step_of.resize(len(sizes.works), 0)
@@ -2044,7 +2055,7 @@ cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
     if not apply(replay, changed, before, after):
         return False
     for i in changed:
-        replay.prepared.kept[i] = others[i]
+        replay.prepared.kept.things[i] = others[i]
     if same:
         replay.sizes, replay.works = sizes, others
     else:
@@ -2085,7 +2096,7 @@ cdef bint change_in_place(Replay replay, list latest, vector[size_t] changed) ex
     if not apply(replay, changed, before, after):
         return False
     for i in range(changed.size()):
-        replay.prepared.kept[changed[i]] = <object> after[i]
+        replay.prepared.kept.things[changed[i]] = <object> after[i]
         Py_INCREF(<object> after[i])
         items[changed[i]] = after[i]
         Py_DECREF(<object> before[i])

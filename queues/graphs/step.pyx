@@ -757,8 +757,7 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
                 forget_entries(lane, 0)
                 drop_plans(lane)
         queue.lock.unlock()
-    if not lane.given_up.copies.empty() or not lane.given_up.plans.empty():
-        retire_dropped(owner)
+    retire_dropped(owner)
 
 
 # -- giving back
@@ -786,8 +785,12 @@ cdef class Dropped:
 
 
 cdef void retire_dropped(LaneOwner owner) noexcept:
-    cdef Dropped dropped = Dropped.__new__(Dropped)
+    """Keep what the record has given up until the queue is done with it."""
+    cdef Dropped dropped
     cdef size_t i
+    if owner.lane.given_up.copies.empty() and owner.lane.given_up.plans.empty():
+        return
+    dropped = Dropped.__new__(Dropped)
     for i in range(owner.lane.given_up.plans.size()):
         if owner.lane.refused.status == 0 or owner.lane.given_up.plans[i].kernel_id != owner.lane.refused.kernel_id:
             owner.names.pop(owner.lane.given_up.plans[i].kernel_id, None)  # else an error is about to name it
@@ -799,7 +802,9 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
 
 @cython.no_gc_clear
 cdef class LaneOwner:
-    """Owns what a step knows of one queue. It is given back when the queue is done with it."""
+    """Owns what a step knows of one queue. It is given back when the queue is done with it, also where the collector of
+    cycles drops it.
+    """
 
     cdef Lane* lane
     cdef QueueState* state  # of the queue; retained
@@ -807,13 +812,11 @@ cdef class LaneOwner:
     cdef readonly dict names  # of the kernels in the record, by id; for errors
 
     def __dealloc__(self):
-        cdef size_t i
         if self.lane == NULL or is_forked():
             return
         forget_entries(self.lane, 0)
-        delete_given_up(self.state, &self.lane.given_up)
-        for i in range(self.lane.plans.size()):
-            delete_plan(self.lane.plans[i])
+        drop_plans(self.lane)
+        retire_dropped(self)
         release(self.state)
         del self.lane
 
@@ -884,7 +887,6 @@ cdef class Step:
             if owner is not None:
                 leave_lane(owner, True)
                 owner.queue = None
-                retire_after(owner.state.device, owner, owner.state.epochs, owner.lane.epochs.last_used)
         self.own = None
         self.others = {}
         self.joined = []

@@ -295,6 +295,28 @@ def graph_with_memory(scene):
     return Command(lambda queue, k: executable.launch(queue), lambda value, k: value * 6 + 1, executable, graph)
 
 
+def graph_with_pinned_memory(scene):
+    x, host, graph = scene.x, fb.host_empty(SIZE, "u4", device=scene.device), scene.device.graph()
+    host[:] = 13
+    graph.add_copy(x, host)
+    executable = graph.instantiate()
+    return Command(lambda queue, k: executable.launch(queue), lambda value, k: 13, executable, graph)
+
+
+def step_of_two_queues(scene):
+    kernel, x, steps, other = scene.program["advance"], scene.x, {}, scene.device.queue(blocking=False)
+
+    def submit(queue, k):
+        with steps.setdefault(queue.id, queue.step()):
+            queue.launch(kernel, *GRID, x, k)
+            other.wait(queue)
+            for each in (1, k):
+                other.launch(kernel, *GRID, x, each)
+            queue.wait(other)
+
+    return Command(submit, lambda value, k: advanced(advanced(advanced(value, k), 1), k), kernel, other)
+
+
 def step(scene):
     kernel, x, steps = scene.program["advance"], scene.x, {}
 
@@ -360,8 +382,10 @@ FEATURES = {
     "branches": Feature(branches),
     "graph with a host function": Feature(graph_with_host, **HOST),
     "graph with memory": Feature(graph_with_memory),
+    "graph with pinned memory": Feature(graph_with_pinned_memory),
     "step": Feature(step, **STEP),
     "recorded step": Feature(step, **STEP, **RECORDED),
+    "step of two queues": Feature(step_of_two_queues, **STEP, several=True),
     "record": Feature(record, counts=True, untouched=True),
     "gate": Feature(gate, counts=True, untouched=True),
 }

@@ -279,17 +279,15 @@ def run(make, operations, allowed=()):
     players, failed = [], []
 
     def work(own):
-        player = None
         try:
-            player = make()
-            players.append(player)
-            for each in own:
-                player.play_one(*each)
+            with contextlib.ExitStack() as last:
+                player = make()
+                players.append(player)
+                last.callback(player.program.open)  # which may find a mistake, too
+                for each in own:
+                    player.play_one(*each)
         except BaseException as error:
             failed.append(error)
-        finally:
-            if player is not None:
-                player.program.open()
 
     threads = [threading.Thread(target=work, args=(own,)) for own in operations[1:]]
     [thread.start() for thread in threads]

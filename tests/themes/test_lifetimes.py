@@ -33,7 +33,7 @@ def own(device):
     return Scene(device)
 
 
-@pytest.mark.parametrize("how", ["drop", "close"])
+@pytest.mark.parametrize("how", ["drop", "drop a cycle", "close"])
 def test_all_that_it_uses_goes_while_it_is_in_flight(device, calls, hold, own, feature, how, holds):
     command, x, queue = feature.make(own), own.x, device.queue(blocking=False)
     for k in (1, 2):
@@ -46,6 +46,10 @@ def test_all_that_it_uses_goes_while_it_is_in_flight(device, calls, hold, own, f
     if how == "close":
         command.close()
         queue.close()
+    elif how == "drop a cycle":  # whose lists the collector empties first
+        cycle = [own, command, queue]
+        cycle.append(cycle)
+        del cycle
     del own, command, queue
     gc.collect()
     kept = memory_pressure(device)
@@ -53,6 +57,26 @@ def test_all_that_it_uses_goes_while_it_is_in_flight(device, calls, hold, own, f
     device.finish()
     assert holds(x, expected)
     assert all(array[0] == 0xAB for array in kept)
+
+
+def test_a_step_in_a_cycle(device, calls, kernels, hold):
+    """The collector empties the step's dict of queues before the step ends."""
+    queue, other, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(SIZE, "u4")
+    step = queue.step()
+    for turn in range(3):
+        gate = hold(queue) if turn == 2 else None
+        with step:
+            queue.launch(kernels["advance"], 4, 16, x, turn)
+            other.wait(queue)
+            other.launch(kernels["advance"], 4, 16, x, turn)
+        if not gate:
+            device.finish()
+    cycle = [step]
+    cycle.append(cycle)
+    del step, cycle
+    gc.collect()
+    gate.open()
+    device.finish()
 
 
 def test_its_memory_is_handed_out_after_it(device, calls, hold, scene, feature, command):
