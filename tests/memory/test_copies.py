@@ -6,6 +6,7 @@ import pytest
 
 import forebay as fb
 from tests.helpers.device_data import device_data
+from tests.helpers.pinned import pinned
 from tests.helpers.refusals import refused
 
 COUNT = 1000
@@ -14,12 +15,6 @@ COUNT = 1000
 @pytest.fixture
 def numbers():
     return np.arange(COUNT, dtype="i4")
-
-
-def pinned(device, host):
-    result = fb.host_empty(host.shape, host.dtype, device=device)
-    result[...] = host
-    return result
 
 
 # Directions

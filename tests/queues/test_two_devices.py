@@ -13,6 +13,7 @@ import pytest
 import forebay as fb
 from tests.helpers.device_data import device_data
 from tests.helpers.observer import observe
+from tests.helpers.pinned import pinned
 from tests.helpers.refusals import refused
 
 COUNT = 1000
@@ -23,12 +24,6 @@ SOURCE = "kernel void fill(global int *a, int v) { a[get_global_id(0)] = v; }"
 @pytest.fixture
 def numbers():
     return np.arange(COUNT, dtype="i4")
-
-
-def pinned(device, host):
-    result = fb.host_empty(host.shape, host.dtype, device=device)
-    result[...] = host
-    return result
 
 
 @pytest.fixture

@@ -14,10 +14,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["zeCommandListAppendLaunchKernel", "zeKernelSetArgumentValue"])
-def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advance, x, name):
-    """The error names the kernel, at the end of the block. Other queues, and the step, go on."""
-    step, other = queue.step(), device.queue(blocking=False)
+def repeat_and_open(step, queue, advance, x):
+    """Make the step repeat its launches, and leave it open with two that differ."""
     for _ in range(3):
         with step:
             for k in range(3):
@@ -26,6 +24,13 @@ def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advanc
     step.__enter__()
     advance(queue, x, 5)
     advance(queue, x, 6)
+
+
+@pytest.mark.parametrize("name", ["zeCommandListAppendLaunchKernel", "zeKernelSetArgumentValue"])
+def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advance, x, name):
+    """The error names the kernel, at the end of the block. Other queues, and the step, go on."""
+    step, other = queue.step(), device.queue(blocking=False)
+    repeat_and_open(step, queue, advance, x)
     calls.fail(name, calls.driver.FAILURE[0])
     queue.fill(x, 1)
     advance(queue, x, 7)
@@ -68,14 +73,7 @@ def test_a_launch_that_fails_in_the_turn_that_gives_the_step_up(calls, queue, ad
 
 def test_an_exception_of_the_block_comes_first(calls, queue, advance, x):
     step = queue.step()
-    for _ in range(3):
-        with step:
-            for k in range(3):
-                advance(queue, x, k)
-        queue.finish()
-    step.__enter__()
-    advance(queue, x, 5)
-    advance(queue, x, 6)
+    repeat_and_open(step, queue, advance, x)
     calls.fail("zeCommandListAppendLaunchKernel", calls.driver.FAILURE[0])
     queue.fill(x, 1)
     step.__exit__(KeyError, KeyError(), None)

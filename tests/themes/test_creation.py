@@ -183,13 +183,11 @@ def test_bytes_by_value_are_uploaded_after_the_wait(device, calls, hold, kernels
     gate, first = hold(creator), len(calls)
     x, _ = made_on(creator, "zeros")
     queue.launch(kernels["gather"], *GRID, x, fb.by_value(2 * block), 300)
-    made = [call.object == calls.handle_of(queue) for call in calls.since(first) if calls.kind(call) == "command"]
-    marked = [calls.kind(call) for call in calls.since(first)].index("marker")
-    given = [i for i, call in enumerate(calls.since(first)) if call.object == calls.handle_of(queue)]
+    since, own = calls.since(first), calls.handle_of(queue)
     gate.open()
     device.finish()
-    assert made.count(True) == 2
-    assert marked < given[0]
+    assert sum(calls.kind(call) == "command" and call.object == own for call in since) == 2
+    assert [calls.kind(call) for call in since].index("marker") < [call.object for call in since].index(own)
 
 
 def test_it_waits_for_the_creation_and_for_no_gate_after_it(device, hold, kernels):
