@@ -84,3 +84,18 @@ def test_far_ends(device, queue):
     x = np.concatenate([np.linspace(-13, 6, 250), [np.inf, -np.inf, np.nan, -0.0, 40, -40]]).astype("f4")
     calls = {"normcdff(x)": special.ndtr, "erfcxf(x)": special.erfcx}
     assert device_data(call_differences(device, queue, [Calls(calls, "f4", {"x": x}, rtol=1e-6, atol=1e-43)])) == []
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_powers_of_two_in_a_branch(device, queue, dtype):
+    """Rounded once, also below the least normal number. Not all work-items of a sub-group take the branch."""
+    x = extremes(dtype, 4000)
+    x[6:10] = 0, -0.0, np.inf, np.nan
+    k = np.random.default_rng(1).integers(-2300, 2300, x.size) >> np.arange(x.size) % 9
+    exponents = np.select([x == 0, np.isinf(x), np.isnan(x)], [-(2**31), 2**31 - 1, -(2**31)], np.frexp(x)[1] - 1)
+    calls = {
+        "r = 0; if (k % 3) r = ldexp(x, k)": lambda x, k: np.where(k % 3, np.ldexp(x, k), 0),
+        "r = 0; if (k % 3) r = ilogb(x)": lambda x, k: np.where(k % 3, exponents, 0),
+    }
+    table = Calls(calls, dtype, {"x": x, "k": k.astype("i4")}, rtol=0, atol=0)
+    assert device_data(call_differences(device, queue, [table])) == []

@@ -148,10 +148,29 @@ __host__ double fma(double, double, double);
 
 // -- with an exponent, or a second result
 
-__device__ float ldexp(float, int) FOREBAY_CONST;
-__device__ double ldexp(double, int) FOREBAY_CONST;
-__device__ int ilogb(float) FOREBAY_CONST;
-__device__ int ilogb(double) FOREBAY_CONST;
+namespace __forebay {
+// OpenCL's own ldexp and ilogb do not link with Intel's runtime for CPUs on a processor without AVX-512, in a branch that
+// only some work-items of a sub-group of 32 take.
+template <class Bits, int MANTISSA, int BIAS, class T> __DEVICE__ T ldexp_(T x, int n) {
+    auto power = [](int n) { return __builtin_bit_cast(T, (Bits)(n + BIAS) << MANTISSA); };
+    for (int i = 0; i < 2; i++) {  // each factor is a normal number, and only the last product is rounded
+        constexpr int DOWN = MANTISSA + 2 - BIAS;
+        if (n > BIAS) x *= power(BIAS), n -= BIAS;
+        else if (n < 1 - BIAS) x *= power(DOWN), n -= DOWN;
+    }
+    return x * power(n > BIAS ? BIAS : n < 1 - BIAS ? 1 - BIAS : n);
+}
+
+template <class T> __DEVICE__ int ilogb_(T x) {
+    T exponent = logb(x);
+    return exponent == (T)INFINITY ? __INT_MAX__ : exponent > -(T)INFINITY ? (int)exponent : -__INT_MAX__ - 1;  // of NaN as well
+}
+}  // namespace __forebay
+
+__DEVICE__ float ldexp(float x, int n) { return __forebay::ldexp_<unsigned, 23, 127>(x, n); }
+__DEVICE__ double ldexp(double x, int n) { return __forebay::ldexp_<unsigned long, 52, 1023>(x, n); }
+__DEVICE__ int ilogb(float x) { return __forebay::ilogb_(x); }
+__DEVICE__ int ilogb(double x) { return __forebay::ilogb_(x); }
 __DEVICE__ int ilogbf(float x) { return ilogb(x); }
 __DEVICE__ float ldexpf(float x, int n) { return ldexp(x, n); }
 __DEVICE__ float scalbnf(float x, int n) { return ldexp(x, n); }
