@@ -92,7 +92,7 @@ cdef enum CommandKind:
     FILL_COMMAND
 
 
-cdef struct Command:
+cdef struct RecordedCommand:
     # of a graph, with all that its operation below takes
     int kind
     void* kernel  # with its arguments, which nobody may change
@@ -175,7 +175,7 @@ cdef struct Driver:
     # branch may run all in the order in which they were added. The first and the last of these answer NOT_NOW where the
     # driver would have to wait for a gate: the commands are submitted one by one then, and forebay asks again later.
     Status (*add_command)(
-        void* recording, const Command* command, const uint32_t* after, uint32_t count
+        void* recording, const RecordedCommand* command, const uint32_t* after, uint32_t count
     ) noexcept nogil
     Status (*end_recording)(void* recording) noexcept nogil
     # Change a `changeable` recording, which must not be running then, unless `changes_spare_running`. The changes are

@@ -18,9 +18,7 @@ from forebay.core.vector_clock cimport Epochs, advance_submitted, completed_epoc
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport (
-    Order, begin_command, end_parted_command, note_gate_epoch, record_keeping_gil, wait_keeping_gil, waits_of
-)
+from forebay.sync.ordering cimport Command, init_command, record_keeping_gil, submit, wait_keeping_gil
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
@@ -443,13 +441,29 @@ cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, by
     return event
 
 
+cdef cppclass SharedPoint(Command):
+    void* event
+    bint records
+
+
+cdef Status call_shared(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef SharedPoint* point = <SharedPoint*> command
+    cdef Status status = 0
+    if waits.count:
+        status = queue.driver.barrier(queue.handle, waits)
+    if status == 0 and point.records:
+        status = queue.driver.record_shared(queue.handle, point.event)
+    elif status == 0:
+        status = queue.driver.barrier(queue.handle, Waits(1, &point.event))
+    return status
+
+
 cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent event, bint records) except -1:
     """Implement `Queue.record` and `Queue.wait` of an event that processes share. The driver gets a wait at once:
     a record that comes before the queue's next command is another point, which may wait for that command.
     """
-    cdef Order order
+    cdef SharedPoint point
     cdef Status status
-    cdef Waits waits
     cdef str what = "record" if records else "wait"
     queue._check_open()
     if is_forked():
@@ -460,19 +474,12 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
         capture.wait_outside(queue, repr(event))
     if not records and event.query():
         return 0
+    init_command(&point, call_shared)
+    point.parted = True
+    point.holds = not records  # a wait for what is before must not wait for another process
+    point.event, point.records = event.handle, records
     with nogil:
-        status = begin_command(state, &order)
-        if status == 0:
-            if not records:
-                status = note_gate_epoch(state)  # a wait for what is before must not wait for another process
-            waits = waits_of(state, &order)
-            if status == 0 and waits.count:
-                status = state.driver.barrier(state.handle, waits)
-            if status == 0 and records:
-                status = state.driver.record_shared(state.handle, event.handle)
-            elif status == 0:
-                status = state.driver.barrier(state.handle, Waits(1, &event.handle))
-            end_parted_command(state, &order, status)
+        status = submit(state, &point)
     if status != 0:
         queue._raise(status, what)
     if records:

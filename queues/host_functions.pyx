@@ -27,8 +27,7 @@ from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport Announcement, host_function, is_checked, other_command
 from forebay.sync.ordering cimport (
-    Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
-    note_gate_epoch, room_of_host_function, waits_of
+    Command, be_host_thread, begin_host_function, end_host_function, init_command, room_of_host_function, submit
 )
 
 from forebay.core.errors import ClosedError
@@ -249,6 +248,14 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
     return status
 
 
+cdef cppclass HostFunction(Command):
+    Call* function
+
+
+cdef Status call_function(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    return submit_call(queue, queue.handle, (<HostFunction*> command).function, waits)
+
+
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
     global submitting
     cdef bint gone
@@ -271,7 +278,7 @@ cdef int settle_call(object queue, object function, Call* call, bint submitted_i
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
-    cdef Order order
+    cdef HostFunction submitted
     cdef Status status
     cdef Call* call
     cdef Announcement announced = None
@@ -279,15 +286,11 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
         announced = Announcement.__new__(Announcement)
         function = host_function(queue, state, function, announced)
     call = new_call(queue, state, function)
+    init_command(&submitted, call_function)
+    submitted.holds = submitted.parted = True
+    submitted.function = call
     with nogil:
-        status = begin_command(state, &order)
-        if status == 0:
-            status = note_gate_epoch(state)
-            if status != 0:
-                abort_command(state, &order)
-            else:
-                status = submit_call(state, state.handle, call, waits_of(state, &order))
-                end_parted_command(state, &order, status)
+        status = submit(state, &submitted)
     settle_call(queue, function, call, status == 0)
     if status != 0:
         queue._raise(status, "host function")
@@ -346,29 +349,33 @@ cdef class Gate:
             collect_abandoned()
 
 
+cdef cppclass Hold(Command):
+    void* gate
+
+
+cdef Status call_hold(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Status status
+    queue.device.gates.closed.fetch_add(1)
+    status = queue.driver.hold(
+        queue.handle, queue.device.context, waits, NULL, NULL, &(<Hold*> command).gate)
+    if status == 0:
+        queue.counts.events_made += 1
+    else:
+        queue.device.gates.closed.fetch_sub(1)
+    return status
+
+
 cdef Gate submit_gate(object queue, QueueState* state):
-    cdef Order order
+    cdef Hold hold
     cdef Status status
     cdef Gate gate = Gate.__new__(Gate)
-    cdef void* handle = NULL
+    init_command(&hold, call_hold)
+    hold.holds = hold.parted = True
     with nogil:
-        status = begin_command(state, &order)
-        if status == 0:
-            status = note_gate_epoch(state)
-            if status != 0:
-                abort_command(state, &order)
-            else:
-                state.device.gates.closed.fetch_add(1)
-                status = state.driver.hold(
-                    state.handle, state.device.context, waits_of(state, &order), NULL, NULL, &handle)
-                if status == 0:
-                    state.counts.events_made += 1
-                else:
-                    state.device.gates.closed.fetch_sub(1)
-                end_parted_command(state, &order, status)
+        status = submit(state, &hold)
     if status != 0:
         queue._raise(status, "gate")
-    gate.handle = handle  # first, so that the gate opens whatever Python code runs next
+    gate.handle = hold.gate  # first, so that the gate opens whatever Python code runs next
     gate.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)
     gate.device = state.device

@@ -26,7 +26,7 @@ from forebay.core.vector_clock cimport (
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport come_after_past, finished, is_checked, past_of_uses, waited_for_past
 from forebay.sync.ordering cimport (
-    Order, ask_queue, await_event, begin_command, carry_pending, first_gate_epoch, marked_before, submit_waits,
+    ask_queue, await_event, carry_pending, first_gate_epoch, marked_before, submit_waits,
     take_marker, take_point, wait_for_point, wait_on_host
 )
 
@@ -43,7 +43,7 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         poll_until_done(queue, state, timeout)
     with nogil:
         if state.is_null and not timed:
-            status = order_after_blocking(state)
+            status = submit_waits(state)  # for the blocking queues, for which it speaks
         if status == 0 and not timed:
             status = finish_own(state)
         if status == 0:
@@ -57,12 +57,6 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
     collect_device(state.device)
     return 0
 
-
-cdef Status order_after_blocking(QueueState* null_queue) noexcept nogil:
-    """Order the null queue after the blocking queues, because it speaks for them."""
-    cdef Order order
-    cdef Status status = begin_command(null_queue, &order)
-    return submit_waits(null_queue, &order) if status == 0 else status
 
 cdef enum:
     ASKS_OF_COPY = 24  # some 1 to 2 us

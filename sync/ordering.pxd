@@ -1,9 +1,9 @@
-"""This module alone decides which queue waits for which.
+"""This module alone decides which queue waits for which, and submits every command.
 
-A command calls `begin_command`, which gathers its waits, and then `end_command` with the driver's status. If that is a
-failure, no epoch has advanced, no clock has joined, and the null queue's list has its queues back. A command that is
-several to the driver ends with `end_parted_command`. Where there is nothing to gather, a command is submitted at once:
-the launch path calls `is_ready_to_launch` and `count_launch` instead.
+A kind of command derives from `Command`: its driver call, the memory that it reads and writes. `submit` gathers its
+waits, calls the driver, and counts the command. If the driver refuses it, no epoch has advanced, no clock has joined,
+and the null queue's list has its queues back. Where there is nothing to gather, `submit_keeping_gil` is enough. The
+common launch is inlined in queues/launch instead, and calls `is_ready_to_launch` and `count_launch`.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -22,7 +22,6 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& 
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil
 cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
-cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # before a gate or host function
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
@@ -139,20 +138,57 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
     advance_submitted(queue.epochs)
 
 
-# Each of these may block in the driver or on a lock, so never call one with the GIL held.
-cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
-# The same, but does not wait while the queue may be full: where nothing is submitted, or another lock is held
-cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil
-cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
-cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
-cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil
-cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil  # the queue is locked
-cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil
-cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
-cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command without the unlocking
-cdef void end_order(Order* order) noexcept nogil  # after the unlocking
+cdef cppclass Command:
+    """One command of a queue, or several that no other command may come between. Derive from it to add what `call` needs.
+
+    `init_command` sets all of these; then set those that differ.
+    """
+    # Calls the driver. The queue is locked. What it returns as a failure has submitted nothing, but what was counted.
+    Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil
+    # Called when the driver has taken it, or a part, and that is counted. The queue is still locked. NULL for none
+    void (*taken)(QueueState* queue, Command* command) noexcept nogil
+    Usage* writes  # memory whose use is noted; the caller keeps it. NULL for none
+    Usage* reads
+    bint holds  # the queue stands still at it until the host or another process does something
+    bint parted  # several commands to the driver: when it fails, some of them may be work of the queue
+    bint counts  # `call` counts what the driver takes, by `count_part`
+    bint at_once  # the caller holds another lock, so `submit` does not wait for room in the queue
+    Order* order  # of the waits that the first part carries; NULL where none was gathered
+    bint began  # a part was counted
+
+
+cdef inline void init_command(
+    Command* command, Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil
+) noexcept nogil:
+    command.call = call
+    command.taken = NULL
+    command.writes = command.reads = NULL
+    command.holds = command.parted = command.counts = command.at_once = command.began = False
+    command.order = NULL
+
+
+cdef void count_first(QueueState* queue, Command* command) noexcept nogil
+# Count a part that failed although the driver may have it. The queue's next command carries the waits
+cdef void count_failed(QueueState* queue, Command* command) noexcept nogil
+
+
+cdef inline void count_part(QueueState* queue, Command* command) noexcept nogil:
+    """Count what the driver took. The first part has carried the waits. The queue is locked."""
+    if command.began:
+        count_command(queue)
+    else:
+        count_first(queue, command)
+
+
+# Submit a command with the waits that it owes. It may block in the driver or on a lock: never call it with the GIL held
+cdef Status submit(QueueState* queue, Command* command) noexcept nogil
+# The same, which keeps the GIL unless it may have to wait
+cdef Status submit_keeping_gil(QueueState* queue, Command* command) noexcept
+# NOT_NOW, and nothing was done, where a wait must be gathered or the driver may block. The queue is locked
+cdef Status submit_ready(QueueState* queue, Command* command) noexcept nogil
+# Submit the waits that the next command would owe, if any, as a command of their own; and have it carry them
+cdef Status submit_waits(QueueState* queue) noexcept nogil
 cdef Status gather_ahead(QueueState* queue) noexcept nogil
-cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 # Keeps the GIL, unless it may have to wait
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil

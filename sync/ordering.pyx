@@ -12,7 +12,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Driver, Interrupted, Status, Waits, no_waits
+    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, NOT_NOW, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
@@ -21,6 +21,7 @@ from forebay.core.state cimport (
     is_closed, new_marker, note_done, poll_marker, refusal, renew_marker, renew_room, room_with, states, states_lock,
     submit_collected
 )
+from forebay.core.usage cimport Moment, is_created, note_use
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
     note_reached, raised_clock, release_clock, retain_clock, submitted_epoch
@@ -972,13 +973,6 @@ cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
     count_command(queue)
 
 
-cdef void commit_command(QueueState* queue, Order* order) noexcept nogil:
-    """Advance epoch, clock and list after the driver took the command and its waits. Unlocks."""
-    apply_command(queue, order)
-    queue.lock.unlock()
-    end_order(order)
-
-
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     """Undo the gathering of a command that was not submitted: no epoch advances, no clock joins. Unlocks.
 
@@ -991,43 +985,132 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     end_order(order)
 
 
-cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil:
-    """Commit or abort a command by the status of its driver call, and return that status. Unlocks."""
-    if status == 0:
-        commit_command(queue, order)
-    else:
-        abort_command(queue, order)
-    return status
-
-
-cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil:
-    """Commit a command that can be several commands to the driver: a marker, a gate, a host function. Unlocks.
-
-    When it fails, it is unknown which of these the driver has. They are work of the queue, which must not end before
-    them, so that a command counts; and as the waits may be missing, the next one carries them.
-    """
-    if status == 0:
-        commit_command(queue, order)
-        return 0
-    leave_waits(queue, order)
-    queue.lock.unlock()
-    end_order(order)
-    return status
-
-
-cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil:
-    """Order the queue after the gathered markers. Submits a command only when there are any. Unlocks."""
-    if order.markers.empty():
-        conclude(queue, order)
-        return 0
-    return end_command(queue, order, queue.driver.barrier(queue.handle, waits_of(queue, order)))
-
-
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
     """End an order that needed no wait and no command. Unlocks."""
     settle(queue, order)
     queue.lock.unlock()
     end_order(order)
+
+
+# -- the one way in which commands are submitted
+
+
+cdef void count_first(QueueState* queue, Command* command) noexcept nogil:
+    command.began = True
+    if command.order == NULL:
+        count_command(queue)
+    else:
+        apply_command(queue, command.order)
+
+
+cdef void count_failed(QueueState* queue, Command* command) noexcept nogil:
+    if command.began or command.order == NULL:
+        count_command(queue)
+    else:
+        leave_waits(queue, command.order)
+    command.began = True
+
+
+cdef void note_taken(QueueState* queue, Command* command) noexcept nogil:
+    """Note what memory a command uses that was counted. The queue is locked."""
+    cdef uint64_t epoch = submitted_epoch(queue.epochs)
+    if command.writes != NULL:
+        note_use(command.writes, queue.epochs, epoch, True)
+    if command.reads != NULL:
+        note_use(command.reads, queue.epochs, epoch, False)
+    if command.taken != NULL:
+        command.taken(queue, command)
+
+
+cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
+    cdef Order order
+    cdef Status status = 0
+    if command.writes != NULL:
+        status = wait_for_creation(queue, command.writes)
+    if command.reads != NULL and status == 0:
+        status = wait_for_creation(queue, command.reads)
+    if status == 0:
+        status = begin_at_once(queue, &order) if command.at_once else begin_command(queue, &order)
+    if status != 0:
+        return status
+    if command.holds:
+        status = note_gate_epoch(queue)
+    if status == 0:
+        command.order = &order
+        status = command.call(queue, command, waits_of(queue, &order))
+        if status == 0 and not command.counts:
+            count_part(queue, command)
+        elif status != 0 and command.parted:
+            count_failed(queue, command)
+        command.order = NULL
+    if command.began:
+        note_taken(queue, command)
+        queue.lock.unlock()
+        end_order(&order)
+    elif status != 0 or not order.markers.empty():
+        abort_command(queue, &order)
+    else:
+        conclude(queue, &order)
+    return status
+
+
+cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil:
+    """Return whether a command that carries no wait comes after the creation of its memory. The queue is locked."""
+    cdef Moment moment
+    if (command.writes == NULL or command.writes.creation.queue == NULL) and (
+        command.reads == NULL or command.reads.creation.queue == NULL
+    ):
+        return True
+    moment = moment_of(queue, queue.order.clock)
+    return (command.writes == NULL or is_created(command.writes, &moment)) and (
+        command.reads == NULL or is_created(command.reads, &moment))
+
+
+cdef Status submit_ready(QueueState* queue, Command* command) noexcept nogil:
+    cdef vector[void*] events
+    cdef Waits waits = no_waits()
+    cdef Status status
+    if not gathers_nothing(queue) or not comes_after_creations(queue, command):
+        return NOT_NOW
+    if not queue.order.pending.empty():
+        waits = waits_of_pending(queue, events)
+    status = command.call(queue, command, waits)
+    if status == 0 and not command.counts:
+        count_part(queue, command)
+    if command.began:
+        if not queue.order.pending.empty():
+            drop_pending(queue)
+        note_taken(queue, command)
+    return status
+
+
+cdef Status submit_keeping_gil(QueueState* queue, Command* command) noexcept:
+    cdef Status status = NOT_NOW
+    if queue.lock.try_lock():
+        status = submit_ready(queue, command)
+        queue.lock.unlock()
+    if status == NOT_NOW:
+        with nogil:
+            status = submit(queue, command)
+    return status
+
+
+cdef Status call_waits(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Status status = 0
+    if queue.adopted:
+        advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
+    if not command.order.markers.empty():
+        status = queue.driver.barrier(queue.handle, waits)
+        if status == 0:
+            count_part(queue, command)
+    return status
+
+
+cdef Status submit_waits(QueueState* queue) noexcept nogil:
+    cdef Command command
+    init_command(&command, call_waits)
+    command.counts = True
+    return submit(queue, &command)
 
 
 cdef Status gather_ahead(QueueState* queue) noexcept nogil:
@@ -1201,33 +1284,39 @@ cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epo
     return status
 
 
+cdef cppclass Record(Command):
+    int use
+    Ref[Marker]* marker
+
+
+cdef Status call_record(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Record* record = <Record*> command
+    cdef void* event = NULL
+    cdef Status status
+    if not record.use & TIMED and command.order.markers.empty():
+        return take_marker(queue, record.use, record.marker[0])
+    status = queue.driver.marker(queue.handle, waits, record.use, &event)
+    if status != 0:
+        count_failed(queue, command)
+        return status
+    count_part(queue, command)
+    keep_marker(queue, event, record.use)
+    record.marker[0] = Ref[Marker].share(queue.order.marker.get())
+    return 0
+
+
 cdef Status record_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil:
     """Give the marker of this point. A record is a command and obeys the null-queue rules.
 
     It shares the queue's marker when nothing was submitted since that marker was made and there is no new wait. A timed
     record is always its own command.
     """
-    cdef Order order
-    cdef void* event = NULL
-    cdef Status status = begin_command(queue, &order)
-    if status != 0:
-        return status
-    if not use & TIMED and order.markers.empty():
-        status = take_marker(queue, use, marker)
-        if status == 0:
-            conclude(queue, &order)
-        else:
-            abort_command(queue, &order)
-        return status
-    status = queue.driver.marker(queue.handle, waits_of(queue, &order), use, &event)
-    if status != 0:
-        return end_parted_command(queue, &order, status)
-    apply_command(queue, &order)
-    keep_marker(queue, event, use)
-    marker = Ref[Marker].share(queue.order.marker.get())
-    queue.lock.unlock()
-    end_order(&order)
-    return 0
+    cdef Record record
+    init_command(&record, call_record)
+    record.counts = True
+    record.use = use
+    record.marker = &marker
+    return submit(queue, &record)
 
 
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:

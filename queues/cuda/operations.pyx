@@ -30,7 +30,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
-    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
+    Arrival, Change, RecordedCommand, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
 )
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
@@ -487,7 +487,7 @@ cdef Status new_recording(void* queue, bint changeable, void** recording) noexce
 
 
 cdef Status add_command(
-    void* recording, const Command* command, const uint32_t* after, uint32_t count
+    void* recording, const RecordedCommand* command, const uint32_t* after, uint32_t count
 ) noexcept nogil:
     """Add a node after the nodes of these commands. The driver copies a kernel's arguments; so does the recording."""
     cdef CuRecording* extended = <CuRecording*> recording
@@ -529,7 +529,7 @@ cdef Status add_kernel(CuRecording* recording, CuNode* node, const KernelNode* p
         &node.node, recording.graph, recording.after.data(), recording.after.size(), params)
 
 
-cdef Status add_copy(CuRecording* recording, CuNode* node, const Command* command) noexcept nogil:
+cdef Status add_copy(CuRecording* recording, CuNode* node, const RecordedCommand* command) noexcept nogil:
     cdef CopyNode params
     params.source.address = command.source.address
     params.to.address = command.to.address
@@ -538,7 +538,7 @@ cdef Status add_copy(CuRecording* recording, CuNode* node, const Command* comman
         &node.node, recording.graph, recording.after.data(), recording.after.size(), &params, recording.context.handle)
 
 
-cdef Status add_fill(CuRecording* recording, CuNode* node, const Command* command) noexcept nogil:
+cdef Status add_fill(CuRecording* recording, CuNode* node, const RecordedCommand* command) noexcept nogil:
     cdef uint32_t size = repeats(command.pattern, command.pattern_size)
     cdef FillNode params
     cdef KernelNode launched

@@ -30,7 +30,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, NO_PLAN,
-    Change, Command, Driver, Geometry, Memory, Status, Waits, no_waits
+    Change, Driver, Geometry, Memory, RecordedCommand, Status, Waits, no_waits
 )
 from forebay.core.plan cimport (
     PackedPointer, Parameter, Plan, change_of, delete_plan, has_same_local, has_value, set_changed_arguments
@@ -64,9 +64,8 @@ from forebay.races.checker cimport (
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, await_capacity, begin_at_once, conclude, count_command, end_order,
-    is_ready_to_launch, leave_waits, may_stay_full, note_gate_epoch, room_of_host_function, take_marker,
-    wait_for_creation, wait_for_point, wait_on_host, waits_of
+    Command, await_capacity, count_command, count_failed, count_part, init_command, is_ready_to_launch, may_stay_full,
+    room_of_host_function, submit, take_marker, wait_for_creation, wait_for_point, wait_on_host
 )
 
 from forebay.core.driver import AnyGraph
@@ -1031,7 +1030,7 @@ cdef cppclass Submission:
     Epochs* last_queue  # of the last launch; retained; NULL before the first
     uint64_t last_epoch
     vector[Step] steps
-    vector[Command] commands
+    vector[RecordedCommand] commands
     vector[Plan*] following  # by command: the plan, owned by the replay, if its kernel follows pointers; else NULL
     vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
@@ -1043,19 +1042,24 @@ cdef enum:
     OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
-cdef cppclass Run:
+cdef cppclass Run(Command):
     """A launch in progress. The queue is locked."""
-    Order order
+    Submission* submission
+    # What the launch was decided from, and is looked at again: when sizes were read, and how many buffers were closed
+    const Versions* versions
+    uint64_t closings
+    vector[Call*]* functions
+    size_t called  # how many of these were submitted
     Waits waits  # the waits that the queue's next command carries
-    bint began  # whether anything was submitted to the queue
     Ref[Marker] begin  # marker of everything before the launch, or NULL
     void* start  # the event that other lanes begin with a wait for; NULL when there is nothing to wait for
     vector[void*] events  # by step: its event if another lane waits for it, else NULL; then further events; owned
     vector[void*] list  # wait list for the driver, which may overwrite it
     uint32_t touched  # one bit for each lane that may have received a command
+    bint joined  # the queue waits for all of these
 
 
-cdef inline Status submit_one(const Driver* driver, void* handle, const Command* command, Waits waits) noexcept nogil:
+cdef inline Status submit_one(const Driver* driver, void* handle, const RecordedCommand* command, Waits waits) noexcept nogil:
     if command.kind == LAUNCH_COMMAND:
         return driver.launch(handle, command.kernel, &command.geometry, waits)
     if command.kind == COPY_COMMAND:
@@ -1064,23 +1068,8 @@ cdef inline Status submit_one(const Driver* driver, void* handle, const Command*
 
 
 cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
-    """Count a command that the queue's driver took. The first command carries the waits."""
-    if run.began:
-        count_command(queue)
-    else:
-        apply_command(queue, &run.order)
-        run.began = True
-        run.waits.count = 0
-
-
-cdef void count_part(QueueState* queue, Run* run) noexcept nogil:
-    """Count a marker or host function that failed on the launch queue, as `end_parted_command` does."""
-    if run.began:
-        count_command(queue)
-    else:
-        leave_waits(queue, &run.order)
-        run.began = True
-        run.waits.count = 0
+    count_part(queue, run)
+    run.waits.count = 0
 
 
 cdef inline Waits listed(Run* run) noexcept nogil:
@@ -1113,7 +1102,8 @@ cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
         run.events.push_back(run.start)
         count_one(queue, run)
     else:
-        count_part(queue, run)
+        count_failed(queue, run)
+        run.waits.count = 0
     return status
 
 
@@ -1128,11 +1118,10 @@ cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, 
     return listed(run)
 
 
-cdef Status submit_step(
-    QueueState* queue, Submission* submission, size_t at, vector[Call*]& calls, size_t* called, Run* run
-) noexcept nogil:
+cdef Status submit_step(QueueState* queue, size_t at, Run* run) noexcept nogil:
     """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
     """
+    cdef Submission* submission = run.submission
     cdef Step* step = &submission.steps[at]
     cdef void* handle = queue.handle
     cdef Waits waits = run.waits
@@ -1162,10 +1151,10 @@ cdef Status submit_step(
         elif step.kind == JOIN:
             status = queue.driver.barrier(handle, waits)
         else:
-            status = submit_call(queue, handle, calls[called[0]], waits)
-            called[0] += status == 0
+            status = submit_call(queue, handle, run.functions[0][run.called], waits)
+            run.called += status == 0
             if status != 0 and step.lane == 0:
-                count_part(queue, run)
+                count_failed(queue, run)
         if status == 0 and step.lane == 0:
             count_one(queue, run)
     if status == 0 and step.awaited:
@@ -1245,67 +1234,66 @@ cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil
     return status
 
 
-cdef Status submit_replay(
-    QueueState* queue, Submission* submission, const Versions* versions, uint64_t closings, vector[Call*]& calls,
-    size_t* called, bint* began
-) noexcept nogil:
-    """Submit a whole launch under one lock, so that no other command comes in between.
-
-    What the launch was decided from is looked at again: when sizes were read, and how many buffers were closed.
-    `called` counts the host functions that were submitted. `began` is set when anything was submitted to the queue. The
-    epoch counts driver calls, because it also shows how full the queue can be. When a call fails, everything submitted
-    before it still runs.
+cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    """Submit a whole launch. The epoch counts driver calls, because it also shows how full the queue can be. When a
+    call fails, everything submitted before it still runs.
     """
-    cdef Run run
+    cdef Run* run = <Run*> command
+    cdef Submission* submission = run.submission
     cdef size_t i
-    cdef bint joined = True
-    cdef Status status = begin_at_once(queue, &run.order)
-    called[0] = 0
-    began[0] = False
-    if status != 0:
-        return status
+    cdef Status status = 0
     if (
-        not is_still(versions, queue.device) or queue.device.resident.closings.load() != closings
+        not is_still(run.versions, queue.device) or queue.device.resident.closings.load() != run.closings
         # the caller makes room again: here it holds the graph's lock
-        or may_stay_full(queue, room_of_launch(queue, submission, calls.size()))
+        or may_stay_full(queue, room_of_launch(queue, submission, run.functions.size()))
     ):
-        abort_command(queue, &run.order)
         return OUT_OF_DATE
-    if not calls.empty():
-        status = note_gate_epoch(queue)
-        if status != 0:
-            abort_command(queue, &run.order)
-            return status
-    run.waits = waits_of(queue, &run.order)
-    run.began = False
-    run.start = NULL
-    run.touched = 0
+    run.waits = waits
     if submission.follows:
         begin_following(queue)
     if submission.lanes.size() > 1:
         run.events.resize(submission.steps.size(), NULL)
         if submission.needs_start:
-            status = begin_lanes(queue, &run)
+            status = begin_lanes(queue, run)
     for i in range(submission.steps.size()):
         if status != 0:
             break
-        status = submit_step(queue, submission, i, calls, called, &run)
+        status = submit_step(queue, i, run)
     if status == 0:
         queue.counts.graph_launches += 1
     elif run.touched:
-        joined = join_touched(queue, submission, &run) == 0
-    began[0] = run.began
+        run.joined = join_touched(queue, submission, run) == 0
     if submission.follows and not run.began:
         end_following(queue, 0)
-    if run.began:
-        note_launch(queue, submission)
-        queue.lock.unlock()
-        end_order(&run.order)
-    elif status != 0 or not run.order.markers.empty():
-        abort_command(queue, &run.order)
-    else:
-        conclude(queue, &run.order)
-    if not joined:
+    return status
+
+
+cdef void run_taken(QueueState* queue, Command* command) noexcept nogil:
+    note_launch(queue, (<Run*> command).submission)
+
+
+cdef Status submit_replay(
+    QueueState* queue, Submission* submission, const Versions* versions, uint64_t closings, vector[Call*]& functions,
+    size_t* called, bint* began
+) noexcept nogil:
+    """Submit a whole launch under one lock. `called` counts the host functions that were submitted. `began` is set when
+    anything was submitted to the queue.
+    """
+    cdef Run run
+    cdef size_t i
+    cdef Status status
+    init_command(&run, call_run)
+    run.taken = run_taken
+    run.counts = run.at_once = True
+    run.holds = not functions.empty()
+    run.submission, run.versions, run.closings, run.functions = submission, versions, closings, &functions
+    run.called = 0
+    run.start = NULL
+    run.touched = 0
+    run.joined = True
+    status = submit(queue, &run)
+    called[0], began[0] = run.called, run.began
+    if not run.joined:
         finish_touched(queue, submission, &run)
     for i in range(run.events.size()):
         if run.events[i] != NULL:
@@ -1375,7 +1363,7 @@ cdef class Prepared:
         if self.state != NULL:
             release_device_state(self.state)
 
-    cdef int add(self, Command command, Plan* following=NULL) except -1:
+    cdef int add(self, RecordedCommand command, Plan* following=NULL) except -1:
         cdef Submission* submission = self.submission
         cdef bint alone = following != NULL and self.driver.follow != NULL  # such kernels are not recorded
         if alone or self.cut or submission.steps.back().kind != COMMANDS:
@@ -1397,7 +1385,7 @@ cdef class Prepared:
         return 0
 
     cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1:
-        cdef Command command
+        cdef RecordedCommand command
         command.kind = COPY_COMMAND
         command.to = to[0]
         command.source = source[0]
@@ -1508,7 +1496,7 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     cdef PackedPointer* slot
     cdef bytes given
     cdef Memory source
-    cdef Command command
+    cdef RecordedCommand command
     cdef Plan* plan
     cdef Status status
     cdef size_t at
@@ -1574,7 +1562,7 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
 
 
 cdef int add_fill(Prepared prepared, FillWork work) except -1:
-    cdef Command command
+    cdef RecordedCommand command
     command.kind = FILL_COMMAND
     command.to = work.to
     command.nbytes = (<Buffer> work.buffer).nbytes
@@ -1681,7 +1669,7 @@ cdef int join_steps(Prepared prepared) except -1:
 
 
 cdef Status record_commands(
-    Prepared prepared, QueueState* queue, const Command* commands, Step* step, bint changeable
+    Prepared prepared, QueueState* queue, const RecordedCommand* commands, Step* step, bint changeable
 ) noexcept nogil:
     cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
     cdef uint32_t previous
@@ -1735,7 +1723,7 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
     return 0
 
 
-cdef uint64_t copies_in(const vector[Command]& commands, const Step* step) noexcept nogil:
+cdef uint64_t copies_in(const vector[RecordedCommand]& commands, const Step* step) noexcept nogil:
     cdef uint64_t found = 0
     cdef size_t i
     for i in range(step.first, step.first + step.count):

@@ -13,7 +13,8 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Change, Command, Geometry, Status, Waits
+    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Change, Geometry, RecordedCommand, Status,
+    Waits
 )
 from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
@@ -272,7 +273,7 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noe
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
     cdef void* recording = NULL
-    cdef Command command
+    cdef RecordedCommand command
     cdef Copy* copy
     cdef Entry* entry
     cdef uint32_t previous

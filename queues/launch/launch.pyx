@@ -26,7 +26,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, WRONG_TYPE,
+    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, WRONG_TYPE,
     Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
 from forebay.core.plan cimport (
@@ -49,9 +49,8 @@ from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, 
 from forebay.races.checker cimport Announcement, command, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, count_command, drop_pending, end_command, end_order,
-    gather_ahead, gathers_nothing, is_ready_to_launch, moment_of, wait_for_creation, waits_of,
-    waits_of_pending
+    Command, count_part, gather_ahead, init_command, is_ready_to_launch, moment_of, submit, submit_ready,
+    wait_for_creation
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
@@ -96,64 +95,73 @@ cdef int refuse_kernel(object queue, Kernel kernel) except -1:
     raise InvalidArgumentError(f"kernel {kernel.name!r} belongs to {kernel.device.name}, {queue!r} does not")
 
 
+cdef cppclass Launch(Command):
+    uint64_t kernel_id
+    Plan* bound  # of a bound launch; NULL for any other, whose plan is looked for
+    Plan* plan
+    const Geometry* geometry
+    char* packed
+    bint spilled  # bytes by value are uploaded before it
+    bint follows
+    const Versions* versions  # that must still hold; NULL for none
+    uint32_t* failed_at  # receives which argument the driver refused
+
+
+cdef void init_launch(
+    Launch* launch, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled, bint follows,
+    const Versions* versions, uint32_t* failed_at
+) noexcept nogil:
+    init_command(launch, call_launch)
+    launch.taken = launch_taken
+    launch.kernel_id, launch.bound, launch.geometry, launch.packed = kernel_id, bound, geometry, packed
+    launch.spilled, launch.follows, launch.versions, launch.failed_at = spilled, follows, versions, failed_at
+
+
+cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexcept nogil:
+    cdef Launch* launch = <Launch*> command
+    cdef const Clock* clock
+    cdef Status status
+    launch.plan = launch.bound if launch.bound != NULL else find_plan(state, launch.kernel_id)
+    if launch.plan == NULL:
+        return NO_PLAN
+    if launch.versions != NULL and not still_holds(launch.versions, state.device.resident.unseen_writes.load()):
+        return STALE
+    clock = state.order.clock if command.order == NULL else command.order.clock
+    if launch.spilled:
+        if launch.bound == NULL:
+            status = upload_spills(state, launch, clock, waits)
+        else:
+            status = upload_again(state, launch, waits)
+        if status != 0:
+            return status
+        use_spills(launch.plan, launch.packed)
+        if command.began:
+            waits = no_waits()
+            clock = state.order.clock  # the first upload has joined the waits
+    if launch.follows:
+        begin_following(state)
+        status = renew_resident_list(state.device, launch.plan)
+        if status == 0:
+            status = submit_launch(
+                state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
+        end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
+        return status
+    return submit_launch(state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
+
+
+cdef void launch_taken(QueueState* state, Command* command) noexcept nogil:
+    (<Launch*> command).plan.epoch = submitted_epoch(state.epochs)
+
+
 cdef Status launch_after_waits(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch with pending waits, which gathers none; NO_PLAN in any other case. The queue is locked."""
-    cdef Plan* plan = find_plan(state, kernel_id)
-    cdef vector[void*] events
+    cdef Launch launch
     cdef Status status
-    if plan == NULL or not gathers_nothing(state):
-        return NO_PLAN
-    status = submit_launch(
-        state, plan, geometry, packed, state.order.clock, waits_of_pending(state, events), failed_at)
-    if status == 0:
-        drop_pending(state)
-        count_launch(state, plan)
-    return status
-
-
-cdef Status submit_following(
-    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, const Clock* clock, Waits waits,
-    uint32_t* failed_at
-) noexcept nogil:
-    """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
-    cdef Status status
-    begin_following(state)
-    status = renew_resident_list(state.device, plan)
-    if status == 0:
-        status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
-    end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
-    return status
-
-
-cdef Status launch_special(
-    QueueState* state, Kernel kernel, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
-) noexcept nogil:
-    """`launch_ready` of a launch with bytes by value, or of a kernel that follows pointers."""
-    cdef Plan* plan
-    cdef Status status = 0
-    cdef uint64_t uploads
-    if not is_ready_to_launch(state):
-        return NO_PLAN
-    plan = find_plan(state, kernel.id)
-    if plan == NULL:
-        return NO_PLAN
-    if spilled:
-        status = upload_spills(state, plan, packed, state.order.clock, no_waits(), &uploads, failed_at)
-        while uploads != 0:
-            count_command(state)
-            uploads -= 1
-        if status != 0:
-            return status
-        use_spills(plan, packed)
-    if kernel.follows:
-        status = submit_following(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
-    else:
-        status = submit_launch(state, plan, geometry, packed, state.order.clock, no_waits(), failed_at)
-    if status == 0:
-        count_launch(state, plan)
-    return status
+    init_launch(&launch, kernel_id, NULL, geometry, <char*> packed, False, False, NULL, failed_at)
+    status = submit_ready(state, &launch)
+    return NO_PLAN if status == NOT_NOW else status
 
 
 cdef Status launch_at_once(
@@ -163,19 +171,14 @@ cdef Status launch_at_once(
     """Launch as the common launch does: no Python code has run since the arguments were checked, and the GIL is kept.
     NO_PLAN in any other case; STALE when `versions`, NULL for launches that need none, does not hold any more.
     """
+    cdef Launch launch
     cdef Status status
     if not state.lock.try_lock():
         return NO_PLAN
-    if versions != NULL and not still_holds(versions, state.device.resident.unseen_writes.load()):
-        status = STALE
-    elif spilled or kernel.follows:
-        status = launch_special(state, kernel, geometry, packed, spilled, failed_at)
-    else:
-        status = launch_ready(state, kernel.id, geometry, packed, failed_at)
-        if status == NO_PLAN and not state.order.pending.empty():
-            status = launch_after_waits(state, kernel.id, geometry, packed, failed_at)
+    init_launch(&launch, kernel.id, NULL, geometry, packed, spilled, kernel.follows, versions, failed_at)
+    status = submit_ready(state, &launch)
     state.lock.unlock()
-    return status
+    return NO_PLAN if status == NOT_NOW else status
 
 
 cdef int launch_uncommon(
@@ -298,58 +301,22 @@ cdef Status launch_gathered(
     QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
     bint follows, const Versions* versions, uint32_t* failed_at
 ) noexcept nogil:
-    """Submit a launch with its waits. Uploads are commands before it; the first carries the waits.
+    """Submit a launch with its waits.
 
     `bound` is the plan of a bound launch, and `packed` its arguments; NULL for any other, whose plan must exist.
     """
-    cdef Order order
-    cdef Plan* plan = bound
-    cdef Status status
-    cdef Waits waits
-    cdef const Clock* clock
-    cdef uint64_t uploads = 0
-    if bound == NULL:
+    cdef Launch launch
+    cdef Status status = 0
+    if bound == NULL:  # before any wait is gathered
         state.lock.lock()
         status = refusal(state)
-        plan = find_plan(state, kernel_id)
+        if status == 0 and find_plan(state, kernel_id) == NULL:
+            status = NO_PLAN
         state.lock.unlock()
-        if status != 0:
-            return status
-        if plan == NULL:
-            return NO_PLAN
-    status = begin_command(state, &order)
     if status != 0:
         return status
-    if bound == NULL:
-        plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
-    if plan == NULL:
-        status = NO_PLAN
-    elif versions != NULL and not still_holds(versions, state.device.resident.unseen_writes.load()):
-        status = STALE
-    elif spilled:
-        if bound == NULL:
-            status = upload_spills(state, plan, packed, order.clock, waits_of(state, &order), &uploads, failed_at)
-        else:
-            status = upload_again(state, plan, waits_of(state, &order), &uploads, failed_at)
-        apply_uploads(state, &order, uploads)
-        if status == 0:
-            use_spills(plan, packed)
-    if status == 0:
-        waits = no_waits() if uploads else waits_of(state, &order)
-        clock = state.order.clock if uploads else order.clock  # the first upload has joined it
-        if follows:
-            status = submit_following(state, plan, geometry, packed, clock, waits, failed_at)
-        else:
-            status = submit_launch(state, plan, geometry, packed, clock, waits, failed_at)
-    if status == 0:
-        plan.epoch = submitted_epoch(state.epochs) + 1  # which is counted next
-    if uploads == 0:
-        return end_command(state, &order, status)
-    if status == 0:
-        count_command(state)
-    state.lock.unlock()
-    end_order(&order)
-    return status
+    init_launch(&launch, kernel_id, bound, geometry, packed, spilled, follows, versions, failed_at)
+    return submit(state, &launch)
 
 
 cdef int capture_launch(
@@ -1245,51 +1212,34 @@ cdef Status upload(
     return 0
 
 
-cdef Status upload_spills(
-    QueueState* state, Plan* plan, const char* packed, const Clock* clock, Waits waits, uint64_t* uploads,
-    uint32_t* failed_at
-) noexcept nogil:
-    """Upload the given bytes to the plan's buffers. The queue is locked and stays locked.
+cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock, Waits waits) noexcept nogil:
+    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits.
 
     Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
     WRONG_TYPE when memory has other elements than its parameter points to: no check need have come before.
-    `uploads` is the number of commands that the driver took, also after a failure. The first carried the waits. The
-    caller counts them in the epoch.
     """
+    cdef Plan* plan = launch.plan
     cdef PackedBytes* given
     cdef size_t i
     cdef bint any_chosen
-    cdef Status status = choose_uploads(state, plan, packed, clock, &any_chosen)
-    uploads[0] = 0
+    cdef Status status = choose_uploads(state, plan, launch.packed, clock, &any_chosen)
     if status != 0 or not any_chosen:
         return status
-    status = check_types(plan.parameters.data(), plan.parameters.size(), packed, failed_at)
+    status = check_types(plan.parameters.data(), plan.parameters.size(), launch.packed, launch.failed_at)
     for i in range(plan.parameters.size()):
         if status != 0:
             break
-        given = spilled_at(plan, packed, i)
+        given = spilled_at(plan, launch.packed, i)
         if given == NULL or plan.spills[i].known:
             continue
-        status = upload(
-            state, &plan.spills[i], given, waits if uploads[0] == 0 else no_waits(),
-            submitted_epoch(state.epochs) + uploads[0] + 1)
+        status = upload(state, &plan.spills[i], given, waits, submitted_epoch(state.epochs) + 1)
         if status == 0:
-            uploads[0] += 1
-            # The launch may never come: it may fail, and a bound one may be dropped.
-            plan.epoch = submitted_epoch(state.epochs) + uploads[0]
+            count_part(state, launch)
+            plan.epoch = submitted_epoch(state.epochs)  # the launch may never come
+            waits = no_waits()
         else:
-            failed_at[0] = <uint32_t> i
+            launch.failed_at[0] = <uint32_t> i
     return status
-
-
-cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexcept nogil:
-    """Count the uploads. The first has carried the waits of the order."""
-    cdef uint64_t i
-    for i in range(uploads):
-        if i == 0:
-            apply_command(state, order)
-        else:
-            count_command(state)
 
 
 cdef bint needs_uploads(Plan* plan) noexcept nogil:
@@ -1301,32 +1251,29 @@ cdef bint needs_uploads(Plan* plan) noexcept nogil:
     return False
 
 
-cdef Status upload_again(
-    QueueState* state, Plan* plan, Waits waits, uint64_t* uploads, uint32_t* failed_at
-) noexcept nogil:
-    """Upload the bound bytes that the kernel may have written to. The queue is locked and stays locked.
+cdef Status upload_again(QueueState* state, Launch* launch, Waits waits) noexcept nogil:
+    """Upload the bound bytes that the kernel may have written to, as `upload_spills` does.
 
-    They still are in the staging memory of the first upload, which no other code fills. `uploads` is as in
-    `upload_spills`.
+    They still are in the staging memory of the first upload, which no other code fills.
     """
+    cdef Plan* plan = launch.plan
     cdef Spill* spill
     cdef Memory source
     cdef Status status
     cdef size_t i
-    uploads[0] = 0
     for i in range(plan.spills.size()):
         spill = &plan.spills[i]
         if not plan.parameters[i].writes or spill.capacity == 0:
             continue
         source = spill.staging.front().memory
         source.address = <uint64_t> <uintptr_t> spill.last
-        status = state.driver.copy(
-            state.handle, &spill.device.memory, &source, spill.nbytes, waits if uploads[0] == 0 else no_waits(), NULL)
+        status = state.driver.copy(state.handle, &spill.device.memory, &source, spill.nbytes, waits, NULL)
         if status != 0:
-            failed_at[0] = <uint32_t> i
+            launch.failed_at[0] = <uint32_t> i
             return status
-        uploads[0] += 1
-        plan.epoch = submitted_epoch(state.epochs) + uploads[0]  # the launch may fail
+        count_part(state, launch)
+        plan.epoch = submitted_epoch(state.epochs)  # the launch may fail
+        waits = no_waits()
         state.counts.arg_bytes_set += spill.nbytes
     return 0
 
@@ -1560,33 +1507,27 @@ cdef class PlanOwner:
             delete_plan(self.plan)
 
 
-cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint32_t* failed_at) noexcept nogil:
-    cdef Order order
-    cdef uint64_t uploads
-    cdef Status status = begin_command(state, &order)
-    if status != 0:
-        return status
-    status = upload_spills(state, plan, packed, order.clock, waits_of(state, &order), &uploads, failed_at)
-    apply_uploads(state, &order, uploads)
-    if uploads:
-        state.lock.unlock()
-        end_order(&order)
-    else:
-        abort_command(state, &order)
-    return status
+cdef Status call_uploads(QueueState* state, Command* command, Waits waits) noexcept nogil:
+    cdef Launch* launch = <Launch*> command
+    launch.plan = launch.bound
+    return upload_spills(state, launch, command.order.clock, waits)
 
 
 cdef int bind_by_value(
     object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed, Views* views
 ) except -1:
     """Upload the present bytes once, before the first launch."""
+    cdef Launch uploads
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_ROOM
+    init_launch(&uploads, kernel.id, plan, NULL, packed, True, False, NULL, &failed_at)
+    uploads.call = call_uploads
+    uploads.counts = True
     try:
         while status == NO_ROOM:
             make_room(queue, state, kernel.id, plan, packed)
             with nogil:
-                status = upload_bound(state, plan, packed, &failed_at)
+                status = submit(state, &uploads)
     finally:
         release_views(views)
     if status != 0:

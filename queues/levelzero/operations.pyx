@@ -14,7 +14,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, NOT_YET, TIMED, Answer,
-    Arrival, Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
+    Arrival, Change, RecordedCommand, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
 )
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport Lock
@@ -381,7 +381,7 @@ cdef Status name_command(ZeRecording* recording) noexcept nogil:
 
 
 cdef Status add_command(
-    void* recording, const Command* command, const uint32_t* after, uint32_t count
+    void* recording, const RecordedCommand* command, const uint32_t* after, uint32_t count
 ) noexcept nogil:
     """Append to the list, which is in order, and gets copies of the kernel's arguments."""
     cdef void* list = (<ZeRecording*> recording).list

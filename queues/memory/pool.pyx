@@ -21,7 +21,7 @@ from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState, release_device_state
 from forebay.core.usage cimport note_use
 from forebay.core.vector_clock cimport (
-    ClockEntry, advance_submitted, is_empty, release_clock, retain_clock, submitted_epoch
+    ClockEntry, is_empty, release_clock, retain_clock, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
@@ -29,7 +29,7 @@ from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport (
     WRITES, Announcement, command, is_checked, is_observed, made, use_of
 )
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_creation, wait_for_point
+from forebay.sync.ordering cimport carry_pending, submit_waits, wait_for_creation, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import element_code, read_dtype, read_int, read_shape
@@ -493,7 +493,6 @@ cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
 
 cdef int submit_free(object queue, QueueState* state) except -1:
     """Order a free like a command, by the rules of the null queue."""
-    cdef Order order
     cdef Status status
     cdef bint owes = True
     if state.lock.try_lock():
@@ -502,11 +501,7 @@ cdef int submit_free(object queue, QueueState* state) except -1:
     if not owes:
         return 0
     with nogil:
-        status = begin_command(state, &order)
-        if status == 0:
-            if state.adopted:
-                advance_submitted(state.epochs)  # for the commands that it got from outside forebay
-            status = submit_waits(state, &order)
+        status = submit_waits(state)
     if status != 0:
         queue._raise(status, "free")
     return 0

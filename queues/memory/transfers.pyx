@@ -26,10 +26,10 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 from libcpp.utility cimport move
 
-from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
+from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, Waits, element_of
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
-from forebay.core.usage cimport Moment, Usage, is_created, note_use
+from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, set_marker
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
@@ -39,10 +39,7 @@ from forebay.races.checker cimport (
     Announcement, command, end_use, is_checked, note_point, on_host
 )
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, count_command, end_command, end_order,
-    is_ready_to_launch, keep_copied, moment_of, wait_for_creation, waits_of
-)
+from forebay.sync.ordering cimport Command, init_command, keep_copied, submit, submit_keeping_gil
 
 from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -405,50 +402,53 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     return 0
 
 
-cdef inline void note_ends(QueueState* state, const End* to, const End* source) noexcept nogil:
-    """Note a copy that was counted. The queue is locked."""
-    cdef uint64_t epoch = submitted_epoch(state.epochs)
-    state.counts.copies += 1
-    if to.usage != NULL:
-        note_use(to.usage, state.epochs, epoch, True)
-    if source.usage != NULL:
-        note_use(source.usage, state.epochs, epoch, False)
+cdef cppclass Copy(Command):
+    const Memory* to
+    const Memory* source
+    size_t nbytes
+    bint marks  # the marker is wanted
+    void* event
+    uint64_t epoch
+    Ref[Marker] marker
 
 
-cdef inline bint ends_are_created(QueueState* state, const End* to, const End* source) noexcept nogil:
-    """Return whether a copy that carries no wait comes after the creation of its memory. The queue is locked."""
-    cdef Moment moment
-    if (to.usage == NULL or to.usage.creation.queue == NULL) and (
-        source.usage == NULL or source.usage.creation.queue == NULL
-    ):
-        return True
-    moment = moment_of(state, state.order.clock)
-    return (to.usage == NULL or is_created(to.usage, &moment)) and (
-        source.usage == NULL or is_created(source.usage, &moment))
+cdef Status call_copy(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Copy* copy = <Copy*> command
+    return queue.driver.copy(
+        queue.handle, copy.to, copy.source, copy.nbytes, waits,
+        &copy.event if copy.marks or queue.driver.copies_have_events else NULL)
+
+
+cdef void copy_taken(QueueState* queue, Command* command) noexcept nogil:
+    cdef Copy* copy = <Copy*> command
+    copy.epoch = submitted_epoch(queue.epochs)
+    queue.counts.copies += 1
+    if copy.marks:
+        queue.counts.events_made += 1
+        copy.marker = new_marker(queue.device, queue.epochs, copy.epoch, queue.order.clock, copy.event, FOR_HOST)
+    elif copy.event != NULL:
+        keep_copied(queue, copy.event)
+
+
+cdef inline void init_copy(Copy* copy, const End* to, const End* source, size_t nbytes) noexcept nogil:
+    init_command(copy, call_copy)
+    copy.taken = copy_taken
+    copy.writes, copy.reads = to.usage, source.usage
+    copy.to, copy.source, copy.nbytes = &to.memory, &source.memory, nbytes
+    copy.event = NULL
+    copy.marks = False
 
 
 cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
     """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
+    cdef Copy copy
     cdef Status status
-    cdef void* event = NULL
     if nbytes == 0:
         return 0
-    if state.lock.try_lock():
-        if is_ready_to_launch(state) and ends_are_created(state, &to, &source):
-            status = state.driver.copy(
-                state.handle, &to.memory, &source.memory, nbytes, no_waits(),
-                &event if state.driver.copies_have_events else NULL)
-            if status == 0:
-                count_command(state)
-                note_ends(state, &to, &source)
-                if event != NULL:
-                    keep_copied(state, event)
-            state.lock.unlock()
-            if status != 0:
-                queue._raise(status, "copy")
-            return 0
-        state.lock.unlock()
-    submit_gathered(queue, state, &to, &source, nbytes, NULL)
+    init_copy(&copy, &to, &source, nbytes)
+    status = submit_keeping_gil(state, &copy)
+    if status != 0:
+        queue._raise(status, "copy")
     return 0
 
 
@@ -460,52 +460,24 @@ cdef int submit_kept(
     If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
     to copy.
     """
-    cdef uint64_t epoch
+    cdef Copy copy
+    cdef Status status
     if nbytes == 0:
         return 0
     # A program that never waits would keep the host memory of all its copies. This check may race.
     collect_queue(state)
     if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
         collect_device(state.device)
-    epoch = submit_gathered(queue, state, &to, &source, nbytes, done)
-    retire_after(state.device, kept, state.epochs, epoch, True)
-    return 0
-
-
-cdef uint64_t submit_gathered(
-    object queue, QueueState* state, const End* to, const End* source, size_t nbytes, Ref[Marker]* done
-) except 0:
-    """Submit a copy without the GIL, with the waits that it owes. Returns its epoch. `done` is as in `submit_kept`."""
-    cdef Order order
-    cdef Status status
-    cdef uint64_t epoch = 0
-    cdef void* event = NULL
+    init_copy(&copy, &to, &source, nbytes)
+    copy.marks = done != NULL
     with nogil:
-        status = 0 if to.usage == NULL else wait_for_creation(state, to.usage)
-        if status == 0 and source.usage != NULL:
-            status = wait_for_creation(state, source.usage)
-        if status == 0:
-            status = begin_command(state, &order)
-        if status == 0:
-            status = state.driver.copy(
-                state.handle, &to.memory, &source.memory, nbytes, waits_of(state, &order),
-                &event if done != NULL or state.driver.copies_have_events else NULL)
-            if status != 0:
-                abort_command(state, &order)
-            else:
-                apply_command(state, &order)
-                note_ends(state, to, source)
-                epoch = submitted_epoch(state.epochs)
-                if done != NULL:
-                    state.counts.events_made += 1
-                    done[0] = new_marker(state.device, state.epochs, epoch, state.order.clock, event, FOR_HOST)
-                elif event != NULL:
-                    keep_copied(state, event)
-                state.lock.unlock()
-                end_order(&order)
+        status = submit(state, &copy)
     if status != 0:
         queue._raise(status, "copy")
-    return epoch
+    if done != NULL:
+        done[0] = move(copy.marker)
+    retire_after(state.device, kept, state.epochs, copy.epoch, True)
+    return 0
 
 
 cdef Memory host_memory(const void* address) noexcept:
@@ -633,31 +605,51 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     return fill_bytes(queue, state, buffer, pattern, len(pattern))
 
 
+cdef cppclass Fill(Command):
+    const Memory* memory
+    size_t nbytes
+    const unsigned char* pattern
+    size_t pattern_size
+
+
+cdef Status call_fill(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Fill* fill = <Fill*> command  # the drivers copy the pattern before they return
+    return queue.driver.fill(queue.handle, fill.memory, fill.pattern, fill.pattern_size, fill.nbytes, waits, NULL)
+
+
+cdef void fill_taken(QueueState* queue, Command* command) noexcept nogil:
+    queue.counts.fills += 1
+
+
 cdef int fill_unchecked(
     object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
 ) except -1:
-    cdef Order order
+    cdef Fill fill
     cdef Status status
-    cdef Usage* uses = buffer.allocation.usage
     if buffer.nbytes == 0:
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
-    with nogil:
-        status = wait_for_creation(state, uses)
-        if status == 0:
-            status = begin_command(state, &order)
-        if status == 0:
-            # the drivers copy the pattern before they return
-            status = state.driver.fill(
-                state.handle, &buffer.memory, first, size, buffer.nbytes, waits_of(state, &order), NULL)
-            if status == 0:
-                state.counts.fills += 1
-                note_use(uses, state.epochs, submitted_epoch(state.epochs) + 1, True)
-            end_command(state, &order, status)
+    init_command(&fill, call_fill)
+    fill.taken = fill_taken
+    fill.writes = buffer.allocation.usage
+    fill.memory, fill.nbytes = &buffer.memory, buffer.nbytes
+    fill.pattern, fill.pattern_size = first, size
+    status = submit_keeping_gil(state, &fill)
     del held
     if status != 0:
         queue._raise(status, "fill")
     return 0
+
+
+cdef cppclass Prefetch(Command):
+    const Memory* memory
+    size_t nbytes
+    bint to_host
+
+
+cdef Status call_prefetch(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Prefetch* prefetch = <Prefetch*> command
+    return queue.driver.prefetch(queue.handle, prefetch.memory, prefetch.nbytes, prefetch.to_host, waits)
 
 
 def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> None:
@@ -666,23 +658,17 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
     Does not block.
     """
     cdef QueueState* state = queue.state
-    cdef Order order
+    cdef Prefetch moved
     cdef Status status
-    cdef Usage* uses = buffer.allocation.usage
     check_buffer(queue, state, buffer, "buf")
     if state.driver.prefetch == NULL or buffer.nbytes == 0:
         return
     held = hold_memory(buffer.allocation, "buf")
+    init_command(&moved, call_prefetch)
+    moved.reads = buffer.allocation.usage
+    moved.memory, moved.nbytes, moved.to_host = &buffer.memory, buffer.nbytes, to_host
     with nogil:
-        status = wait_for_creation(state, uses)
-        if status == 0:
-            status = begin_command(state, &order)
-        if status == 0:
-            status = state.driver.prefetch(
-                state.handle, &buffer.memory, buffer.nbytes, to_host, waits_of(state, &order))
-            if status == 0:
-                note_use(uses, state.epochs, submitted_epoch(state.epochs) + 1, False)
-            end_command(state, &order, status)
+        status = submit(state, &moved)
     del held
     if status != 0:
         queue._raise(status, "prefetch")

@@ -12,7 +12,7 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, NOT_YET, Change, Command, Driver, Geometry,
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, NOT_YET, Change, RecordedCommand, Driver, Geometry,
     Memory, Status, Waits, no_waits
 )
 
@@ -20,7 +20,7 @@ ctypedef void* (*Clone)(void* kernel, int* error) noexcept nogil
 
 
 cdef cppclass Recorded:
-    Command command  # with a clone of its kernel, which is owned
+    RecordedCommand command  # with a clone of its kernel, which is owned
     vector[unsigned char] pattern
     vector[uint32_t] after
 
@@ -58,7 +58,7 @@ cdef Status new_recording(void* queue, bint changeable, void** made) noexcept no
     return 0
 
 
-cdef Status add_command(void* made, const Command* command, const uint32_t* after, uint32_t count) noexcept nogil:
+cdef Status add_command(void* made, const RecordedCommand* command, const uint32_t* after, uint32_t count) noexcept nogil:
     global broken, clones_made
     cdef Recording* recording = <Recording*> made
     cdef uint32_t own = <uint32_t> recording.commands.size(), i
@@ -139,7 +139,7 @@ cdef Status change(void* made, const Change* changes, size_t count) noexcept nog
 
 
 cdef Status submit(void* queue, Recorded* recorded, Waits waits) noexcept nogil:
-    cdef Command* command = &recorded.command
+    cdef RecordedCommand* command = &recorded.command
     if command.kind == LAUNCH_COMMAND:
         return table.launch(queue, command.kernel, &command.geometry, waits)
     if command.kind == COPY_COMMAND:
