@@ -18,7 +18,7 @@ from forebay.core.vector_clock cimport Epochs, advance_submitted, completed_epoc
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport Command, init_command, record_keeping_gil, submit, wait_keeping_gil
+from forebay.sync.ordering cimport Command, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
@@ -455,6 +455,8 @@ cdef Status call_shared(QueueState* queue, Command* command, Waits waits) noexce
         status = queue.driver.record_shared(queue.handle, point.event)
     elif status == 0:
         status = queue.driver.barrier(queue.handle, Waits(1, &point.event))
+    if status == 0:
+        commit(queue, command)
     return status
 
 

@@ -27,7 +27,7 @@ from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport Announcement, host_function, is_checked, other_command
 from forebay.sync.ordering cimport (
-    Command, be_host_thread, begin_host_function, end_host_function, init_command, room_of_host_function, submit
+    Command, be_host_thread, begin_host_function, commit, end_host_function, init_command, room_of_host_function, submit
 )
 
 from forebay.core.errors import ClosedError
@@ -253,7 +253,10 @@ cdef cppclass HostFunction(Command):
 
 
 cdef Status call_function(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    return submit_call(queue, queue.handle, (<HostFunction*> command).function, waits)
+    cdef Status status = submit_call(queue, queue.handle, (<HostFunction*> command).function, waits)
+    if status == 0:
+        commit(queue, command)
+    return status
 
 
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
@@ -359,6 +362,7 @@ cdef Status call_hold(QueueState* queue, Command* command, Waits waits) noexcept
     status = queue.driver.hold(
         queue.handle, queue.device.context, waits, NULL, NULL, &(<Hold*> command).gate)
     if status == 0:
+        commit(queue, command)
         queue.counts.events_made += 1
     else:
         queue.device.gates.closed.fetch_sub(1)

@@ -10,10 +10,10 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Driver, Interrupted, Status, Waits
+from forebay.core.driver cimport NOT_NOW, Driver, Interrupted, Status, Waits, no_waits
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
-from forebay.core.usage cimport Moment, Usage, is_created
+from forebay.core.usage cimport Moment, Usage, is_created, note_use
 from forebay.core.vector_clock cimport Clock, ClockEntry, advance_submitted, completed_epoch, submitted_epoch
 
 cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil
@@ -143,49 +143,80 @@ cdef cppclass Command:
 
     `init_command` sets all of these; then set those that differ.
     """
-    # Calls the driver. The queue is locked. What it returns as a failure has submitted nothing, but what was counted.
+    # Calls the driver, and `commit` when the driver has taken something. The queue is locked.
     Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil
-    # Called when the driver has taken it, or a part, and that is counted. The queue is still locked. NULL for none
-    void (*taken)(QueueState* queue, Command* command) noexcept nogil
     Usage* writes  # memory whose use is noted; the caller keeps it. NULL for none
     Usage* reads
     bint holds  # the queue stands still at it until the host or another process does something
     bint parted  # several commands to the driver: when it fails, some of them may be work of the queue
-    bint counts  # `call` counts what the driver takes, by `count_part`
     bint at_once  # the caller holds another lock, so `submit` does not wait for room in the queue
+    bint began  # something was committed
     Order* order  # of the waits that the first part carries; NULL where none was gathered
-    bint began  # a part was counted
 
 
 cdef inline void init_command(
     Command* command, Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil
 ) noexcept nogil:
     command.call = call
-    command.taken = NULL
     command.writes = command.reads = NULL
-    command.holds = command.parted = command.counts = command.at_once = command.began = False
+    command.holds = command.parted = command.at_once = command.began = False
     command.order = NULL
 
 
-cdef void count_first(QueueState* queue, Command* command) noexcept nogil
+cdef void commit_order(QueueState* queue, Command* command) noexcept nogil
 # Count a part that failed although the driver may have it. The queue's next command carries the waits
 cdef void count_failed(QueueState* queue, Command* command) noexcept nogil
 
 
-cdef inline void count_part(QueueState* queue, Command* command) noexcept nogil:
-    """Count what the driver took. The first part has carried the waits. The queue is locked."""
-    if command.began:
-        count_command(queue)
+cdef inline void commit(QueueState* queue, Command* command) noexcept nogil:
+    """Count what the driver took, and note its uses of memory. The first part has carried the waits. The queue is
+    locked.
+    """
+    if command.order != NULL and not command.began:
+        commit_order(queue, command)
     else:
-        count_first(queue, command)
+        count_command(queue)
+    command.began = True
+    if command.writes != NULL:
+        note_use(command.writes, queue.epochs, submitted_epoch(queue.epochs), True)
+    if command.reads != NULL:
+        note_use(command.reads, queue.epochs, submitted_epoch(queue.epochs), False)
 
 
+cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil
+cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil
 # Submit a command with the waits that it owes. It may block in the driver or on a lock: never call it with the GIL held
 cdef Status submit(QueueState* queue, Command* command) noexcept nogil
-# The same, which keeps the GIL unless it may have to wait
-cdef Status submit_keeping_gil(QueueState* queue, Command* command) noexcept
-# NOT_NOW, and nothing was done, where a wait must be gathered or the driver may block. The queue is locked
-cdef Status submit_ready(QueueState* queue, Command* command) noexcept nogil
+
+
+cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept nogil:
+    """Submit a command that has no wait to gather, when the driver cannot block; NOT_NOW, and nothing was done, in any
+    other case. The queue is locked.
+    """
+    if not gathers_nothing(queue):
+        return NOT_NOW
+    if (command.writes != NULL and command.writes.creation.queue != NULL) or (
+        command.reads != NULL and command.reads.creation.queue != NULL
+    ):
+        if not comes_after_creations(queue, command):
+            return NOT_NOW
+    if not queue.order.pending.empty():
+        return submit_after_pending(queue, command)
+    return command.call(queue, command, no_waits())
+
+
+cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexcept:
+    """`submit`, which keeps the GIL unless it may have to wait."""
+    cdef Status status = NOT_NOW
+    if queue.lock.try_lock():
+        status = submit_ready(queue, command)
+        queue.lock.unlock()
+    if status == NOT_NOW:
+        with nogil:
+            status = submit(queue, command)
+    return status
+
+
 # Submit the waits that the next command would owe, if any, as a command of their own; and have it carry them
 cdef Status submit_waits(QueueState* queue) noexcept nogil
 cdef Status gather_ahead(QueueState* queue) noexcept nogil

@@ -12,7 +12,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, NOT_NOW, TIMED, Driver, Interrupted, Status, Waits, no_waits
+    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
@@ -21,7 +21,7 @@ from forebay.core.state cimport (
     is_closed, new_marker, note_done, poll_marker, refusal, renew_marker, renew_room, room_with, states, states_lock,
     submit_collected
 )
-from forebay.core.usage cimport Moment, is_created, note_use
+from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
     note_reached, raised_clock, release_clock, retain_clock, submitted_epoch
@@ -955,13 +955,6 @@ cdef void join_gathered(QueueState* queue, Order* order) noexcept nogil:
     order.clock = clock  # released with the order, after unlocking
 
 
-cdef void apply_command(QueueState* queue, Order* order) noexcept nogil:
-    drop_pending(queue)
-    join_gathered(queue, order)
-    settle(queue, order)
-    count_command(queue)
-
-
 cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
     """Count a command of waits alone. The queue's next command, or the next marker, carries them to the
     driver. The queue is locked.
@@ -995,12 +988,11 @@ cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
 # -- the one way in which commands are submitted
 
 
-cdef void count_first(QueueState* queue, Command* command) noexcept nogil:
-    command.began = True
-    if command.order == NULL:
-        count_command(queue)
-    else:
-        apply_command(queue, command.order)
+cdef void commit_order(QueueState* queue, Command* command) noexcept nogil:
+    drop_pending(queue)
+    join_gathered(queue, command.order)
+    settle(queue, command.order)
+    count_command(queue)
 
 
 cdef void count_failed(QueueState* queue, Command* command) noexcept nogil:
@@ -1009,17 +1001,6 @@ cdef void count_failed(QueueState* queue, Command* command) noexcept nogil:
     else:
         leave_waits(queue, command.order)
     command.began = True
-
-
-cdef void note_taken(QueueState* queue, Command* command) noexcept nogil:
-    """Note what memory a command uses that was counted. The queue is locked."""
-    cdef uint64_t epoch = submitted_epoch(queue.epochs)
-    if command.writes != NULL:
-        note_use(command.writes, queue.epochs, epoch, True)
-    if command.reads != NULL:
-        note_use(command.reads, queue.epochs, epoch, False)
-    if command.taken != NULL:
-        command.taken(queue, command)
 
 
 cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
@@ -1038,13 +1019,10 @@ cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
     if status == 0:
         command.order = &order
         status = command.call(queue, command, waits_of(queue, &order))
-        if status == 0 and not command.counts:
-            count_part(queue, command)
-        elif status != 0 and command.parted:
+        if status != 0 and command.parted:
             count_failed(queue, command)
         command.order = NULL
     if command.began:
-        note_taken(queue, command)
         queue.lock.unlock()
         end_order(&order)
     elif status != 0 or not order.markers.empty():
@@ -1056,42 +1034,17 @@ cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
 
 cdef bint comes_after_creations(QueueState* queue, const Command* command) noexcept nogil:
     """Return whether a command that carries no wait comes after the creation of its memory. The queue is locked."""
-    cdef Moment moment
-    if (command.writes == NULL or command.writes.creation.queue == NULL) and (
-        command.reads == NULL or command.reads.creation.queue == NULL
-    ):
-        return True
-    moment = moment_of(queue, queue.order.clock)
+    cdef Moment moment = moment_of(queue, queue.order.clock)
     return (command.writes == NULL or is_created(command.writes, &moment)) and (
         command.reads == NULL or is_created(command.reads, &moment))
 
 
-cdef Status submit_ready(QueueState* queue, Command* command) noexcept nogil:
+cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil:
+    """Submit a command that carries the pending waits, and gathers none. The queue is locked."""
     cdef vector[void*] events
-    cdef Waits waits = no_waits()
-    cdef Status status
-    if not gathers_nothing(queue) or not comes_after_creations(queue, command):
-        return NOT_NOW
-    if not queue.order.pending.empty():
-        waits = waits_of_pending(queue, events)
-    status = command.call(queue, command, waits)
-    if status == 0 and not command.counts:
-        count_part(queue, command)
+    cdef Status status = command.call(queue, command, waits_of_pending(queue, events))
     if command.began:
-        if not queue.order.pending.empty():
-            drop_pending(queue)
-        note_taken(queue, command)
-    return status
-
-
-cdef Status submit_keeping_gil(QueueState* queue, Command* command) noexcept:
-    cdef Status status = NOT_NOW
-    if queue.lock.try_lock():
-        status = submit_ready(queue, command)
-        queue.lock.unlock()
-    if status == NOT_NOW:
-        with nogil:
-            status = submit(queue, command)
+        drop_pending(queue)
     return status
 
 
@@ -1102,14 +1055,13 @@ cdef Status call_waits(QueueState* queue, Command* command, Waits waits) noexcep
     if not command.order.markers.empty():
         status = queue.driver.barrier(queue.handle, waits)
         if status == 0:
-            count_part(queue, command)
+            commit(queue, command)
     return status
 
 
 cdef Status submit_waits(QueueState* queue) noexcept nogil:
     cdef Command command
     init_command(&command, call_waits)
-    command.counts = True
     return submit(queue, &command)
 
 
@@ -1299,7 +1251,7 @@ cdef Status call_record(QueueState* queue, Command* command, Waits waits) noexce
     if status != 0:
         count_failed(queue, command)
         return status
-    count_part(queue, command)
+    commit(queue, command)
     keep_marker(queue, event, record.use)
     record.marker[0] = Ref[Marker].share(queue.order.marker.get())
     return 0
@@ -1313,7 +1265,6 @@ cdef Status record_marker(QueueState* queue, int use, Ref[Marker]& marker) noexc
     """
     cdef Record record
     init_command(&record, call_record)
-    record.counts = True
     record.use = use
     record.marker = &marker
     return submit(queue, &record)

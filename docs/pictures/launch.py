@@ -18,8 +18,8 @@ SHORT = (
 )
 LONG = (
     ("the lock, without the GIL;", "waits are gathered", "begin_command", "sync/ordering.pyx", "c"),
-    ("the driver's call", "carries the waits", "launch_gathered", "queues/launch/launch.pyx", "d"),
-    ("epoch and clock,", "or nothing has changed", "end_command", "sync/ordering.pyx", "c"),
+    ("the driver's call", "carries the waits", "call_launch", "queues/launch/launch.pyx", "d"),
+    ("epoch and clock,", "or nothing has changed", "commit", "sync/ordering.pxd", "c"),
 )
 WIDTH, STEP, BOX, LEFT = 400, 50, 38, 226
 

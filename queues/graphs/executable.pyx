@@ -29,7 +29,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, NO_PLAN,
+    CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW,
     Change, Driver, Geometry, Memory, RecordedCommand, Status, Waits, no_waits
 )
 from forebay.core.plan cimport (
@@ -64,8 +64,8 @@ from forebay.races.checker cimport (
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
-    Command, await_capacity, count_command, count_failed, count_part, init_command, is_ready_to_launch, may_stay_full,
-    room_of_host_function, submit, take_marker, wait_for_creation, wait_for_point, wait_on_host
+    Command, await_capacity, commit, count_failed, init_command, may_stay_full, room_of_host_function, submit,
+    submit_ready, take_marker, wait_for_creation, wait_for_point, wait_on_host
 )
 
 from forebay.core.driver import AnyGraph
@@ -1068,7 +1068,7 @@ cdef inline Status submit_one(const Driver* driver, void* handle, const Recorded
 
 
 cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
-    count_part(queue, run)
+    commit(queue, run)
     run.waits.count = 0
 
 
@@ -1223,12 +1223,16 @@ cdef uint64_t room_of_launch(const QueueState* queue, const Submission* submissi
     return submission.room + functions * (1 + room_of_host_function(queue))
 
 
-cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil:
-    """Submit a launch that is one recording and carries no wait. The queue is locked."""
-    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, no_waits())
+cdef cppclass ReplayOnce(Command):
+    Submission* submission  # of one recording
+
+
+cdef Status call_replay(QueueState* queue, Command* command, Waits waits) noexcept nogil:
+    cdef Submission* submission = (<ReplayOnce*> command).submission
+    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, waits)
     if status == 0:
         advance_submitted(queue.epochs, submission.room)
-        count_command(queue)
+        commit(queue, command)
         queue.counts.graph_launches += 1
         note_launch(queue, submission)
     return status
@@ -1263,13 +1267,11 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
         queue.counts.graph_launches += 1
     elif run.touched:
         run.joined = join_touched(queue, submission, run) == 0
-    if submission.follows and not run.began:
+    if run.began:
+        note_launch(queue, submission)
+    elif submission.follows:
         end_following(queue, 0)
     return status
-
-
-cdef void run_taken(QueueState* queue, Command* command) noexcept nogil:
-    note_launch(queue, (<Run*> command).submission)
 
 
 cdef Status submit_replay(
@@ -1283,8 +1285,7 @@ cdef Status submit_replay(
     cdef size_t i
     cdef Status status
     init_command(&run, call_run)
-    run.taken = run_taken
-    run.counts = run.at_once = True
+    run.at_once = True
     run.holds = not functions.empty()
     run.submission, run.versions, run.closings, run.functions = submission, versions, closings, &functions
     run.called = 0
@@ -2390,7 +2391,7 @@ cdef class ExecutableGraph:
             status = self.launch_at_once((<Queue> queue).state)
             if status == 0:
                 return
-            if status != NO_PLAN:
+            if status != NOT_NOW:
                 (<Queue> queue)._raise(status, "graph launch")
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
@@ -2445,29 +2446,32 @@ cdef class ExecutableGraph:
 
     cdef Status launch_at_once(self, QueueState* state) noexcept:
         """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and
-        there is nothing to wait for. NO_PLAN: nothing was done.
+        nothing to gather. NOT_NOW: nothing was done.
         """
         cdef Replay replay = self.replay
+        cdef ReplayOnce replayed
         cdef Submission* submission
-        cdef Status status = NO_PLAN
+        cdef Status status = NOT_NOW
         if replay is None or not self.set_at.empty() or replay.works is not self.works:
-            return NO_PLAN
+            return NOT_NOW
         if not replay.alone or replay.lifetimes is not None or not replay.sizes.lasting or replay.submission.follows:
-            return NO_PLAN
+            return NOT_NOW
         submission = replay.submission
         if not submission.created or state.device != replay.prepared.state or not self.lock.try_lock():
-            return NO_PLAN
+            return NOT_NOW
         if (self.last_queue == state.epochs.queue_id or self.last_queue == 0) and state.lock.try_lock():
             # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA
             # took more with a thousand nodes each), and only while the device goes on without anybody's help.
             if (
-                is_ready_to_launch(state) and closed_gates(state.device) == 0
+                closed_gates(state.device) == 0
                 and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
                 < state.in_flight.room // 4
                 and is_still(&replay.sizes.versions, state.device)
                 and state.device.resident.closings.load() == replay.closings
             ):
-                status = replay_one(state, submission)
+                init_command(&replayed, call_replay)
+                replayed.submission = submission
+                status = submit_ready(state, &replayed)
                 if status == 0:
                     self.last_queue = state.epochs.queue_id
                     self.last_epoch = submitted_epoch(state.epochs)

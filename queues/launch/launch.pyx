@@ -49,8 +49,8 @@ from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, 
 from forebay.races.checker cimport Announcement, command, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
-    Command, count_part, gather_ahead, init_command, is_ready_to_launch, moment_of, submit, submit_ready,
-    wait_for_creation
+    Command, commit, drop_pending, gather_ahead, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit,
+    submit_ready, wait_for_creation, waits_of_pending
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, Error, InvalidArgumentError, NotSupportedError
@@ -107,12 +107,11 @@ cdef cppclass Launch(Command):
     uint32_t* failed_at  # receives which argument the driver refused
 
 
-cdef void init_launch(
+cdef inline void init_launch(
     Launch* launch, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled, bint follows,
     const Versions* versions, uint32_t* failed_at
 ) noexcept nogil:
     init_command(launch, call_launch)
-    launch.taken = launch_taken
     launch.kernel_id, launch.bound, launch.geometry, launch.packed = kernel_id, bound, geometry, packed
     launch.spilled, launch.follows, launch.versions, launch.failed_at = spilled, follows, versions, failed_at
 
@@ -145,23 +144,30 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
             status = submit_launch(
                 state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
         end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
-        return status
-    return submit_launch(state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
-
-
-cdef void launch_taken(QueueState* state, Command* command) noexcept nogil:
-    (<Launch*> command).plan.epoch = submitted_epoch(state.epochs)
+    else:
+        status = submit_launch(
+            state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
+    if status == 0:
+        commit(state, command)
+        launch.plan.epoch = submitted_epoch(state.epochs)
+    return status
 
 
 cdef Status launch_after_waits(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch with pending waits, which gathers none; NO_PLAN in any other case. The queue is locked."""
-    cdef Launch launch
+    cdef Plan* plan = find_plan(state, kernel_id)
+    cdef vector[void*] events
     cdef Status status
-    init_launch(&launch, kernel_id, NULL, geometry, <char*> packed, False, False, NULL, failed_at)
-    status = submit_ready(state, &launch)
-    return NO_PLAN if status == NOT_NOW else status
+    if plan == NULL or not gathers_nothing(state):
+        return NO_PLAN
+    status = submit_launch(
+        state, plan, geometry, packed, state.order.clock, waits_of_pending(state, events), failed_at)
+    if status == 0:
+        drop_pending(state)
+        count_launch(state, plan)
+    return status
 
 
 cdef Status launch_at_once(
@@ -1234,7 +1240,7 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
             continue
         status = upload(state, &plan.spills[i], given, waits, submitted_epoch(state.epochs) + 1)
         if status == 0:
-            count_part(state, launch)
+            commit(state, launch)
             plan.epoch = submitted_epoch(state.epochs)  # the launch may never come
             waits = no_waits()
         else:
@@ -1271,7 +1277,7 @@ cdef Status upload_again(QueueState* state, Launch* launch, Waits waits) noexcep
         if status != 0:
             launch.failed_at[0] = <uint32_t> i
             return status
-        count_part(state, launch)
+        commit(state, launch)
         plan.epoch = submitted_epoch(state.epochs)  # the launch may fail
         waits = no_waits()
         state.counts.arg_bytes_set += spill.nbytes
@@ -1522,7 +1528,6 @@ cdef int bind_by_value(
     cdef Status status = NO_ROOM
     init_launch(&uploads, kernel.id, plan, NULL, packed, True, False, NULL, &failed_at)
     uploads.call = call_uploads
-    uploads.counts = True
     try:
         while status == NO_ROOM:
             make_room(queue, state, kernel.id, plan, packed)

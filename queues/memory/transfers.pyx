@@ -39,7 +39,7 @@ from forebay.races.checker cimport (
     Announcement, command, end_use, is_checked, note_point, on_host
 )
 from forebay.sync.finish cimport wait_for_markers
-from forebay.sync.ordering cimport Command, init_command, keep_copied, submit, submit_keeping_gil
+from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil
 
 from forebay.core.driver import DriverMemory
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupportedError
@@ -407,35 +407,34 @@ cdef cppclass Copy(Command):
     const Memory* source
     size_t nbytes
     bint marks  # the marker is wanted
-    void* event
     uint64_t epoch
     Ref[Marker] marker
 
 
 cdef Status call_copy(QueueState* queue, Command* command, Waits waits) noexcept nogil:
     cdef Copy* copy = <Copy*> command
-    return queue.driver.copy(
+    cdef void* event = NULL
+    cdef Status status = queue.driver.copy(
         queue.handle, copy.to, copy.source, copy.nbytes, waits,
-        &copy.event if copy.marks or queue.driver.copies_have_events else NULL)
-
-
-cdef void copy_taken(QueueState* queue, Command* command) noexcept nogil:
-    cdef Copy* copy = <Copy*> command
-    copy.epoch = submitted_epoch(queue.epochs)
+        &event if copy.marks or queue.driver.copies_have_events else NULL)
+    if status != 0:
+        return status
+    commit(queue, command)
     queue.counts.copies += 1
     if copy.marks:
         queue.counts.events_made += 1
-        copy.marker = new_marker(queue.device, queue.epochs, copy.epoch, queue.order.clock, copy.event, FOR_HOST)
-    elif copy.event != NULL:
-        keep_copied(queue, copy.event)
+        copy.marker = new_marker(
+            queue.device, queue.epochs, submitted_epoch(queue.epochs), queue.order.clock, event, FOR_HOST)
+    elif event != NULL:
+        keep_copied(queue, event)
+    copy.epoch = submitted_epoch(queue.epochs)
+    return 0
 
 
 cdef inline void init_copy(Copy* copy, const End* to, const End* source, size_t nbytes) noexcept nogil:
     init_command(copy, call_copy)
-    copy.taken = copy_taken
     copy.writes, copy.reads = to.usage, source.usage
     copy.to, copy.source, copy.nbytes = &to.memory, &source.memory, nbytes
-    copy.event = NULL
     copy.marks = False
 
 
@@ -470,8 +469,11 @@ cdef int submit_kept(
         collect_device(state.device)
     init_copy(&copy, &to, &source, nbytes)
     copy.marks = done != NULL
-    with nogil:
-        status = submit(state, &copy)
+    if to.usage != NULL and nbytes < LARGE:  # from staging memory
+        status = submit_keeping_gil(state, &copy)
+    else:
+        with nogil:
+            status = submit(state, &copy)
     if status != 0:
         queue._raise(status, "copy")
     if done != NULL:
@@ -613,12 +615,13 @@ cdef cppclass Fill(Command):
 
 
 cdef Status call_fill(QueueState* queue, Command* command, Waits waits) noexcept nogil:
-    cdef Fill* fill = <Fill*> command  # the drivers copy the pattern before they return
-    return queue.driver.fill(queue.handle, fill.memory, fill.pattern, fill.pattern_size, fill.nbytes, waits, NULL)
-
-
-cdef void fill_taken(QueueState* queue, Command* command) noexcept nogil:
-    queue.counts.fills += 1
+    cdef Fill* fill = <Fill*> command
+    cdef Status status = queue.driver.fill(  # which copies the pattern before it returns
+        queue.handle, fill.memory, fill.pattern, fill.pattern_size, fill.nbytes, waits, NULL)
+    if status == 0:
+        commit(queue, command)
+        queue.counts.fills += 1
+    return status
 
 
 cdef int fill_unchecked(
@@ -630,7 +633,6 @@ cdef int fill_unchecked(
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
     init_command(&fill, call_fill)
-    fill.taken = fill_taken
     fill.writes = buffer.allocation.usage
     fill.memory, fill.nbytes = &buffer.memory, buffer.nbytes
     fill.pattern, fill.pattern_size = first, size
@@ -649,7 +651,11 @@ cdef cppclass Prefetch(Command):
 
 cdef Status call_prefetch(QueueState* queue, Command* command, Waits waits) noexcept nogil:
     cdef Prefetch* prefetch = <Prefetch*> command
-    return queue.driver.prefetch(queue.handle, prefetch.memory, prefetch.nbytes, prefetch.to_host, waits)
+    cdef Status status = queue.driver.prefetch(
+        queue.handle, prefetch.memory, prefetch.nbytes, prefetch.to_host, waits)
+    if status == 0:
+        commit(queue, command)
+    return status
 
 
 def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> None:

@@ -281,7 +281,7 @@ observer.watch(emulate=True)
 import forebay as fb
 device = fb.Device()
 queue, other = device.queue(blocking=False), device.queue(blocking=False)
-buffer = device.zeros(1000, "i4")
+buffer = device.zeros(1 << 17, "u1")
 device.finish()
 %s
 print("began", flush=True)
@@ -304,7 +304,7 @@ while not observer.blocked():
     ["gate = queue.gate()", "ran = threading.Event(); queue.host(lambda: (ran.set(), never.wait())); ran.wait()"],
     ids=["gate", "host function"],
 )
-@pytest.mark.parametrize("what", ["queue.host(print)", "queue.fill(buffer, 1)", "graph.launch(queue)"])
+@pytest.mark.parametrize("what", ["queue.host(print)", "queue.copy(buffer, bytes(1 << 17))", "graph.launch(queue)"])
 def test_a_thread_blocked_on_a_full_queue(held, what):
     start = "never = threading.Event()"
     if "graph" in what:

@@ -22,13 +22,16 @@ def findings_of_launch():
     for *_, function, path, _ in (*launch.SHORT, *launch.LONG):
         if not re.search(rf"\b{function}\)?\(", (ROOT / path).read_text(encoding="utf-8")):
             yield f"{path} has no {function}, which the picture shows"
-    long = ("begin_command", "submit_launch", "end_command")
-    ways = {"launch.pxd": ("launch", [step[-3] for step in launch.SHORT[1:]]), "launch.pyx": ("launch_gathered", long)}
-    for file, (first, names) in ways.items():
-        text = calls_of(first, (ROOT / "queues" / "launch" / file).read_text(encoding="utf-8"))
+    ways = {
+        "queues/launch/launch.pxd": ("launch", [step[-3] for step in launch.SHORT[1:]]),
+        "sync/ordering.pyx": ("submit", ("begin_command", "call", "abort_command")),
+        "queues/launch/launch.pyx": ("call_launch", ("submit_launch", "commit")),
+    }
+    for path, (first, names) in ways.items():
+        text = calls_of(first, (ROOT / path).read_text(encoding="utf-8"))
         found = [match.start() if (match := re.search(rf"(?<!\w){name}\(", text)) else -1 for name in names]
         if found != sorted(found) or -1 in found:
-            yield f"{first} of {file} does not call in this order: {', '.join(names)}"
+            yield f"{first} of {path} does not call in this order: {', '.join(names)}"
 
 
 def findings():
