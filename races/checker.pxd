@@ -50,7 +50,7 @@ cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
 
 
 cdef inline bint is_observed(const QueueState* queue) noexcept nogil:
-    """Return whether `command` must know what memory a command uses: the queue is checked or watched, and not
+    """Return whether `announce` must know what memory a command uses: the queue is checked or watched, and not
     captured.
     """
     return queue.slow_path & (BY_CHECK | BY_WATCH) != 0 and queue.slow_path & ~<uint32_t> STILL_ALLOWED == 0
@@ -63,7 +63,7 @@ cdef int check_nodes(DeviceState* device, list uses_of_nodes, tuple nodes, list 
 
 # Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
 # It may run Python code: what the command uses is checked again after it.
-cdef Announcement command(object queue, QueueState* state, list uses, Announcement announced=*)
+cdef Announcement announce(object queue, QueueState* state, list uses, Announcement announced=*)
 # Call before joins that are made for one command only, such as `come_after_past`, so that they are withdrawn with it
 cdef Announcement begin_announcement(object queue, QueueState* state)
 cdef int on_host(DeviceState* device, list uses) except -1  # what the host does at once
@@ -89,7 +89,7 @@ cdef int finished_device(DeviceState* device, bint blocking_only=*) except -1
 cdef dict past_of_uses(Usage* uses, bint writers_only)
 cdef int waited_for_past(dict past) except -1
 cdef int come_after_past(object queue, QueueState* state, dict past) except -1
-# Returns what calls the function; `command` need not be called for it
+# Returns what calls the function; `announce` need not be called for it
 cdef object host_function(object queue, QueueState* state, object function, Announcement announced)
 cdef int begin_check(object device, DeviceState* state, bint raises) except -1
 cdef int end_check(DeviceState* state, bint raises) except -1

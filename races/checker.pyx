@@ -598,7 +598,7 @@ def watch_uses(watcher: Callable[[Any, set[int]], None] | None) -> None:
     uses_watcher = watcher
 
 
-cdef Announcement command(object queue, QueueState* state, list uses, Announcement announced=None):
+cdef Announcement announce(object queue, QueueState* state, list uses, Announcement announced=None):
     cdef Use use
     cdef QueuePast own
     cdef UsedMemory memory

@@ -139,9 +139,9 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
 
 
 cdef cppclass Command:
-    """One command of a queue, or several that no other command may come between. Derive from it to add what `call` needs.
+    """One command of a queue, or several that no other command may come between.
 
-    `init_command` sets all of these; then set those that differ.
+    Derive from it to add what `call` needs. `init_command` sets all of these; then set those that differ.
     """
     # Calls the driver, and `commit` when the driver has taken something. The queue is locked.
     Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil

@@ -59,8 +59,8 @@ from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    Announcement, Use, begin_announcement, check_nodes, come_after_past, come_after_point,
-    command as note_command, drop_point, host_function, is_checked, note_point, past_of_uses
+    Announcement, Use, announce, begin_announcement, check_nodes, come_after_past, come_after_point,
+    drop_point, host_function, is_checked, note_point, past_of_uses
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
@@ -1059,7 +1059,9 @@ cdef cppclass Run(Command):
     bint joined  # the queue waits for all of these
 
 
-cdef inline Status submit_one(const Driver* driver, void* handle, const RecordedCommand* command, Waits waits) noexcept nogil:
+cdef inline Status submit_one(
+    const Driver* driver, void* handle, const RecordedCommand* command, Waits waits
+) noexcept nogil:
     if command.kind == LAUNCH_COMMAND:
         return driver.launch(handle, command.kernel, &command.geometry, waits)
     if command.kind == COPY_COMMAND:
@@ -2417,7 +2419,7 @@ cdef class ExecutableGraph:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
                 come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.usage, False))
-        note_command(on, on.state, list(chain.from_iterable(uses_of_nodes(works, self.ordered))), announced)
+        announce(on, on.state, list(chain.from_iterable(uses_of_nodes(works, self.ordered))), announced)
         self.launch_now(on)
         announced.open = False
         return note_point(on, on.state, &self.seen)
@@ -2437,10 +2439,10 @@ cdef class ExecutableGraph:
             replay.users += 1
             try:
                 if replay.lifetimes is None:
-                    submitted = self.submit(on, replay)
+                    submitted = self.submit_on(on, replay)
                 else:
                     with self.handing_out:
-                        submitted = self.submit(on, replay)
+                        submitted = self.submit_on(on, replay)
             finally:
                 replay.users -= 1
 
@@ -2487,7 +2489,7 @@ cdef class ExecutableGraph:
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
         return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
 
-    cdef bint submit(self, Queue queue, Replay replay) except -1:
+    cdef bint submit_on(self, Queue queue, Replay replay) except -1:
         """Submit a replay. Returns False if a buffer was written to or closed since `ready` looked at it, or
         the queue was filled up.
         """

@@ -26,8 +26,8 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE, WRONG_TYPE,
-    Driver, Geometry, Memory, Status, Waits, element_of, no_waits
+    DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
+    WRONG_TYPE, Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
 from forebay.core.plan cimport (
     POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
@@ -46,7 +46,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, structure_bytes, view_bytes
-from forebay.races.checker cimport Announcement, command, is_observed, on_host
+from forebay.races.checker cimport Announcement, announce, is_observed, on_host
 from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport (
     Command, commit, drop_pending, gather_ahead, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit,
@@ -217,7 +217,7 @@ cdef int launch_checked(
         add_by_value(kernel, arguments, read)
         on_host(state.device, read)
     add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
-    announced = command(queue, state, uses)
+    announced = announce(queue, state, uses)
     out_of_date = launch_otherwise(
         queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, versions, status, failed_at)
     announced.open = out_of_date
@@ -1644,7 +1644,7 @@ cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
         return launch_bound_uncommon(bound, status)
     add_launch(
         bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
-    announced = command(bound.queue, bound.state, uses)
+    announced = announce(bound.queue, bound.state, uses)
     bound.check_arguments()  # the check may have run any code
     launch_bound_uncommon(bound, status)
     announced.open = False

@@ -27,7 +27,7 @@ from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.races.checker cimport (
-    WRITES, Announcement, command, is_checked, is_observed, made, use_of
+    WRITES, Announcement, announce, is_checked, is_observed, made, use_of
 )
 from forebay.sync.ordering cimport carry_pending, submit_waits, wait_for_creation, wait_for_point
 
@@ -511,14 +511,14 @@ cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
     if is_checked(state):
         buffer.allocation.made_at = made(state.device, buffer.allocation.usage, buffer.nbytes)
-    command(
+    announce(
         queue, state, [use_of(buffer.allocation.usage, 0, buffer.nbytes, WRITES, ("alloc", "", ""))]).open = False
     return 0
 
 
 cdef int free_checked(object queue, QueueState* state, Allocation allocation, object native) except -1:
     """Free on a queue that is checked for races: memory goes back after all that the queue comes after."""
-    cdef Announcement announced = command(
+    cdef Announcement announced = announce(
         queue, state, [use_of(allocation.usage, 0, native.nbytes, WRITES, ("free", "", ""))])
     free_unchecked(queue, state, allocation, native)
     announced.open = False

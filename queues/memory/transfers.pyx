@@ -36,7 +36,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_af
 from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, add_host_use, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    Announcement, command, end_use, is_checked, note_point, on_host
+    Announcement, announce, end_use, is_checked, note_point, on_host
 )
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil
@@ -203,7 +203,7 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
         add_use(src, False, "copy", uses)
         add_host_end(dst, True, state, uses, uses)
     if type(dst) is not strided_view and type(src) is not strided_view and uses:
-        announced = command(queue, state, uses)
+        announced = announce(queue, state, uses)
     copy(queue, state, dst, src)
     if announced is not None:
         announced.open = False
@@ -323,7 +323,7 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     cdef list uses = []
     if is_checked(state):
         add_use(src, False, "copy", uses)
-        announced = command(queue, state, uses)
+        announced = announce(queue, state, uses)
     submit_kept(
         queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.usage), src.nbytes, staged, &marker)
     if announced is not None:
@@ -687,7 +687,7 @@ cdef int fill_checked(
     cdef Announcement announced
     cdef list uses = []
     add_use(buffer, True, "fill", uses)
-    announced = command(queue, state, uses)
+    announced = announce(queue, state, uses)
     fill_unchecked(queue, state, buffer, first, size)
     announced.open = False
     return 0

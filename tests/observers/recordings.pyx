@@ -12,8 +12,8 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, NOT_YET, Change, RecordedCommand, Driver, Geometry,
-    Memory, Status, Waits, no_waits
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, NOT_YET, Change, Driver, Geometry,
+    Memory, RecordedCommand, Status, Waits, no_waits
 )
 
 ctypedef void* (*Clone)(void* kernel, int* error) noexcept nogil
@@ -58,7 +58,9 @@ cdef Status new_recording(void* queue, bint changeable, void** made) noexcept no
     return 0
 
 
-cdef Status add_command(void* made, const RecordedCommand* command, const uint32_t* after, uint32_t count) noexcept nogil:
+cdef Status add_command(
+    void* made, const RecordedCommand* command, const uint32_t* after, uint32_t count
+) noexcept nogil:
     global broken, clones_made
     cdef Recording* recording = <Recording*> made
     cdef uint32_t own = <uint32_t> recording.commands.size(), i

@@ -23,7 +23,6 @@ OTHERS = {
     "queues/graphs/executable.pyx": {
         "submit_one",
         "add_event",
-        "join_touched",
         "finish_lane",
     },  # of `call_run`; after it
     "queues/graphs/step.pyx": {"submit_each", "replay_run"},  # launches that were counted when they were collected
