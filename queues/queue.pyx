@@ -34,8 +34,8 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
-from forebay.queues.memory.transfers cimport copy, copy_checked, fill
-from forebay.races.checker cimport come_after_unseen, is_checked, is_observed, known_done
+from forebay.queues.memory.transfers cimport copy, fill
+from forebay.races.checker cimport come_after_unseen, is_checked, known_done
 from forebay.sync.finish cimport finish_queue, query_queue
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
@@ -329,10 +329,7 @@ cdef class Queue(AnyQueue):
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
         if self._capture is None or not self._capture.copy(self, dst, src):
-            if is_observed(self.state):
-                copy_checked(self, self.state, dst, src)
-            else:
-                copy(self, self.state, dst, src)
+            copy(self, self.state, dst, src)
 
     def fill(self, buf: Buffer, value: Any) -> None:
         """Set every element of `buf` to `value`, converted to its dtype.

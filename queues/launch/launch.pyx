@@ -194,34 +194,26 @@ cdef int launch_uncommon(
     """Launch in every other case: with waits to gather, without a plan yet, or after a failure. Releases the views.
     Returns 1 when `versions` does not hold any more: then nothing was submitted.
     """
+    cdef Announcement announced = None
+    cdef list uses, read
+    cdef int unusual = views.unusual, out_of_date
     try:
-        if is_observed(state) and not views.unusual & HAS_ARRAYS:  # these launch again, with Buffers
-            return launch_checked(
-                queue, state, kernel, grid, block, arguments, packed, views.unusual, versions, status, failed_at)
-        return launch_otherwise(
-            queue, state, kernel, grid, block, arguments, packed, views.unusual, versions, status, failed_at)
+        if is_observed(state) and not unusual & HAS_ARRAYS:  # these launch again, with Buffers
+            uses, read = [], []
+            check_elements(kernel, packed)
+            if unusual & HAS_BYTES:
+                add_by_value(kernel, arguments, read)
+                on_host(state.device, read)
+            add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
+            announced = announce(queue, state, uses)
+            unusual |= RAN_PYTHON
+        out_of_date = launch_otherwise(
+            queue, state, kernel, grid, block, arguments, packed, unusual, versions, status, failed_at)
+        if announced is not None:
+            announced.open = out_of_date
+        return out_of_date
     finally:
         release_views(views)
-
-
-cdef int launch_checked(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, int unusual, const Versions* versions, Status status, uint32_t failed_at
-) except -1:
-    """Launch on a queue that is checked for races."""
-    cdef Announcement announced
-    cdef list uses = [], read = []
-    cdef int out_of_date
-    check_elements(kernel, packed)
-    if unusual & HAS_BYTES:
-        add_by_value(kernel, arguments, read)
-        on_host(state.device, read)
-    add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
-    announced = announce(queue, state, uses)
-    out_of_date = launch_otherwise(
-        queue, state, kernel, grid, block, arguments, packed, unusual | RAN_PYTHON, versions, status, failed_at)
-    announced.open = out_of_date
-    return out_of_date
 
 
 cdef int launch_otherwise(
@@ -1636,18 +1628,18 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     return 0
 
 
-cdef int launch_bound_checked(BoundLaunch bound, Status status) except -1:
-    """Launch on a queue that may be checked for races."""
-    cdef Announcement announced
-    cdef list uses = []
-    if not is_observed(bound.state):
-        return launch_bound_uncommon(bound, status)
-    add_launch(
-        bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
-    announced = announce(bound.queue, bound.state, uses)
-    bound.check_arguments()  # the check may have run any code
+cdef int launch_bound(BoundLaunch bound, Status status) except -1:
+    cdef Announcement announced = None
+    cdef list uses
+    if is_observed(bound.state):
+        uses = []
+        add_launch(
+            bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
+        announced = announce(bound.queue, bound.state, uses)
+        bound.check_arguments()  # the check may have run any code
     launch_bound_uncommon(bound, status)
-    announced.open = False
+    if announced is not None:
+        announced.open = False
     return 0
 
 
@@ -1669,7 +1661,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
                 count_launch(state, plan)
         state.lock.unlock()
     if status != 0:
-        launch_bound_checked(bound, status)
+        launch_bound(bound, status)
     return None
 
 
@@ -1678,7 +1670,7 @@ cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t 
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     bound.check_arguments()
-    launch_bound_checked(bound, NO_PLAN)
+    launch_bound(bound, NO_PLAN)
     return None
 
 

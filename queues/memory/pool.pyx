@@ -516,16 +516,7 @@ cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
     return 0
 
 
-cdef int free_checked(object queue, QueueState* state, Allocation allocation, object native) except -1:
-    """Free on a queue that is checked for races: memory goes back after all that the queue comes after."""
-    cdef Announcement announced = announce(
-        queue, state, [use_of(allocation.usage, 0, native.nbytes, WRITES, ("free", "", ""))])
-    free_unchecked(queue, state, allocation, native)
-    announced.open = False
-    return 0
-
-
-cdef inline int free_unchecked(object queue, QueueState* state, Allocation allocation, object native) except -1:
+cdef inline int free_memory(object queue, QueueState* state, Allocation allocation, object native) except -1:
     cdef Status status
     if allocation.usage.creation.queue != NULL:
         with nogil:
@@ -549,6 +540,7 @@ cdef inline int free_unchecked(object queue, QueueState* state, Allocation alloc
 
 cdef int free(object queue, QueueState* state, object buf) except -1:
     cdef Allocation allocation
+    cdef Announcement announced = None
     if type(buf) is not Buffer:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
@@ -559,6 +551,9 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-    if is_observed(state):
-        return free_checked(queue, state, allocation, native)
-    return free_unchecked(queue, state, allocation, native)
+    if is_observed(state):  # memory goes back after all that the queue comes after
+        announced = announce(queue, state, [use_of(allocation.usage, 0, native.nbytes, WRITES, ("free", "", ""))])
+    free_memory(queue, state, allocation, native)
+    if announced is not None:
+        announced.open = False
+    return 0

@@ -5,7 +5,6 @@ from libc.string cimport memcpy
 from forebay.core.driver cimport Memory
 from forebay.core.state cimport QueueState
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport is_observed
 
 cdef enum:
     # Bytes from which a copy is large. Other threads run while the host copies as much: memcpy takes some microseconds
@@ -26,25 +25,11 @@ cdef inline void copy_bytes(void* to, const void* source, size_t nbytes) noexcep
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1
-cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1
 cdef void* structure_bytes(object structure, Py_ssize_t* nbytes) except? NULL
 cdef str view_bytes(object host, Py_buffer* view, int flags)
 cdef object open_end(object host, bint writes, Buffer buffer, Py_buffer* view)
 cdef Memory host_memory(const void* address) noexcept
 cdef Memory host_memory_of(object staged)
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1
-cdef int fill_checked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1
-cdef int fill_unchecked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1
-
-
-cdef inline int fill_bytes(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1:
-    """Fill with a pattern that the device repeats, see `fill_pattern`."""
-    if is_observed(state):
-        return fill_checked(queue, state, buffer, first, size)
-    return fill_unchecked(queue, state, buffer, first, size)
+# With a pattern that the device repeats, see `fill_pattern`
+cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1

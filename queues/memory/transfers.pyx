@@ -36,7 +36,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_af
 from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, add_host_use, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    Announcement, announce, end_use, is_checked, note_point, on_host
+    Announcement, announce, end_use, is_checked, is_observed, note_point, on_host
 )
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil
@@ -170,7 +170,10 @@ cdef struct End:
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
-    """Implement `Queue.copy` on a queue that is not checked for races."""
+    """Implement `Queue.copy`."""
+    cdef Announcement announced = None
+    if is_observed(state):
+        announced = announce_copy(queue, state, dst, src)
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
         copy_strided(queue, dst, src)
@@ -184,12 +187,13 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
     else:
         raise ArgumentTypeError(
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    if announced is not None:
+        announced.open = False
     return 0
 
 
-cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
-    """Implement `Queue.copy` on one that is. Strided memory is copied by a launch, which is checked itself."""
-    cdef Announcement announced = None
+cdef Announcement announce_copy(object queue, QueueState* state, object dst, object src):
+    """Tell the checker of races. None for strided memory: a launch copies it, which is checked itself."""
     cdef list uses = [], read = []
     if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
         if isinstance(src, Buffer):
@@ -202,12 +206,7 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
     elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
         add_use(src, False, "copy", uses)
         add_host_end(dst, True, state, uses, uses)
-    if type(dst) is not strided_view and type(src) is not strided_view and uses:
-        announced = announce(queue, state, uses)
-    copy(queue, state, dst, src)
-    if announced is not None:
-        announced.open = False
-    return 0
+    return announce(queue, state, uses) if strided_view not in (type(dst), type(src)) and uses else None
 
 
 cdef int add_host_end(
@@ -624,13 +623,17 @@ cdef Status call_fill(QueueState* queue, Command* command, Waits waits) noexcept
     return status
 
 
-cdef int fill_unchecked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1:
+cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
+    cdef Announcement announced = None
     cdef Fill fill
     cdef Status status
+    cdef list uses
     if buffer.nbytes == 0:
         return 0
+    if is_observed(state):
+        uses = []
+        add_use(buffer, True, "fill", uses)
+        announced = announce(queue, state, uses)
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
     init_command(&fill, call_fill)
     fill.writes = buffer.allocation.usage
@@ -640,6 +643,8 @@ cdef int fill_unchecked(
     del held
     if status != 0:
         queue._raise(status, "fill")
+    if announced is not None:
+        announced.open = False
     return 0
 
 
@@ -678,19 +683,6 @@ def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> N
     del held
     if status != 0:
         queue._raise(status, "prefetch")
-
-
-cdef int fill_checked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1:
-    """Fill on a queue that is checked for races."""
-    cdef Announcement announced
-    cdef list uses = []
-    add_use(buffer, True, "fill", uses)
-    announced = announce(queue, state, uses)
-    fill_unchecked(queue, state, buffer, first, size)
-    announced.open = False
-    return 0
 
 
 def fill_pattern(Buffer buf not None, value: Any) -> bytes:
