@@ -1,9 +1,12 @@
-// What drivers share: tables of functions that are found in a library at run time, and arrivals at gates.
+// What drivers share: tables of functions that are found in a library at run time, objects that are counted or idle, and
+// arrivals at gates.
 
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace forebay {
 
@@ -50,6 +53,21 @@ template <int number, class... A> struct Entry<number, uint32_t(A...)> { typedef
 #define FOREBAY_ENTRY(result, name, parameters) forebay::Entry<CALL_##name, result parameters>::type name;
 #define FOREBAY_NUMBER(result, name, parameters) CALL_##name,
 #define FOREBAY_NAME(result, name, parameters) #name,
+
+// What a `Ref` of core/ownership.hpp can hold: made with one reference, and deleted with the last.
+template <class T> struct Counted {
+    std::atomic<int32_t> references{1};
+
+    static void destroy(T *object) { delete object; }
+};
+
+// The last of a list of idle ones; a default where there is none.
+template <class T> T take_last(std::vector<T> &idle) {
+    if (idle.empty()) return T();
+    T last = std::move(idle.back());
+    idle.pop_back();
+    return last;
+}
 
 // The argument of a driver's host function that tells a thread of forebay's, and nothing more, that a queue has arrived
 // at a gate. The driver may call it before a later part of the hold is refused, and that call cannot be cancelled. So

@@ -42,6 +42,7 @@ template <class T> class Ref {
     static Ref share(T *borrowed) noexcept { return Ref(borrowed ? retain(borrowed) : nullptr); }
 
     T *get() const noexcept { return object; }
+    T *operator->() const noexcept { return object; }
     T *take() noexcept { return std::exchange(object, nullptr); }  // the caller owns it then
     void clear() noexcept { *this = Ref(); }
 };
