@@ -12,14 +12,14 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.queues.levelzero.operations cimport (
-    ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion, MemoryProperties,
-    ModuleProperties, QueueGroupProperties, ZeQueue, all_of, check, end_queue, ze, ze_result_t
+    Calls, ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion, MemoryProperties,
+    ModuleProperties, QueueGroupProperties, all_of, check, ze_result_t
 )
 
 from forebay.core.driver import DeviceInfo, Found, first_line, numbered
 from forebay.core.errors import BuildError, Error
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
-from forebay.queues.levelzero.operations import GET_DRIVER, DeviceHandle, ZeProgram
+from forebay.queues.levelzero.operations import CALLS, GET_DRIVER, DeviceHandle, ZeProgram
 from forebay.spirv import opcodes as op
 from forebay.spirv.module import make, words_of
 
@@ -41,6 +41,8 @@ cdef enum:
     GPUS_ONLY = 1 << 0  # of the flags of both ways to initialise Level Zero
     IN_ORDER = 1 << 1  # of those of an immediate list
     TIMER_IN_CYCLES = 0x00020006  # the type of newer properties of a device, whose timer is not rounded to nanoseconds
+
+cdef Calls* ze = <Calls*> <uintptr_t> CALLS
 
 # These belong to the driver, not to the loader.
 ctypedef ze_result_t (*GetPriorityLevels)(void* device, int32_t* lowest, int32_t* highest) noexcept nogil
@@ -265,15 +267,12 @@ cdef int require_in_order_lists(handle, uint32_t ordinal, bint known) except -1:
     a list that reports the flag. Where lists cannot report it, the driver must be `known` to have counter-based events,
     which exist only for such lists.
     """
-    cdef uint32_t flags = 0
-    cdef uintptr_t commands, queue
     try:
-        commands, queue = handle.create_queue(ordinal, 0, 0)
+        flags = handle.list_flags(ordinal)
     except Error as error:
         raise UnusableError(f"its driver makes no in-order command list ({error})", UPDATE) from None
-    if ze.CommandListImmediateGetFlags != NULL and ze.CommandListImmediateGetFlags(<void*> commands, &flags) == 0:
+    if flags is not None:
         known = flags & IN_ORDER
-    end_queue(<ZeQueue*> queue)
     if not known:
         raise UnusableError("its driver does not say that a command list is in order", UPDATE)
 

@@ -1,14 +1,14 @@
-"""The Level Zero functions forebay calls, found at run time in the loader; and the structures behind this driver's
-handles: the driver's own handle, and forebay's data about it.
+"""The Level Zero functions forebay calls, found at run time in the loader; and what is behind this driver's handles.
 
 `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
 """
 
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libcpp.atomic cimport atomic
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.vector_clock cimport Lock
 
 ctypedef uint32_t ze_result_t
@@ -121,81 +121,77 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
     Status all_of[T](Function get, void* owner, vector[T]& found) except +
 
 
-cdef Calls ze
+# Each ends with its last reference. The header says what holds what.
+cdef extern from "queues/levelzero/objects.hpp" namespace "forebay_ze" nogil:
+    cdef enum EventKind:
+        DEVICE_EVENT, HOST_EVENT, TIMED_EVENT, GATE_EVENT, EVENT_KINDS
 
+    cdef enum EventMode:
+        COUNTER_BASED, COUNTER_BASED_POOL, RESET
 
-cdef enum EventKind:
-    # as the core's MarkerUse
-    DEVICE_EVENT  # only lists of the device wait for it
-    HOST_EVENT  # the host and other devices may wait for it too
-    TIMED_EVENT
-    GATE_EVENT  # the host signals it
-    EVENT_KINDS
+    cdef cppclass ZeContext:
+        void* handle
 
+    cdef cppclass ZeEvent:
+        void* handle
+        Ref[ZeDevice] device
+        Ref[ZeQueue] queue
+        Ref[ZeEvent] passed
+        EventKind kind
 
-cdef enum EventMode:
-    COUNTER_BASED  # zeEventCounterBasedCreate
-    COUNTER_BASED_POOL  # the event-pool extension of older drivers
-    RESET  # neither: plain events, which must be reset, but only after every command that waits for them has run
+    cdef cppclass ZeJoin:
+        Ref[ZeQueue] list
+        Ref[ZeEvent] joined
+        Refs[ZeQueue] awaited
 
+    cdef cppclass ZeDevice:
+        shared_ptr[ZeContext] context
+        void* handle
+        EventMode mode
+        double nanoseconds_per_tick
+        uint64_t timestamp_mask
+        Lock lock
+        vector[unique_ptr[ZeEvent]] idle[4]  # by kind
 
-cdef cppclass ZeContext:
-    atomic[int32_t] references
-    void* handle
-    void* driver
+        @staticmethod
+        Status open(void* driver, void* handle, EventMode mode, Ref[ZeDevice]& opened) noexcept
+        void close() noexcept
+        Status take_event(EventKind kind, Ref[ZeEvent]& taken) noexcept
+        void retire_gate(Ref[ZeEvent] gate) noexcept
+        void recycle_gates(bint all_done) noexcept
+        Status take_join(ZeJoin& join) noexcept
+        void keep_join(ZeJoin& join) noexcept
+        void leave_join(ZeJoin& join) noexcept
 
+    cdef cppclass ZeQueue:
+        Ref[ZeDevice] device
+        void* list
+        uint32_t ordinal
+        Refs[ZeEvent] held
 
-cdef cppclass LeftJoin:
-    """A private list of a wait that was interrupted."""
-    ZeQueue* list
-    ZeEvent* joined  # signalled when it is idle again
-    vector[ZeQueue*] awaited  # retained: it still waits for the counters of their lists
+        @staticmethod
+        Status create(
+            ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Ref[ZeQueue]& made) noexcept
+        void end() noexcept
+        Status event_to_signal(EventKind kind, Ref[ZeEvent]& event) noexcept
+        Status signal(EventKind kind, Ref[ZeEvent]& event) noexcept
 
+    cdef cppclass ZeRecording:
+        ZeRecording(Ref[ZeDevice] device, bint changeable) noexcept
+        void* list
+        bint changeable
+        vector[uint64_t] ids
+        vector[ArgumentChange] arguments
+        vector[GroupsChange] groups
 
-cdef cppclass ZeDevice:
-    atomic[int32_t] references  # the owner's, and one for each queue and each event that is not idle
-    ZeContext* context  # shared by the devices of one driver; retained
-    void* handle
-    EventMode mode
-    double nanoseconds_per_tick
-    uint64_t timestamp_mask
-    Lock lock  # guards all below
-    vector[ZeEvent*] idle[EVENT_KINDS]  # events that can be used again
-    vector[ZeEvent*] closing_gates  # open gates that their queue may not have passed yet
-    vector[void*] pools
-    void* newest_pool[EVENT_KINDS]
-    uint32_t pool_used[EVENT_KINDS]
-    vector[ZeQueue*] joins  # private lists for host waits on many events, each one wait's at a time; these are idle
-    vector[LeftJoin*] left_joins
+    cdef cppclass ZeModule:
+        ZeModule(Ref[ZeDevice] device, void* handle) noexcept
+        void* handle
 
-
-cdef cppclass ZeEvent:
-    atomic[int32_t] references
-    void* handle
-    ZeDevice* device  # retained while it is not idle
-    ZeQueue* queue  # the queue that signals it; retained, because a counter-based event refers to its list's counter
-    ZeEvent* passed  # gates only: signalled once the queue is past the gate; NULL before it is set, or if unknown
-    EventKind kind
-
-
-cdef cppclass Held:
-    ZeEvent* passed  # once this is signalled, the queue is done with `events`
-    vector[ZeEvent*] events  # events that the queue's commands signal or wait for
-
-
-cdef cppclass ZeQueue:
-    atomic[int32_t] references
-    void* list
-    uint32_t ordinal
-    ZeDevice* device  # retained
-    vector[ZeEvent*] held  # RESET mode only: events that commands of this queue signal or wait for
-    vector[Held*] batches
+    cdef cppclass ZeKernel:
+        ZeKernel(void* handle, Ref[ZeModule] module) noexcept
+        void* handle
+        uint32_t group[3]
 
 
 cdef int check(Status status, str what=*) except -1
-cdef void end_queue(ZeQueue* queue) noexcept nogil
-
-
-cdef class DeviceHandle:
-    cdef ZeDevice* device
-    cdef object __weakref__

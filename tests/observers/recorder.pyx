@@ -484,7 +484,7 @@ cdef class LevelZero(Recorder):
         known.lock.lock()
         for kind in range(EVENT_KINDS):
             for i in range(known.idle[kind].size()):
-                idle.push_back(known.idle[kind][i].handle)
+                idle.push_back(known.idle[kind][i].get().handle)
         known.lock.unlock()
         return sorted(event_serials(idle))
 
