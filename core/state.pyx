@@ -13,6 +13,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
+from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.vector_clock cimport (
@@ -96,6 +97,7 @@ cdef DeviceState* new_device_state(
     const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
 ) noexcept nogil:
     cdef DeviceState* device = new DeviceState()
+    cdef Guard guard
     device.references.store(1, memory_order_relaxed)
     device.driver = driver
     device.context = context
@@ -104,23 +106,23 @@ cdef DeviceState* new_device_state(
     device.in_flight.calls = 1
     device.in_flight.limit.store(UNLIMITED)
     device.resident.listed.version.store(1)
-    states_lock.lock()
+    guard.take(states_lock)
     states.push_back(device)
-    states_lock.unlock()
     return device
 
 
 cdef void release_device_state(DeviceState* device) noexcept nogil:
     # At the last reference no queue is registered, because each holds one, and nothing retired is left.
     cdef size_t i
+    cdef Guard guard
     if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
-    states_lock.lock()
+    guard.take(states_lock)
     for i in range(states.size()):
         if states[i] == device:
             states.erase(states.begin() + i)
             break
-    states_lock.unlock()
+    guard.leave()
     del device
 
 
@@ -129,18 +131,18 @@ cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
     cdef Refs[Marker] asked
     cdef Refs[Marker] closed
     cdef Answer answer
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     asked.swap(device.gates.bridges)
-    device.registry.lock.unlock()
+    guard.leave()
     for marker in asked:
         answer = device.driver.event_status(marker.event)
         if answer != DONE and answer >= 0:
             closed.share(marker)
     device.gates.closed_bridges.fetch_sub(<int32_t> (asked.size() - closed.size()))
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     for marker in closed:
         device.gates.bridges.share(marker)
-    device.registry.lock.unlock()
 
 
 cdef QueueState* new_queue_state(
@@ -149,6 +151,7 @@ cdef QueueState* new_queue_state(
 ) noexcept nogil:
     """Make a state with two references, the caller's and the registry's. It owns the driver's `handle` from now on."""
     cdef QueueState* queue = new QueueState()
+    cdef Guard guard
     queue.references.store(2, memory_order_relaxed)
     queue.destroy = destroy_queue_state
     queue.driver = device.driver
@@ -163,13 +166,12 @@ cdef QueueState* new_queue_state(
     queue.adopted = queue.resident.is_indirect_user = adopted
     queue.order.prune_at = 8
     queue.slow_path = BY_CHECK if device.checked else 0
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     queue.in_flight.room = room_with(device, 0)
     device.registry.queues.insert(
         device.registry.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
     if adopted:
         device.resident.indirect_users.push_back(queue_id)
-    device.registry.lock.unlock()
     return queue
 
 
@@ -213,11 +215,11 @@ cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
 
 cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil:
     """Append all queues that may have work outstanding, by ascending id."""
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     into.reserve(device.registry.queues.size())
     for each in device.registry.queues:
         into.share(each.queue)
-    device.registry.lock.unlock()
 
 
 cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil:
@@ -226,35 +228,35 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& int
     """
     cdef Registered* each
     cdef size_t i
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     for i in range(device.registry.queues.size()):
         each = &device.registry.queues[i]
         if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
             continue
         if owner == 0 or each.queue.owner == owner or each.queue.is_null:
             into.share(each.queue)
-    device.registry.lock.unlock()
 
 
 cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Return the queue with this id. NULL when it has ended: then all its work is done."""
-    cdef Ref[QueueState] queue
     cdef size_t place
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     place = place_of(device, queue_id)
     if place < device.registry.queues.size() and device.registry.queues[place].queue_id == queue_id:
-        queue = Ref[QueueState].share(device.registry.queues[place].queue)
-    device.registry.lock.unlock()
-    return move(queue)
+        return Ref[QueueState].share(device.registry.queues[place].queue)
+    return Ref[QueueState]()
 
 
 cdef void users_of_all(DeviceState* device, Refs[QueueState]& users) noexcept nogil:
     """Append the queues whose launches may have used all memory, and adopted queues, on which others may use it."""
     cdef Ref[QueueState] queue
     cdef vector[uint64_t] ids
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     ids = device.resident.indirect_users
-    device.registry.lock.unlock()
+    guard.leave()
     for queue_id in ids:
         queue = find_queue(device, queue_id)
         if queue.get() != NULL:
@@ -267,12 +269,12 @@ cdef void begin_following(QueueState* queue) noexcept nogil:
     Memory is taken off the list first, and then its users are looked for; a launch says first that it is one, and then
     looks at the list. So one of the two always sees the other.
     """
+    cdef Guard guard
     queue.resident.last_indirect_before = queue.resident.last_indirect.load()
     if not queue.resident.is_indirect_user:
         queue.resident.is_indirect_user = True
-        queue.device.registry.lock.lock()
+        guard.take(queue.device.registry.lock)
         queue.device.resident.indirect_users.push_back(queue.epochs.queue_id)
-        queue.device.registry.lock.unlock()
     queue.resident.last_indirect.store(FOLLOWING)
 
 
@@ -281,12 +283,13 @@ cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
     cdef vector[uint64_t] addresses
     cdef uint64_t version
     cdef Status status
+    cdef Guard guard
     if device.driver.follow == NULL or plan.resident_version == device.resident.listed.version.load():
         return 0
-    device.resident.listed.lock.lock()
+    guard.take(device.resident.listed.lock)
     addresses = device.resident.listed.addresses
     version = device.resident.listed.version.load()
-    device.resident.listed.lock.unlock()
+    guard.leave()
     plan.resident_version = 0
     status = device.driver.follow(plan.kernel, addresses.data(), addresses.size())
     if status == 0:
@@ -327,9 +330,9 @@ cdef int captures_under_way() noexcept nogil:
 
 cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil:
     """Set or clear a reason why commands of the queue may not be submitted, or not on the short path."""
-    queue.lock.lock()
+    cdef Guard guard
+    guard.take(queue.lock)
     queue.slow_path = queue.slow_path | why if on else queue.slow_path & ~why
-    queue.lock.unlock()
 
 
 cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil:
@@ -337,17 +340,17 @@ cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil:
     to come after it, refuses them too.
     """
     cdef QueueState* null_queue = queue.device.null_queue
+    cdef Guard guard
     if captured_now:
         captured.fetch_add(1, memory_order_relaxed)
     set_slow_path(queue, BY_CAPTURE, captured_now)
     if queue.blocking and null_queue != NULL:
-        null_queue.lock.lock()
+        guard.take(null_queue.lock)
         queue.device.null_order.blocking_captures += 1 if captured_now else -1
         if queue.device.null_order.blocking_captures:
             null_queue.slow_path |= BY_CAPTURE_OF_OTHERS
         else:
             null_queue.slow_path &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
-        null_queue.lock.unlock()
     if not captured_now:
         captured.fetch_sub(1, memory_order_relaxed)
 
@@ -366,8 +369,9 @@ cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept 
     cdef Statistics counts
     cdef map[uint64_t, Statistics].iterator gone
     cdef QueueState* queue
+    cdef Guard guard
     memset(&counts, 0, sizeof(Statistics))
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     gone = device.registry.counts_of_ended.find(owner)
     if gone != device.registry.counts_of_ended.end():
         counts = dereference(gone).second
@@ -376,7 +380,6 @@ cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept 
         queue = each.queue
         if queue.owner == owner or queue.is_null:
             add_statistics(counts, queue.counts)
-    device.registry.lock.unlock()
     return counts
 
 

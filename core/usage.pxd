@@ -12,7 +12,8 @@ from libcpp.atomic cimport atomic
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, Lock, clock_epoch, completed_epoch
+from forebay.core.locks cimport Lock
+from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, clock_epoch, completed_epoch
 
 
 cdef struct PastUse:

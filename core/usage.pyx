@@ -6,6 +6,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
+from forebay.core.locks cimport Guard
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch, release_epochs, retain_epochs
 
@@ -64,26 +65,27 @@ cdef void note_locked(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) 
 
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
     """Note a use by a command that is no launch of a plan. The queue with these epochs is locked."""
-    usage.lock.lock()
+    cdef Guard guard
+    guard.take(usage.lock)
     note_locked(usage, queue, epoch, writes)
     usage.writes += writes
-    usage.lock.unlock()
 
 
 cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil:
     """Note that a plan has the allocation as an argument. `last` rises with each launch, and never falls."""
-    usage.lock.lock()
+    cdef Guard guard
+    guard.take(usage.lock)
     if writes:
         usage.writes -= last[0]
     usage.pins.push_back(Pin(queue, last, writes))
-    usage.lock.unlock()
 
 
 cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
     """Note that a plan has the allocation no longer as one of its arguments."""
     cdef Pin each
     cdef size_t i
-    usage.lock.lock()
+    cdef Guard guard
+    guard.take(usage.lock)
     for i in range(usage.pins.size()):
         if usage.pins[i].last == last and usage.pins[i].writes == writes:
             each = usage.pins[i]
@@ -94,39 +96,39 @@ cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
             if each.last[0] > completed_epoch(each.queue):
                 note_locked(usage, each.queue, each.last[0], each.writes)
             break
-    usage.lock.unlock()
 
 
 cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil:
     cdef uint64_t epoch = 0
-    usage.lock.lock()
+    cdef Guard guard
+    guard.take(usage.lock)
     for use in usage.past:
         if use.queue == queue:
             epoch = max(epoch, use.written)
     for each in usage.pins:
         if each.queue == queue and each.writes:
             epoch = max(epoch, each.last[0])
-    usage.lock.unlock()
     return epoch
 
 
 cdef uint64_t generation_of(Usage* usage) noexcept nogil:
     cdef uint64_t generation
+    cdef Guard guard
     if is_forked():  # another thread of the parent may have had the lock
         return 0
-    usage.lock.lock()
+    guard.take(usage.lock)
     generation = usage.writes
     for each in usage.pins:
         if each.writes:
             generation += each.last[0]
-    usage.lock.unlock()
     return generation
 
 
 cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil:
     """Append the points after which nothing uses the allocation, or writes to it."""
     cdef uint64_t epoch
-    usage.lock.lock()
+    cdef Guard guard
+    guard.take(usage.lock)
     for use in usage.past:
         epoch = use.written if writers_only else use.used
         if epoch > completed_epoch(use.queue):
@@ -134,7 +136,6 @@ cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points)
     for each in usage.pins:
         if (each.writes or not writers_only) and each.last[0] > completed_epoch(each.queue):
             points.push_back(ClockEntry(each.queue, each.last[0]))
-    usage.lock.unlock()
 
 
 # -- the list of memory that kernels may follow pointers to
@@ -143,7 +144,8 @@ cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points)
 cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil:
     cdef unordered_map[uint64_t, Place].iterator found
     cdef Place* place
-    followed.lock.lock()
+    cdef Guard guard
+    guard.take(followed.lock)
     found = followed.places.find(address)
     if found == followed.places.end():
         followed.places[address] = Place(followed.addresses.size(), 1)
@@ -152,7 +154,6 @@ cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil:
     else:
         place = &dereference(found).second
         place.count += 1
-    followed.lock.unlock()
 
 
 cdef void unlist_memory(ResidentList* followed, uint64_t address) noexcept nogil:
@@ -162,7 +163,8 @@ cdef void unlist_memory(ResidentList* followed, uint64_t address) noexcept nogil
     cdef unordered_map[uint64_t, Place].iterator found
     cdef Place* place
     cdef uint64_t last
-    followed.lock.lock()
+    cdef Guard guard
+    guard.take(followed.lock)
     found = followed.places.find(address)
     if found != followed.places.end():
         place = &dereference(found).second
@@ -174,4 +176,3 @@ cdef void unlist_memory(ResidentList* followed, uint64_t address) noexcept nogil
             followed.addresses.pop_back()
             followed.places.erase(address)
             followed.version.fetch_add(1)
-    followed.lock.unlock()

@@ -19,13 +19,6 @@ cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
     void advance_submitted(Epochs* epochs) noexcept
     void advance_submitted(Epochs* epochs, uint64_t count) noexcept
 
-    cdef cppclass Lock:
-        void lock() noexcept
-        bint try_lock() noexcept
-        void unlock() noexcept
-        bint is_wanted() noexcept  # somebody else waits for it
-        void reset() noexcept  # in a forked child, which has none of the threads that held it or waited
-
     cdef cppclass ClockEntry:  # a point of a queue
         ClockEntry() noexcept
         ClockEntry(Epochs* queue, uint64_t epoch) noexcept

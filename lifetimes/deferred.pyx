@@ -19,6 +19,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
 from forebay.core.plan cimport Plan, Staging, delete_plan, forget_queue
+from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Ref, Refs, release
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
@@ -75,9 +76,9 @@ cdef Retired* new_retired(Epochs* queue, uint64_t epoch) noexcept nogil:
 
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
     """Have it given back after its points. Takes it over."""
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     append(&device.deferred.fresh, what)
-    device.registry.lock.unlock()
 
 
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
@@ -102,15 +103,16 @@ cdef bint may_release(DeviceState* device) noexcept nogil:
     return not device.driver.gates_forbid_releases or closed_gates(device) == 0
 
 
+cdef bint has_indirect_users(DeviceState* device) noexcept nogil:
+    cdef Guard guard
+    guard.take(device.registry.lock)
+    return not device.resident.indirect_users.empty()
+
+
 cdef void retire_memory(DeviceState* device, object memory, vector[ClockEntry]& points, size_t reusable):
     cdef Retired* what
-    cdef bint unused
-    if points.empty() and may_release(device):
-        device.registry.lock.lock()
-        unused = device.resident.indirect_users.empty()
-        device.registry.lock.unlock()
-        if unused:
-            return
+    if points.empty() and may_release(device) and not has_indirect_users(device):
+        return
     Py_INCREF(memory)
     what = new_retired(NULL, 0)
     if what != NULL:
@@ -149,9 +151,10 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     cdef unordered_map[uint64_t, Plan*].iterator found
     cdef bint left = False
     cdef size_t i, j
+    cdef Guard guard
     if device.registry.dead_kernels.empty():  # this check may race: at worst the next call sees it
         return
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     dead.swap(device.registry.dead_kernels)
     for i in range(device.registry.idle_queues.size()):
         idle = &device.registry.idle_queues[i].plans
@@ -161,23 +164,23 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
                     plans.push_back(dereference(idle)[j - 1])
                     idle.erase(idle.begin() + j - 1)
                     break
-    device.registry.lock.unlock()
+    guard.leave()
     registered_queues(device, queues)
     for queue in queues:
-        if queue.lock.try_lock():
+        if guard.try_take(queue.lock):
             for kernel_id in dead:
                 found = queue.plans.by_kernel.find(kernel_id)
                 if found != queue.plans.by_kernel.end():
                     plans.push_back(dereference(found).second)
                     queue.plans.by_kernel.erase(found)
                     queue.plans.last = NULL
-            queue.lock.unlock()
+            guard.leave()
         else:  # another thread has the lock, maybe for as long as its call blocks
             left = True
     if left:  # a later collection tries again
-        device.registry.lock.lock()
+        guard.take(device.registry.lock)
         device.registry.dead_kernels.insert(device.registry.dead_kernels.end(), dead.begin(), dead.end())
-        device.registry.lock.unlock()
+        guard.leave()
     for plan in plans:
         retire_plan(device, plan)
 
@@ -209,6 +212,7 @@ cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcep
     cdef Ref[QueueState] found
     cdef QueueState* queue
     cdef ClockEntry* point
+    cdef Guard guard
     while not what.points.empty():
         point = &what.points.back()
         found.clear()
@@ -221,12 +225,11 @@ cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcep
         if is_memory_short():
             retire(device, what)  # for a later collection
             return
-        device.registry.lock.lock()
+        guard.take(device.registry.lock)
         queue.deferred.retired.insert(Waiting(point.epoch, what))
         if not queue.deferred.draining:
             queue.deferred.draining = True
             device.deferred.draining.push_back(move(found))
-        device.registry.lock.unlock()
         return
     append(done, what)
 
@@ -238,15 +241,16 @@ cdef uint64_t take_done(QueueState* queue, RetiredList* done) noexcept nogil:
     cdef multimap[uint64_t, Retired*].iterator first
     cdef uint64_t epoch = 0
     cdef Retired* what = NULL
+    cdef Guard guard
     while True:
         what = NULL
-        queue.device.registry.lock.lock()
+        guard.take(queue.device.registry.lock)
         first = queue.deferred.retired.begin()
         epoch = 0 if queue.deferred.retired.empty() else dereference(first).first
         if epoch != 0 and epoch <= completed_epoch(queue.epochs):
             what = dereference(first).second
             queue.deferred.retired.erase(first)
-        queue.device.registry.lock.unlock()
+        guard.leave()
         if what == NULL:
             return epoch
         sort_in(queue.device, what, done)
@@ -260,27 +264,26 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     cdef Ref[Marker] asked
     cdef Answer answer
     cdef bint waiting
-    if queue.deferred.asked.get() == NULL and epoch != 0 and queue.lock.try_lock():
+    cdef Guard guard
+    if queue.deferred.asked.get() == NULL and epoch != 0 and guard.try_take(queue.lock):
         # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
         take_point(queue, epoch, FOR_HOST, queue.deferred.asked)
-        queue.lock.unlock()
+        guard.leave()
     if queue.deferred.asked.get() != NULL:
         answer = poll_marker(queue.deferred.asked.get())
         if answer == DONE or answer < 0:
             queue.deferred.asked.clear()
-        if answer < 0 and queue.lock.try_lock():  # perhaps only because something that it waited for has failed
+        if answer < 0 and guard.try_take(queue.lock):  # perhaps only because something that it waited for has failed
             mark_alone(queue, queue.deferred.asked)
-            queue.lock.unlock()
+            guard.leave()
         take_done(queue, done)
-    queue.device.registry.lock.lock()
+    guard.take(queue.device.registry.lock)
     waiting = not queue.deferred.retired.empty()
     queue.deferred.draining = waiting
     if waiting:
         queue.device.deferred.draining.push_back(Ref[QueueState].share(queue))
     else:  # another thread may have taken off what the marker was for
         asked = move(queue.deferred.asked)
-    queue.device.registry.lock.unlock()
-    asked.clear()
     return waiting
 
 
@@ -288,10 +291,11 @@ cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil:
     """Let what is retired since the last look wait at its queues. Asks no driver."""
     cdef RetiredList fresh
     cdef Retired* what
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     fresh = device.deferred.fresh
     device.deferred.fresh.first = NULL
-    device.registry.lock.unlock()
+    guard.leave()
     while fresh.first != NULL:
         what = take_first(&fresh)
         if what.open and (is_memory_short() or not add_users_of_all(device, what)):
@@ -304,19 +308,20 @@ cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil:
 cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) noexcept nogil:
     cdef Ref[QueueState] queue
     cdef size_t at_most, busy = 0
+    cdef Guard guard
     drain_orphans(device)
     drop_dead_plans(device)
     sort_in_fresh(device, done)
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     at_most = device.deferred.draining.size()  # each queue once: one that is not done is put back behind the others
-    device.registry.lock.unlock()
+    guard.leave()
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
         queue.clear()  # before the lock is taken
-        device.registry.lock.lock()
+        guard.take(device.registry.lock)
         if not device.deferred.draining.empty():
             queue = move(device.deferred.draining.front())
             device.deferred.draining.pop_front()
-        device.registry.lock.unlock()
+        guard.leave()
         if queue.get() == NULL:
             break
         busy += poll_queue(queue.get(), done)
@@ -343,15 +348,15 @@ cdef enum:
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
-cdef void release_done(DeviceState* device, RetiredList done):
-    """Give back what is done, or keep it while nothing may be released."""
-    cdef multimap[size_t, PyObject*] spare
-    cdef multimap[size_t, PyObject*].iterator each
+cdef RetiredList sort_out(
+    DeviceState* device, bint allowed, RetiredList done, multimap[size_t, PyObject*]& spare
+) noexcept nogil:
+    """Return what may be released, and give what was spare. Keep the rest while nothing may be released."""
     cdef RetiredList ended
     cdef Retired* what
-    cdef bint allowed = may_release(device)
+    cdef Guard guard
     ended.first = NULL
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     if allowed:
         ended = device.deferred.kept
         device.deferred.kept.first = NULL
@@ -365,7 +370,16 @@ cdef void release_done(DeviceState* device, RetiredList done):
             del what
         else:
             append(&device.deferred.kept, what)
-    device.registry.lock.unlock()
+    return ended
+
+
+cdef void release_done(DeviceState* device, RetiredList done):
+    """Give back what is done, or keep it while nothing may be released."""
+    cdef multimap[size_t, PyObject*] spare
+    cdef multimap[size_t, PyObject*].iterator each
+    cdef bint allowed = may_release(device)
+    cdef RetiredList ended = sort_out(device, allowed, done, spare)
+    cdef Retired* what
     while ended.first != NULL:
         what = take_first(&ended)
         if what.thing != NULL:
@@ -391,14 +405,15 @@ cdef void release_done(DeviceState* device, RetiredList done):
 cdef object take_spare(DeviceState* device, size_t nbytes):
     cdef multimap[size_t, PyObject*].iterator found
     cdef PyObject* memory = NULL
+    cdef Guard guard
     if device.deferred.spare.empty():
         return None
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     found = device.deferred.spare.lower_bound(nbytes)
     if found != device.deferred.spare.end() and dereference(found).first <= nbytes + nbytes // 8:
         memory = dereference(found).second
         device.deferred.spare.erase(found)
-    device.registry.lock.unlock()
+    guard.leave()
     if memory == NULL:
         return None
     taken = <object> memory
@@ -421,15 +436,19 @@ cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
     return not (queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0)
 
 
+cdef void queues_to_collect(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
+    cdef Guard guard
+    guard.take(device.registry.lock)
+    for each in device.registry.queues:
+        if holds_something(each.queue):
+            queues.share(each.queue)
+
+
 cdef void collect_all(DeviceState* device):
     """Give back everything that is done."""
     cdef Refs[QueueState] queues
     cdef RetiredList done
-    device.registry.lock.lock()
-    for each in device.registry.queues:
-        if holds_something(each.queue):
-            queues.share(each.queue)
-    device.registry.lock.unlock()
+    queues_to_collect(device, queues)
     for queue in queues:
         collect_queue(queue)
     if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:
@@ -471,21 +490,24 @@ cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
-    if (holds_something(queue) or queue.device.deferred.fresh.first != NULL) and queue.lock.try_lock():
-        collect_locked(queue)
+    if holds_something(queue) or queue.device.deferred.fresh.first != NULL:
+        collect_used(queue)
 
 
-cdef void collect_locked(QueueState* queue):
-    """Give back what they used. Unlocks the queue."""
+cdef void collect_used(QueueState* queue):
+    """Give back what they used."""
     cdef Refs[Marker] markers
     cdef vector[PyObject*] dropped
     cdef RetiredList done
+    cdef Guard guard
+    if not guard.try_take(queue.lock):
+        return
     done.first = NULL
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
         take_done_checkpoints(queue, markers)
-        queue.lock.unlock()
+        guard.leave()
         markers.clear()
         sort_in_fresh(queue.device, &done)
         take_done(queue, &done)
@@ -507,11 +529,12 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
     cdef QueueState* queue = found.get()
     cdef Ref[Marker] marker
     cdef Status status = 0
+    cdef Guard guard
     if queue == NULL:
         return 0
-    if queue.lock.try_lock():
+    if guard.try_take(queue.lock):
         status = take_point(queue, epoch, FOR_HOST, marker)
-        queue.lock.unlock()
+        guard.leave()
     if marker.get() != NULL:
         poll_marker(marker.get())
     return status
@@ -534,17 +557,19 @@ cdef void abandon(DeviceState* state, object driver):
     collect_abandoned()
 
 
+cdef bint is_in_use(DeviceState* device) noexcept nogil:
+    cdef Guard guard
+    guard.take(device.registry.lock)
+    return has_retired(device) or not device.registry.queues.empty()
+
+
 cdef void collect_abandoned():
     """Release what can be released by now."""
     cdef vector[Abandoned] contexts
-    cdef bint in_use
     contexts.swap(abandoned)  # more may be abandoned meanwhile
     for context in contexts:
         collect_all(context.state)
-        context.state.registry.lock.lock()
-        in_use = has_retired(context.state) or not context.state.registry.queues.empty()
-        context.state.registry.lock.unlock()
-        if in_use:
+        if is_in_use(context.state):
             abandoned.push_back(context)
         else:
             release_idle_queues(context.state, 0)
@@ -564,12 +589,10 @@ cdef void close_locked(QueueState* queue) noexcept nogil:
 
 cdef Status close_queue(QueueState* queue) noexcept nogil:
     """Refuse commands from now on. Pending waits are submitted, because no later command will carry them."""
-    cdef Status status
-    queue.lock.lock()
+    cdef Guard guard
+    guard.take(queue.lock)
     close_locked(queue)
-    status = carry_pending(queue)
-    queue.lock.unlock()
-    return status
+    return carry_pending(queue)
 
 
 cdef void refuse_all(DeviceState* device) noexcept nogil:
@@ -577,11 +600,11 @@ cdef void refuse_all(DeviceState* device) noexcept nogil:
     for no thread: a queue that another thread is busy with asks the driver once more.
     """
     cdef Refs[QueueState] queues
+    cdef Guard guard
     registered_queues(device, queues)
     for queue in queues:
-        if queue.lock.try_lock():
+        if guard.try_take(queue.lock):
             close_locked(queue)
-            queue.lock.unlock()
 
 
 cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
@@ -599,10 +622,10 @@ cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
 cdef void retire_queue(QueueState* queue) noexcept nogil:
     """Note that its Queue is gone, and with it the caller's reference."""
     cdef DeviceState* device = queue.device
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     queue.deferred.next_orphaned = device.deferred.orphaned
     device.deferred.orphaned = queue
-    device.registry.lock.unlock()
 
 
 cdef void drain_orphans(DeviceState* device) noexcept nogil:
@@ -613,19 +636,20 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil:
     cdef QueueState* orphaned
     cdef QueueState* queue
     cdef Retired* what
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     orphaned = device.deferred.orphaned
     device.deferred.orphaned = NULL
-    device.registry.lock.unlock()
+    guard.leave()
     while orphaned != NULL:
         queue = orphaned
         orphaned = queue.deferred.next_orphaned
-        if is_memory_short() or not queue.lock.try_lock():
+        if is_memory_short() or not guard.try_take(queue.lock):
             retire_queue(queue)  # for a later collection
             continue
         close_locked(queue)
         what = new_retired(queue.epochs, submitted_epoch(queue.epochs))
-        queue.lock.unlock()
+        guard.leave()
         if what == NULL:
             retire_queue(queue)
             continue
@@ -644,10 +668,12 @@ cdef bint end_queue(QueueState* queue):
     cdef IdleQueue idle
     cdef Plan* plan
     cdef bint prunes = False
+    cdef Guard guard
+    cdef Guard of_registry
     if is_memory_short():
         return False
     with nogil:
-        queue.lock.lock()
+        guard.take(queue.lock)
         for each in queue.plans.by_kernel:
             plan = each.second
             if queue.made.native != NULL and plan.spills.empty() and plan.snapshot == NULL:
@@ -657,17 +683,17 @@ cdef bint end_queue(QueueState* queue):
         queue.plans.by_kernel.clear()
         queue.plans.last = NULL
         take_markers(queue, markers)
-        queue.lock.unlock()
+        guard.leave()
         for plan in plans:
             retire_plan(device, plan)
         for plan in idle.plans:
             forget_queue(plan)
         markers.clear()
-        queue.lock.lock()
+        guard.take(queue.lock)
         return_quota(queue, 0)
         if queue.made.native != NULL and queue.driver.renew_queue != NULL:
             queue.driver.renew_queue(queue.handle)
-        device.registry.lock.lock()
+        of_registry.take(device.registry.lock)
         unregister(device, queue.epochs.queue_id)
         counts = device.registry.counts_of_ended.find(queue.owner)
         if counts != device.registry.counts_of_ended.end():
@@ -679,8 +705,8 @@ cdef bint end_queue(QueueState* queue):
             idle.made = queue.made
             device.registry.idle_queues.push_back(idle)
         prunes = queue.order.null_pending and note_listed_end(device)
-        device.registry.lock.unlock()
-        queue.lock.unlock()
+        of_registry.leave()
+        guard.leave()
         if queue.made.native == NULL:
             queue.driver.release_queue(queue.handle)
         if queue.is_null:
@@ -696,31 +722,30 @@ cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQu
     """Take a queue of the driver that has ended, if there is one; the caller owns what is in it."""
     cdef Py_ssize_t i
     cdef NativeQueue* made
-    cdef bint found = False
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     for i in range(<Py_ssize_t> device.registry.idle_queues.size() - 1, -1, -1):  # the last is likely in the cache
         made = &device.registry.idle_queues[i].made
         if made.priority == priority and made.timing == timing:
             idle = device.registry.idle_queues[i]
             device.registry.idle_queues[i] = device.registry.idle_queues.back()
             device.registry.idle_queues.pop_back()
-            found = True
-            break
-    device.registry.lock.unlock()
-    return found
+            return True
+    return False
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):
     """Release all idle queues but this many. If others may still wait for them, a later call does."""
     cdef vector[IdleQueue] idle
     cdef size_t j
+    cdef Guard guard
     if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):
         return
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     while device.registry.idle_queues.size() > kept:
         idle.push_back(device.registry.idle_queues.back())
         device.registry.idle_queues.pop_back()
-    device.registry.lock.unlock()
+    guard.leave()
     for each in idle:
         with nogil:
             for j in range(each.plans.size()):
@@ -732,15 +757,13 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
 cdef bint all_are_idle(DeviceState* device) noexcept nogil:
     """Return whether no queue has work that is not known to be done, nor is being given any."""
     cdef QueueState* queue
-    cdef bint idle = True
-    device.registry.lock.lock()
+    cdef Guard of_registry
+    cdef Guard guard
+    of_registry.take(device.registry.lock)
     for each in device.registry.queues:
         queue = each.queue
-        idle = (
-            idle and is_empty(queue.epochs) and not (queue.adopted and not is_closed(queue)) and queue.lock.try_lock()
-        )
-        if idle:
-            idle = is_empty(queue.epochs) and queue.order.pending.empty()
-            queue.lock.unlock()
-    device.registry.lock.unlock()
-    return idle
+        if not is_empty(queue.epochs) or queue.adopted and not is_closed(queue) or not guard.try_take(queue.lock):
+            return False
+        if not is_empty(queue.epochs) or not queue.order.pending.empty():
+            return False
+    return True

@@ -19,6 +19,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
+from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Refs
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
@@ -273,10 +274,10 @@ cdef class Device:
             self._disband()
 
     def __dealloc__(self):
+        cdef Guard guard
         if self.state != NULL and not is_forked():  # else another thread may have had the lock
-            self.state.registry.lock.lock()
+            guard.take(self.state.registry.lock)
             self.state.registry.counts_of_ended.erase(self.number)
-            self.state.registry.lock.unlock()
 
     # -- properties
 
@@ -966,10 +967,11 @@ def adopt_native_queue(Device device, native: Any, handle: int, blocking: bool, 
     """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
     cdef Queue queue = new_queue(device, new_queue_of(
         device.state, native, handle, device.number, False, blocking, timing, True, 0), native, 0)
+    cdef Guard guard
     with nogil:
-        queue.state.lock.lock()
+        guard.take(queue.state.lock)
         enter_list(queue.state)
-        queue.state.lock.unlock()
+        guard.leave()
     return unless_closed(device, queue)
 
 
@@ -1376,11 +1378,11 @@ cdef class Context:
         """Return the number of a Device, and count its queues from now on."""
         global _owners
         cdef Statistics nothing
+        cdef Guard guard
         memset(&nothing, 0, sizeof(nothing))
         _owners += 1
-        self.state.registry.lock.lock()
+        guard.take(self.state.registry.lock)
         self.state.registry.counts_of_ended[_owners] = nothing
-        self.state.registry.lock.unlock()
         return _owners
 
     cdef leave(self):

@@ -21,9 +21,10 @@ from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
-from forebay.core.vector_clock cimport advance_submitted
+from forebay.core.locks cimport Guard, Lock
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
+from forebay.core.vector_clock cimport advance_submitted
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport Announcement, host_function, is_checked, other_command
 from forebay.sync.ordering cimport (
@@ -40,20 +41,15 @@ if TYPE_CHECKING:
 
     from forebay.queues.queue import Queue
 
-cdef extern from "<mutex>" namespace "std" nogil:
-    cdef cppclass mutex:
-        void lock()
-        void unlock()
-
 cdef extern from "<condition_variable>" namespace "std" nogil:
     cdef cppclass condition_variable_any:
-        void wait(mutex& lock)
+        void wait(Lock& lock)
         void notify_one()
         void notify_all()
 
 
 # On the heap, and never deleted: threads may wait for them when the process ends, or have been when it was forked.
-cdef mutex* lock = new mutex()
+cdef Lock lock  # guards what follows
 cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
@@ -64,52 +60,63 @@ cdef cbool stopping = False
 
 
 cdef void wake(void* data) noexcept nogil:
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     ready.push_back(<Call*> data)
-    lock.unlock()
+    guard.leave()
     arrived.notify_one()
 
 
 cdef Call* next_call() noexcept nogil:
     """Block until a call is ready, and return it. Returns NULL when the interpreter ends."""
     cdef Call* call = NULL
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     while ready.empty() and not stopping:
-        arrived.wait(lock[0])
+        arrived.wait(lock)
     if not stopping:
         call = ready.front()
         ready.pop_front()
-    lock.unlock()
     return call
+
+
+cdef bint begin_opening(Call* call) noexcept nogil:
+    """Note that a gate is about to be opened: of this call, or with NULL, of a Gate. False if `stop` opens it."""
+    global opening
+    cdef Guard guard
+    guard.take(lock)
+    if call != NULL and outstanding.erase(call) == 0:
+        return False
+    opening += 1
+    return True
 
 
 cdef void end_opening(Call* call) noexcept nogil:
     """Note that a gate is open: of this call, which its last user deletes, or with NULL, of a Gate."""
     global opening
     cdef bint gone = False
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     opening -= 1
     if call != NULL:
         call.ended = True
         gone = call.settled
-    lock.unlock()
+    guard.leave()
     none_opening.notify_all()
     if gone:
         del call
 
 
 cdef void wait_for_openings() noexcept nogil:
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     while opening != 0:
-        none_opening.wait(lock[0])
-    lock.unlock()
+        none_opening.wait(lock)
 
 
 def _run() -> None:
     """The host thread."""
     cdef Call* call
-    cdef size_t mine
-    global opening
     be_host_thread()
     while True:
         with nogil:
@@ -126,11 +133,7 @@ def _run() -> None:
         Py_DECREF(queue)
         del queue
         with nogil:
-            lock.lock()
-            mine = outstanding.erase(call)
-            opening += mine
-            lock.unlock()
-            if mine:  # if not, the interpreter ends and `stop` opens the gate
+            if begin_opening(call):
                 call.driver.open_gate(call.gate, False)
                 call.driver.release_event(call.gate)
                 end_host_function(call.device)
@@ -163,11 +166,12 @@ def stop() -> None:
     """
     global stopping
     cdef bint all_settled = False
+    cdef Guard guard
     with nogil:
-        lock.lock()
+        guard.take(lock)
         stopping = True
         ready.clear()
-        lock.unlock()
+        guard.leave()
         arrived.notify_one()
     while not all_settled:
         # A thread that submits a call may be inside a driver whose queue is full behind one of these gates.
@@ -186,14 +190,15 @@ cdef bint open_held() noexcept nogil:
     cdef Call* call
     cdef size_t i
     cdef bint all_settled
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     for call in outstanding:
         if call.held:
             left.push_back(call)
     for i in range(left.size()):
         outstanding.erase(left[i])
     all_settled = submitting == 0
-    lock.unlock()
+    guard.leave()
     for i in range(left.size()):
         left[i].driver.open_gate(left[i].gate, False)
         end_host_function(left[i].device)
@@ -204,19 +209,12 @@ _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
 
 
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL:
-    global submitting
     cdef Call* call
-    cdef bint ending
     _start()
-    with nogil:
-        lock.lock()
-        ending = stopping
-        if not ending:
-            submitting += 1
-        lock.unlock()
-    if ending:
-        raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
     call = new Call()
+    if not begin_call(call):
+        del call
+        raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
     call.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)
     call.device = state.device
@@ -224,22 +222,31 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
     Py_INCREF(queue)
     call.function = <PyObject*> function
     call.queue = <PyObject*> queue
-    with nogil:
-        lock.lock()
-        outstanding.insert(call)
-        lock.unlock()
     return call
+
+
+cdef bint begin_call(Call* call) noexcept nogil:
+    """Note that a call is about to be submitted. False if the interpreter ends."""
+    global submitting
+    cdef Guard guard
+    guard.take(lock)
+    if stopping:
+        return False
+    submitting += 1
+    outstanding.insert(call)
+    return True
 
 
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
     """Submit a call. After success the host thread may have called it already."""
     cdef Status status
+    cdef Guard guard
     begin_host_function(state.device)
     status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
     if status == 0:
-        lock.lock()
+        guard.take(lock)
         call.held = True
-        lock.unlock()
+        guard.leave()
         state.counts.host_functions += 1
         state.counts.events_made += 2
         advance_submitted(state.epochs, room_of_host_function(state))  # its command is counted by the caller
@@ -259,17 +266,22 @@ cdef Status call_function(QueueState* queue, Command* command, Waits waits) noex
     return status
 
 
-cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
+cdef bint end_call(Call* call, bint submitted_it) noexcept nogil:
+    """Note that a call is submitted, or was refused. Return whether no other thread has it any more."""
     global submitting
+    cdef Guard guard
+    guard.take(lock)
+    call.settled = True
+    submitting -= 1
+    if not submitted_it:
+        outstanding.erase(call)
+    return call.ended or not submitted_it
+
+
+cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
     cdef bint gone
     with nogil:
-        lock.lock()
-        call.settled = True
-        submitting -= 1
-        if not submitted_it:
-            outstanding.erase(call)
-        gone = call.ended or not submitted_it
-        lock.unlock()
+        gone = end_call(call, submitted_it)
         if not submitted_it:
             release_device_state(call.device)
         if gone:
@@ -323,14 +335,11 @@ cdef class Gate:
         collect_abandoned()
 
     cdef void let_go(self, bint failed):
-        global opening
         if self.is_open:
             return
         self.is_open = True
         with nogil:
-            lock.lock()
-            opening += 1
-            lock.unlock()
+            begin_opening(NULL)
             self.driver.open_gate(self.handle, failed)
             self.driver.release_event(self.handle)
             self.device.gates.closed.fetch_sub(1)

@@ -12,6 +12,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
+from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
@@ -62,16 +63,11 @@ cdef enum:
     ASKS_OF_COPY = 24  # some 1 to 2 us
 
 
-cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
-    """Lock the queue and submit all its waits. On failure the queue is not locked."""
-    cdef Status status
-    queue.lock.lock()
+cdef Status submit_pending(QueueState* queue) noexcept nogil:
+    """Submit all waits of the queue, which is locked."""
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
-    status = carry_pending(queue)
-    if status != 0:
-        queue.lock.unlock()
-    return status
+    return carry_pending(queue)
 
 
 cdef Status finish_own(QueueState* queue) noexcept nogil:
@@ -85,13 +81,12 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     cdef Ref[Marker] marker
     cdef bint done = False
     cdef uint32_t asks = queue.driver.asks_of_finish
-    status = lock_with_waits(queue)
-    if status != 0:
-        return status
+    cdef Guard guard
+    guard.take(queue.lock)
+    status = submit_pending(queue)
     epoch = submitted_epoch(queue.epochs)
-    if completed_epoch(queue.epochs) >= epoch:
-        queue.lock.unlock()
-        return 0
+    if status != 0 or completed_epoch(queue.epochs) >= epoch:
+        return status
     queue.counts.host_syncs += 1
     # Where the last poll found work outstanding, another is likely to be one call too many: a marker says the same.
     if asks == 0 and queue.driver.poll != NULL and not queue.in_flight.found_busy:
@@ -99,17 +94,15 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     for _ in range(asks):
         status = ask_queue(queue, &done)
         if status != 0 or done:
-            queue.lock.unlock()
             return status
         if queue.lock.is_wanted():  # who submits more must come after the marker
             break
     if queue.order.copied.get() != NULL and queue.order.copied.get().epoch == epoch:
         marker = move(queue.order.copied)  # which is given back right after the wait
-        queue.lock.unlock()
-        status = await_copy(queue.device, marker.get())
-        return status
+        guard.leave()
+        return await_copy(queue.device, marker.get())
     status = take_marker(queue, FOR_HOST, marker)
-    queue.lock.unlock()
+    guard.leave()
     return await_event(queue.device, marker.get()) if status == 0 else status
 
 
@@ -202,10 +195,11 @@ cdef Status take_marker_of_each(Refs[QueueState]& queues, int use, Refs[Marker]&
     """Append a marker of all that each queue has been given; after a failure, of those before it. None is locked."""
     cdef Ref[Marker] marker
     cdef Status status
+    cdef Guard guard
     for queue in queues:
-        queue.lock.lock()
+        guard.take(queue.lock)
         status = take_marker(queue, use, marker)
-        queue.lock.unlock()
+        guard.leave()
         if status != 0:
             return status
         markers.push_back(move(marker))
@@ -218,9 +212,10 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
     """
     cdef Refs[QueueState] busy
     cdef Status status
-    queue.lock.lock()
+    cdef Guard guard
+    guard.take(queue.lock)
     status = refusal(queue)
-    queue.lock.unlock()
+    guard.leave()
     if status == 0 and queue.is_null:
         busy_queues(queue.device, 0, busy)
     for each in busy:
@@ -260,18 +255,18 @@ cdef Status query_one(QueueState* queue, Answer* answer) noexcept nogil:
     cdef Ref[Marker] marker
     cdef Status status
     cdef bint done
+    cdef Guard guard
+    guard.take(queue.lock)
     if queue.driver.poll != NULL:
-        status = lock_with_waits(queue)
+        status = submit_pending(queue)
         if status == 0:
             done = is_empty(queue.epochs)
             if not done:
                 status = ask_queue(queue, &done)
-            queue.lock.unlock()
             answer[0] = done
         return status
-    queue.lock.lock()
     status = take_marker(queue, FOR_HOST, marker)
-    queue.lock.unlock()
+    guard.leave()
     if status == 0:
         answer[0] = poll_marker(marker.get())
     return status
@@ -319,14 +314,15 @@ cdef Status synchronize(DeviceState* device, Refs[Marker]& markers) noexcept nog
     """Block until all markers of the device are reached: one host synchronize, or none when it is known."""
     cdef vector[void*] events
     cdef Status status
+    cdef Guard guard
     for marker in markers:
         if marker.event != NULL and marker.epoch > completed_epoch(marker.queue):
             events.push_back(marker.event)
     if events.empty():
         return 0
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     device.host_syncs += 1
-    device.registry.lock.unlock()
+    guard.leave()
     status = wait_on_host(device, Waits(<unsigned int> events.size(), events.data()), interrupted)
     if status == 0:
         for marker in markers:
@@ -426,6 +422,7 @@ cdef Status take_points(
     cdef Ref[Marker] marker
     cdef Status status = 0
     cdef bint ordered = False
+    cdef Guard guard
     for point in points:
         if status != 0:
             break
@@ -436,9 +433,9 @@ cdef Status take_points(
         if reader != NULL:
             ordered = comes_after(reader, queue, point.epoch)
         if not ordered:
-            queue.lock.lock()
+            guard.take(queue.lock)
             status = take_point(queue, point.epoch, FOR_HOST, marker)
-            queue.lock.unlock()
+            guard.leave()
             if marker.get() != NULL:
                 markers.push_back(move(marker))
     return status
@@ -448,14 +445,12 @@ cdef bint comes_after(QueueState* queue, QueueState* producer, uint64_t epoch) n
     """Return whether the next command of a queue will come after this epoch of another, or is refused: then the command
     says why.
     """
-    cdef bint ordered
-    queue.lock.lock()
-    ordered = (
+    cdef Guard guard
+    guard.take(queue.lock)
+    return (
         refusal(queue) != 0 or queue == producer or clock_epoch(queue.order.clock, producer.epochs) >= epoch
         or queue.is_null and producer.blocking or producer.is_null and queue.blocking
     )
-    queue.lock.unlock()
-    return ordered
 
 
 cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usage* uses, bint writers_only) except -1:
@@ -499,16 +494,17 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     cdef Ref[Marker] marker
     cdef uint64_t epoch
     cdef Status status = 0
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     for each in device.deferred.draining:
         queues.push_back(each)
-    device.registry.lock.unlock()
+    guard.leave()
     for queue in queues:
         epoch = submitted_epoch(queue.epochs) if closed_gates(device) == 0 else free_until(queue)
         if status == 0 and epoch > completed_epoch(queue.epochs):
-            queue.lock.lock()
+            guard.take(queue.lock)
             status = take_point(queue, epoch, FOR_HOST, marker)
-            queue.lock.unlock()
+            guard.leave()
             if marker.get() != NULL:
                 markers.push_back(move(marker))
     if status == 0:
@@ -524,19 +520,20 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     cdef Ref[QueueState] other
     cdef vector[ClockEntry] entries
     cdef bint free = True
-    queue.lock.lock()
+    cdef Guard guard
+    guard.take(queue.lock)
     held = first_gate_epoch(queue)
     epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
     clock = retain_clock(queue.order.clock)
-    queue.lock.unlock()
+    guard.leave()
     list_entries(clock, entries)
     for entry in entries:
         other = find_queue(queue.device, entry.queue.queue_id)
         if other.get() == NULL:
             continue
-        other.get().lock.lock()
+        guard.take(other.get().lock)
         held = first_gate_epoch(other.get())
-        other.get().lock.unlock()
+        guard.leave()
         free = free and (held == 0 or held > entry.epoch)
     release_clock(clock)
     return epoch if free else 0

@@ -14,6 +14,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
+from forebay.core.locks cimport Lock
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
@@ -23,7 +24,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, Lock, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
+    Clock, ClockEntry, Epochs, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
     note_reached, raised_clock, release_clock, retain_clock, submitted_epoch
 )
 

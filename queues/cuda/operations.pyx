@@ -32,8 +32,8 @@ from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
     Arrival, Change, RecordedCommand, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
 )
+from forebay.core.locks cimport Lock
 from forebay.core.process cimport is_forked
-from forebay.core.vector_clock cimport Lock
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
 from forebay.core.driver import fill_table

@@ -35,6 +35,7 @@ from forebay.core.driver cimport (
 from forebay.core.plan cimport (
     PackedPointer, Parameter, Plan, change_of, delete_plan, has_same_local, has_value, set_changed_arguments
 )
+from forebay.core.locks cimport Lock
 from forebay.core.ownership cimport Ref
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state,
@@ -44,7 +45,7 @@ from forebay.core.usage cimport (
     Usage, Version, Versions, generation_of, note_use, release_usage, retain_usage, still_holds
 )
 from forebay.core.vector_clock cimport (
-    Epochs, Lock, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+    Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call

@@ -12,6 +12,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Reshape
+from forebay.core.locks cimport Guard
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
@@ -169,9 +170,9 @@ cdef class Kernel:
             release_device_state(self.state)
 
     cdef void _forget_plans(self) noexcept:
-        self.state.registry.lock.lock()
+        cdef Guard guard
+        guard.take(self.state.registry.lock)
         self.state.registry.dead_kernels.push_back(self.id)
-        self.state.registry.lock.unlock()
 
     @property
     def signature(self) -> str:

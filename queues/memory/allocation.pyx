@@ -19,6 +19,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.vector cimport vector
 
+from forebay.core.locks cimport Guard
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.core.usage cimport list_memory, new_usage, points_of, release_usage, retain_usage, unlist_memory
@@ -231,11 +232,11 @@ cdef uint64_t exposures() noexcept:
 cdef void expose(Allocation allocation) noexcept:
     """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
     global exposed
+    cdef Guard guard
     exposed += 1
     allocation.exposed += 1
-    allocation.usage.lock.lock()
+    guard.take(allocation.usage.lock)
     allocation.usage.writes += 1
-    allocation.usage.lock.unlock()
 
 
 cdef OwnedMemory hold_memory(Allocation allocation, object what="this Buffer"):

@@ -7,11 +7,11 @@
 #include <Python.h>
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "core/locks.hpp"
 #include "core/vector_clock.hpp"
 
 namespace forebay {
@@ -226,7 +226,7 @@ struct Heap {
 
     // 1. A block of about this size that the queue has freed, as it is.
     Block *take_own(Epochs *queue, size_t nbytes) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         Shelf *shelf = find_shelf(queue);
         return hand_out(shelf ? shelf->closest(nbytes) : nullptr, nbytes);
     }
@@ -234,7 +234,7 @@ struct Heap {
     // 2. A block that the taker may have without a wait, cut or merged. If there is none, and the driver may know that
     // one is done, appends the points to ask for; `points` may be NULL.
     Block *find(const Taker &taker, size_t nbytes, std::vector<ClockEntry> *points) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         if (taker.opportunistic) settle_done();
         merge_loose(LOOK_AT_LOOSE);
         Block *block = take_ordered(taker, nbytes);
@@ -251,7 +251,7 @@ struct Heap {
 
     // 3. A block of a new slab, which takes over the reference to `native`.
     Block *add_slab(PyObject *native, uintptr_t handle, uint64_t address, size_t slab_bytes, size_t nbytes) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         Slab *slab = new Slab(native, handle, address, slab_bytes);
         Block *block = new Block(slab, 0, slab_bytes);
         slab->blocks.append(block);
@@ -264,7 +264,7 @@ struct Heap {
 
     // 4. A block that some queue has freed, which the caller has to wait for.
     Block *take_any(size_t nbytes) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         Block *best = nullptr;
         for (auto &[queue, shelf] : shelves) {
             Block *block = shelf.smallest(nbytes);
@@ -283,7 +283,7 @@ struct Heap {
 
     // Put a used block on the shelf of the queue that freed it last. `freed`: now.
     void give_back(Block *block, bool freed) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         if (freed) block->freed.epoch = submitted_epoch(block->freed.queue);
         used -= block->nbytes;
         block->used = false;
@@ -296,7 +296,7 @@ struct Heap {
     // Take out a slab without used blocks, with `only_done` one that the device is known to be done with. Returns its
     // memory, which is the caller's, and in `points` after what that can go; NULL for none.
     PyObject *take_slab(bool only_done, std::vector<ClockEntry> &points) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         Slab *slab = idle.first;
         for (; slab; slab = slab->links[0].after) {
             points.clear();
@@ -320,7 +320,7 @@ struct Heap {
 
     // Append the points after which slabs can go back to the driver.
     void points_of_idle(std::vector<ClockEntry> &points) {
-        std::lock_guard guard(lock);
+        Guard guard(lock);
         for (Slab *slab = idle.first; slab; slab = slab->links[0].after) slab->add_points(points);
     }
 

@@ -4,8 +4,9 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
+from forebay.core.locks cimport Lock
 from forebay.core.state cimport DeviceState, QueueState
-from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, Lock
+from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs
 
 cdef extern from "queues/memory/heap.hpp" namespace "forebay" nogil:
     const size_t NO_MORE_THAN

@@ -17,6 +17,7 @@ from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, Status
+from forebay.core.locks cimport Guard
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState, release_device_state
 from forebay.core.usage cimport note_use
@@ -222,10 +223,10 @@ cdef class MemoryPool:
 
     @reserved_high.setter
     def reserved_high(self, nbytes: SupportsIndex) -> None:
+        cdef Guard guard
         check_reset(nbytes, "reserved_high")
-        self.heap.lock.lock()
+        guard.take(self.heap.lock)
         self.heap.reserved_peak = self.heap.reserved
-        self.heap.lock.unlock()
 
     @property
     def used_high(self) -> int:
@@ -234,10 +235,10 @@ cdef class MemoryPool:
 
     @used_high.setter
     def used_high(self, nbytes: SupportsIndex) -> None:
+        cdef Guard guard
         check_reset(nbytes, "used_high")
-        self.heap.lock.lock()
+        guard.take(self.heap.lock)
         self.heap.used_peak = self.heap.used
-        self.heap.lock.unlock()
 
     def trim(self, keep: SupportsIndex = 0) -> None:
         """Give memory that nothing can use any more back to the driver, until at most `keep` bytes are reserved.
@@ -416,6 +417,7 @@ cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size
     """
     cdef Block* block
     cdef Status status = 0
+    cdef Guard guard
     if not pool.reuse_allow_internal_dependencies or state == NULL:
         return NULL
     with nogil:
@@ -423,9 +425,9 @@ cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size
         if block != NULL:
             status = wait_for_point(state, block.freed.queue.queue_id, block.freed.epoch)
             if status == 0 and state.adopted:  # the next command there may carry no wait
-                state.lock.lock()
+                guard.take(state.lock)
                 status = carry_pending(state)
-                state.lock.unlock()
+                guard.leave()
             if status != 0:
                 pool.heap.give_back(block, False)
     if status != 0:
@@ -464,11 +466,12 @@ cdef int release_gone(MemoryPool pool) except -1:
     """Release the driver's objects of blocks that are no more."""
     cdef vector[Gone] gone
     cdef size_t i
+    cdef Guard guard
     if pool.heap.gone.empty():  # this may race: at worst the next call sees it
         return 0
-    pool.heap.lock.lock()
+    guard.take(pool.heap.lock)
     gone.swap(pool.heap.gone)
-    pool.heap.lock.unlock()
+    guard.leave()
     for i in range(gone.size()):
         part = <object> gone[i].thing
         Py_DECREF(part)
@@ -480,8 +483,11 @@ cdef int release_gone(MemoryPool pool) except -1:
 # -- free
 
 
-cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
-    """Return whether a free on the queue, which is locked, has no wait to gather. May say no without need."""
+cdef bint owes_nothing(QueueState* queue) noexcept:
+    """Return whether a free on the queue has no wait to gather. May say no without need."""
+    cdef Guard guard
+    if not guard.try_take(queue.lock):
+        return False
     if queue.slow_path & ~<uint32_t> STILL_ALLOWED != 0 or queue.adopted:
         return False
     if queue.is_null:
@@ -494,11 +500,7 @@ cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
 cdef int submit_free(object queue, QueueState* state) except -1:
     """Order a free like a command, by the rules of the null queue."""
     cdef Status status
-    cdef bint owes = True
-    if state.lock.try_lock():
-        owes = not owes_nothing(state)
-        state.lock.unlock()
-    if not owes:
+    if owes_nothing(state):
         return 0
     with nogil:
         status = submit_waits(state)

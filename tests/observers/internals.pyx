@@ -6,8 +6,9 @@ from libcpp.memory cimport shared_ptr
 from libcpp.vector cimport vector
 from posix.unistd cimport usleep
 
+from forebay.core.locks cimport Lock
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, Lock, completed_epoch, is_empty, release_clock, retain_clock
+    Clock, ClockEntry, Epochs, completed_epoch, is_empty, release_clock, retain_clock
 )
 from forebay.core.state cimport UNLIMITED, states, states_lock
 from forebay.queues.device cimport Context
