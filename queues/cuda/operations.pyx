@@ -24,15 +24,16 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
-from libcpp.algorithm cimport find
-from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.atomic cimport atomic
+from libcpp.memory cimport unique_ptr
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
     Arrival, Change, RecordedCommand, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
 )
-from forebay.core.locks cimport Lock
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
@@ -41,40 +42,17 @@ from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, O
 
 cdef enum:
     # error codes
-    OUT_OF_MEMORY = 2
     NOT_FOUND = 500
     NOT_READY = 600
-    ALREADY_ENABLED = 704  # access to a peer
     EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
     LARGEST_PATTERN = 128
     FILL_BLOCK = 256
     FILL_GROUPS = 1024
-    NON_BLOCKING = 1  # of a stream: forebay's own rules say what the null queue waits for
-    AHEAD = 256  # streams, 6 ms
-    NO_TIMING = 2  # of an event
-    FIRST = 4096  # bytes of a pool's first memory
-    CHUNK = 1 << 20  # bytes of the host that blocks are cut from, a multiple of the largest
-    MOST_ASKED = 4  # gates, for each that is made
-    # CUmemAllocationType, CUmemLocationType, CUmemAccess_flags, CUmemPool_attribute
-    PINNED = 1
-    MANAGED = 2
-    ON_DEVICE = 1
-    ON_HOST = 2
-    READ_WRITE = 3
-    RELEASE_THRESHOLD = 4
     # CUfunction_attribute
     THREADS = 0
     STATIC_SHARED = 1
     DYNAMIC_SHARED = 8
-    # CUjit_option
-    ERROR_LOG = 5
-    ERROR_SIZE = 6
     LOG_SIZE = 1 << 14
-    SMALLEST_BLOCK = 256  # bytes, which all are multiples of: no type wants more
-    BLOCK_CLASSES = 9
-    LARGEST_BLOCK = 1 << 16
-    KEPT = 64 << 20  # bytes of a pool: mapping memory takes a hundred microseconds, of the host some milliseconds
-    PORTABLE_MAPPED = 3  # host memory of all contexts, with an address for the device
 
 ctypedef Status (*Function)(...) noexcept nogil
 
@@ -84,12 +62,6 @@ cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
     cdef struct Location:
         uint32_t type
         int32_t id
-    cdef struct PoolProps:
-        uint32_t allocation
-        Location location
-    cdef struct AccessDesc:
-        Location location
-        uint32_t flags
     cdef struct KernelNode:
         void* function
         uint32_t* groups
@@ -117,150 +89,134 @@ cdef extern from "queues/cuda/calls.hpp" namespace "forebay_cuda":
     cdef struct Calls:
         Function LaunchKernel, LaunchHostFunc, MemcpyAsync, MemsetD8Async, MemsetD16Async, MemsetD32Async
         Function MemPrefetchAsync_v2
-        Function StreamWaitEvent, StreamWaitValue32_v2, StreamQuery, StreamSynchronize, StreamCreateWithPriority
-        Function StreamDestroy_v2, StreamGetCtx
-        Function EventRecord, EventQuery, EventCreate, EventDestroy_v2, EventElapsedTime_v2
+        Function StreamWaitEvent, StreamWaitValue32_v2, StreamQuery, StreamSynchronize, StreamGetCtx
+        Function EventRecord, EventQuery, EventElapsedTime_v2
         Function GraphCreate, GraphAddKernelNode_v2, GraphAddMemcpyNode, GraphAddMemsetNode
-        Function GraphInstantiateWithFlags, GraphExecKernelNodeSetParams_v2, GraphLaunch, GraphExecDestroy, GraphDestroy
-        Function MemPoolCreate, MemPoolDestroy, MemPoolSetAttribute, MemPoolSetAccess, MemPoolTrimTo
-        Function MemAllocFromPoolAsync, MemFreeAsync, MemHostAlloc, MemHostRegister_v2, MemHostUnregister
-        Function MemAlloc_v2, MemFree_v2, MemGetAddressRange_v2
-        Function IpcGetMemHandle, IpcOpenMemHandle_v2, IpcCloseMemHandle, IpcGetEventHandle, IpcOpenEventHandle
-        Function ModuleLoadDataEx, ModuleUnload, ModuleGetFunction, ModuleGetGlobal_v2
+        Function GraphInstantiateWithFlags, GraphExecKernelNodeSetParams_v2, GraphLaunch
+        Function IpcGetMemHandle, IpcOpenEventHandle
+        Function ModuleGetFunction, ModuleGetGlobal_v2
         Function FuncGetAttribute, FuncSetAttribute, OccupancyMaxActiveBlocksPerMultiprocessor
-        Function DeviceCanAccessPeer, CtxEnablePeerAccess
-        Function DevicePrimaryCtxRetain, CtxPushCurrent_v2, CtxPopCurrent_v2, CtxGetStreamPriorityRange
+        Function DeviceCanAccessPeer, CtxPushCurrent_v2, CtxPopCurrent_v2, CtxGetStreamPriorityRange
         Function GetErrorName
 
     const char* const* call_names
     Status within(const Calls& cuda, void* context, ...) noexcept nogil
 
 
-cdef Calls cuda
+cdef extern from *:
+    """
+    namespace forebay_cuda { Calls cuda; }
+    """
+
+# The header says what each is, and what holds what.
+cdef extern from "queues/cuda/objects.hpp" namespace "forebay_cuda" nogil:
+    Calls cuda
+
+    cdef enum:
+        OUT_OF_MEMORY, ON_HOST, ON_DEVICE, AHEAD
+
+    cdef enum EventKind:
+        PLAIN_EVENT, TIMED_EVENT, GATE_EVENT, IPC_EVENT
+
+    cdef enum MemoryKind:
+        DEVICE_POOL, SHARED_POOL, HOST_POOL
+
+    cdef enum EndedKind:
+        ENDED_EXECUTABLES, ENDED_REGISTRATIONS, ENDED_EXPORTS, ENDED_IMPORTS, ENDED_KINDS
+
+    int64_t now() noexcept  # microseconds
+    void rest(int microseconds) noexcept
+    void store(uint32_t* word, uint32_t value) noexcept
+
+    cdef cppclass WithoutGates:
+        bint begin() noexcept
+        bint try_begin() noexcept
+
+        @staticmethod
+        bint gates_are_closed() noexcept
+
+        @staticmethod
+        void note_closed() noexcept
+
+        @staticmethod
+        void note_open() noexcept
+
+    cdef cppclass Current:
+        Status enter(void* context) noexcept
+
+    cdef cppclass CuEvent:
+        CuEvent(EventKind kind, CuContext* context, void* handle) noexcept
+        void* handle
+        uint32_t* word
+
+    cdef cppclass CuContext:
+        void* handle
+        int32_t device
+        cbool migrates
+        void* memory_stream
+        Ref[CuModule] kernels
+        void* fill
+        atomic[uint32_t] streams, stream_capacity, printing, printed, written
+
+        @staticmethod
+        Status open(int32_t device, const char* kernels, CuContext*& context) noexcept
+        bint reach(CuContext* other, Status& status) noexcept
+        Status order(void* later, void* earlier) noexcept
+        Status take_event(EventKind kind, Ref[CuEvent]& taken) noexcept
+        Status create_ipc_event(CuEvent*& made, IpcHandle& opener) noexcept
+        Status take_join(unique_ptr[CuQueue]& join) noexcept
+        void keep_join(unique_ptr[CuQueue]& join) noexcept
+        void make_streams_ahead(uint32_t before) noexcept
+        Status load_module(const char* image, char* log, size_t log_size, void** module) noexcept
+        Status take_memory(MemoryKind kind, size_t nbytes, uint64_t& address) noexcept
+        void give_back_memory(MemoryKind kind, size_t nbytes, uint64_t address) noexcept
+        Status register_memory(uint64_t address, size_t nbytes) noexcept
+        Status export_memory(size_t nbytes, uint64_t& address) noexcept
+        Status import_memory(const IpcHandle& opener, uint64_t& address, size_t& nbytes) noexcept
+        Status give_back_shared(cbool& done) noexcept
+        void destroy_later(EndedKind kind, uint64_t handle) noexcept
+        void destroy_ended(EndedKind kind) noexcept
+        bint try_destroy_ended(EndedKind first, EndedKind last) noexcept
+
+    cdef cppclass CuQueue:
+        CuQueue(CuContext* context, PyObject* owner) noexcept
+        void* stream
+        CuContext* context
+        PyObject* owner
+
+        @staticmethod
+        Status create(CuContext* context, int32_t priority, unique_ptr[CuQueue]& made) noexcept
+
+    cdef cppclass CuModule:
+        CuModule(CuContext* context, void* handle, bint prints) noexcept
+        void* handle
+
+    cdef cppclass CuKernel:
+        void* function
+        Ref[CuModule] module
+        vector[uint64_t] words
+        vector[void*] values
+        vector[uint32_t] locals
+        vector[uint32_t] alignments
+        uint32_t shared
+        unique_ptr[CuKernel] copy() noexcept
+        void place_locals() noexcept
+
+    cdef cppclass CuNode:
+        void* node
+        unique_ptr[CuKernel] kernel
+        KernelNode params
+
+    cdef cppclass CuRecording:
+        CuRecording(CuContext* context) noexcept
+        CuContext* context
+        void* graph
+        void* executable
+        vector[CuNode] nodes
+        vector[void*] after
 
 CALLS: int = <uintptr_t> &cuda
 CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in range(N_CALLS)])
-
-
-cdef enum EventKind:
-    PLAIN_EVENT
-    TIMED_EVENT
-    GATE_EVENT  # recorded behind a wait for a word that the host writes
-    EVENT_KINDS
-    IPC_EVENT  # which other processes know, and which is never recorded for anything else
-
-
-cdef enum MemoryKind:
-    DEVICE_POOL
-    SHARED_POOL
-    HOST_POOL
-    POOLS
-
-
-cdef enum EndedKind:
-    """What is destroyed later: the driver would wait until nothing runs, or until all gates are open."""
-    ENDED_MODULES
-    ENDED_EXECUTABLES
-    ENDED_REGISTRATIONS  # memory of the host that was registered
-    ENDED_EXPORTS  # memory that other processes could open
-    ENDED_IMPORTS  # memory of other processes
-    ENDED_KINDS
-
-
-cdef cppclass CuContext:
-    """The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
-    second, and other packages use it.
-    """
-    void* handle
-    int32_t device
-    cbool migrates  # shared memory, on request
-    void* pools[POOLS]  # NULL until needed
-    void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
-    CuModule* kernels  # forebay's own; and the one that fills
-    void* fill
-    atomic[uint32_t] streams  # that are alive
-    atomic[uint32_t] stream_capacity  # for how many the driver has memory
-    atomic[uint32_t] printing  # programs that call printf
-    atomic[uint32_t] printed  # of these, how many have ended
-    atomic[uint32_t] written  # how many had before the driver last wrote what kernels had printed
-    Lock lock  # guards all below
-    vector[int32_t] reached  # devices whose memory this one uses
-    vector[CuEvent*] idle[EVENT_KINDS]
-    vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet
-    size_t asked_for  # which of these is asked for next
-    vector[uint64_t] ended[ENDED_KINDS]  # handles, or addresses of memory
-    vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
-    vector[uint64_t] blocks[BLOCK_CLASSES]  # small memory of the host that is idle, by size
-    uint64_t chunk  # of which more is cut from the end
-    size_t chunk_left  # bytes
-
-
-cdef cppclass CuEvent:
-    void* handle
-    atomic[int32_t] references
-    CuContext* context
-    uint32_t* word  # gates only: what the host writes, in pinned memory
-    EventKind kind
-
-
-cdef cppclass CuQueue:
-    void* stream
-    CuContext* context
-    PyObject* owner  # of a stream of another package: the object that was adopted, retained; else NULL
-
-
-cdef cppclass CuModule:
-    atomic[int32_t] references  # the owner's, and one for each kernel
-    void* handle
-    CuContext* context
-    cbool prints
-
-
-cdef Lock importing  # two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
-
-cdef extern from *:
-    """
-    #include <atomic>
-    #include <chrono>
-    #include <thread>
-    static inline std::int64_t forebay_now() {
-        return std::chrono::duration_cast<std::chrono::microseconds>(
-            std::chrono::steady_clock::now().time_since_epoch()).count();
-    }
-    static inline void forebay_rest(int time) { std::this_thread::sleep_for(std::chrono::microseconds(time)); }
-    static inline void forebay_store(std::uint32_t *word, std::uint32_t value) {
-        reinterpret_cast<std::atomic<std::uint32_t> *>(word)->store(value, std::memory_order_release);
-    }
-    """
-    int64_t now "forebay_now" () noexcept nogil  # microseconds
-    void rest "forebay_rest" (int microseconds) noexcept nogil
-    void store "forebay_store" (uint32_t* word, uint32_t value) noexcept nogil
-
-
-cdef cppclass CuKernel:
-    """A function and the values of its parameters, which a launch copies."""
-    void* function
-    CuModule* module  # retained
-    vector[uint64_t] words  # the values, each at a whole word
-    vector[void*] values  # where each of the driver's parameters is, as cuLaunchKernel takes them
-    vector[uint32_t] locals  # by parameter: bytes of local memory
-    vector[uint32_t] alignments  # of these; 0 for a parameter that is no local memory
-    uint32_t shared  # bytes of dynamic shared memory
-
-
-cdef cppclass CuNode:
-    """A launch in a recording, as it is now."""
-    void* node
-    CuKernel* kernel  # a copy, so that it can change; NULL for another command
-    KernelNode params
-
-
-cdef cppclass CuRecording:
-    void* graph
-    void* executable
-    CuContext* context
-    vector[CuNode*] nodes
-    vector[void*] after  # room for the nodes that one comes after
 
 
 # -- the launch path
@@ -298,7 +254,7 @@ cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* val
     cdef CuKernel* changed = <CuKernel*> kernel
     if value == NULL:
         changed.locals[index] = <uint32_t> size
-        place_locals(changed)
+        changed.place_locals()
     else:
         memcpy(changed.values[index], value, size)
     return 0
@@ -310,25 +266,25 @@ cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* val
 cdef Status copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef Status status = come_after((<CuQueue*> queue).stream, waits)
-    cdef CuEvent* made = NULL
-    if status == 0 and event != NULL:  # before the copy, which cannot be taken back
-        made = take_event((<CuQueue*> queue).context, PLAIN_EVENT, &status)
+    cdef Ref[CuEvent] made
+    cdef Status status = begin(<CuQueue*> queue, waits, made, event)
     if status == 0:
         status = cuda.MemcpyAsync(to.address, source.address, nbytes, (<CuQueue*> queue).stream)
     return conclude(<CuQueue*> queue, status, made, event)
 
 
-cdef Status conclude(CuQueue* queue, Status status, CuEvent* made, void** event) noexcept nogil:
-    """Record the event of a command that was submitted, or was not."""
-    if made == NULL:
-        return status
-    if status == 0:
-        status = cuda.EventRecord(made.handle, queue.stream)
-    if status == 0:
-        event[0] = made
-    else:
-        release_event(made)
+cdef Status begin(CuQueue* queue, Waits waits, Ref[CuEvent]& made, void** event) noexcept nogil:
+    """Wait, and take the event of the command that comes next, if one is wanted: that cannot be taken back."""
+    cdef Status status = come_after(queue.stream, waits)
+    return queue.context.take_event(PLAIN_EVENT, made) if status == 0 and event != NULL else status
+
+
+cdef Status conclude(CuQueue* queue, Status status, Ref[CuEvent]& made, void** event) noexcept nogil:
+    """Record the event of a command that was submitted."""
+    if status == 0 and made.get() != NULL:
+        status = cuda.EventRecord(made.get().handle, queue.stream)
+        if status == 0:
+            event[0] = made.take()
     return status
 
 
@@ -378,10 +334,8 @@ cdef Status fill(
     cdef KernelNode launched
     cdef Fill wide
     cdef uint32_t size
-    cdef Status status = come_after(filled.stream, waits)
-    cdef CuEvent* made = NULL
-    if status == 0 and event != NULL:
-        made = take_event(filled.context, PLAIN_EVENT, &status)
+    cdef Ref[CuEvent] made
+    cdef Status status = begin(filled, waits, made, event)
     if status == 0:
         size = repeats(pattern, pattern_size)
         if size == 1:
@@ -409,10 +363,10 @@ cdef Status prefetch(void* queue, const Memory* memory, size_t nbytes, bint to_h
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
+    cdef Ref[CuEvent] made
     cdef Status status = come_after((<CuQueue*> queue).stream, waits)
-    cdef CuEvent* made = NULL
     if status == 0:
-        made = take_event((<CuQueue*> queue).context, TIMED_EVENT if use & TIMED else PLAIN_EVENT, &status)
+        status = (<CuQueue*> queue).context.take_event(TIMED_EVENT if use & TIMED else PLAIN_EVENT, made)
     return conclude(<CuQueue*> queue, status, made, event)
 
 
@@ -426,16 +380,14 @@ cdef Status record_shared(void* queue, void* event) noexcept nogil:
 
 cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
     cdef CuQueue* held = <CuQueue*> queue
-    cdef Status status = 0
+    cdef Ref[CuEvent] made
+    cdef CuEvent* event = NULL
     cdef Arrival* arrival = NULL
-    cdef bint waits_for_word = False
-    cdef CuEvent* made = take_event(held.context, GATE_EVENT, &status)
-    if made == NULL:
+    cdef Status status = held.context.take_event(GATE_EVENT, made)
+    if status != 0:
         return status
-    without_gates.lock()  # blocks while a module is loaded or a graph instantiated: that waits for nothing but kernels
-    closed_gates.fetch_add(1)
-    without_gates.unlock()
-    gate[0] = made  # before `wake` can be called
+    WithoutGates.note_closed()
+    gate[0] = made.get()  # before `wake` can be called
     status = come_after(held.stream, waits)
     if status == 0 and wake != NULL:
         arrival = new Arrival(wake, data)
@@ -444,17 +396,15 @@ cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, voi
             del arrival
             arrival = NULL
     if status == 0:
-        status = cuda.StreamWaitValue32_v2(held.stream, <uint64_t> <uintptr_t> made.word, 1, EQUAL)
-        waits_for_word = status == 0
-    if status == 0:
-        status = cuda.EventRecord(made.handle, held.stream)
+        status = cuda.StreamWaitValue32_v2(held.stream, <uint64_t> <uintptr_t> made.get().word, 1, EQUAL)
+        if status == 0:
+            event = made.take()
+            status = cuda.EventRecord(event.handle, held.stream)
     if status != 0:
         gate[0] = NULL
-        closed_gates.fetch_sub(1)
-        if waits_for_word:
-            store(made.word, 1)  # and nobody knows when the stream has read it, so it is not used again
-        else:
-            release_event(made)
+        WithoutGates.note_open()
+        if event != NULL:  # nobody knows when the stream has read the word, so it is not used again
+            store(event.word, 1)
     if arrival != NULL:
         arrival.settle(status == 0)
     return status
@@ -463,7 +413,7 @@ cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, voi
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     """Open a gate. CUDA cannot fail the commands behind it: they run even if `failed`."""
     store((<CuEvent*> gate).word, 1)
-    closed_gates.fetch_sub(1)
+    WithoutGates.note_open()
     return 0
 
 
@@ -471,19 +421,15 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
 
 
 cdef Status new_recording(void* queue, bint changeable, void** recording) noexcept nogil:
-    cdef void* graph = NULL
-    cdef CuRecording* made
+    cdef unique_ptr[CuRecording] made
     cdef Status status
-    if closed_gates.load() != 0:
+    if WithoutGates.gates_are_closed():
         return NOT_NOW
-    status = cuda.GraphCreate(&graph, 0)
-    if status != 0:
-        return status
-    made = new CuRecording()
-    made.graph = graph
-    made.context = (<CuQueue*> queue).context
-    recording[0] = made
-    return 0
+    made.reset(new CuRecording((<CuQueue*> queue).context))
+    status = cuda.GraphCreate(&made.get().graph, 0)
+    if status == 0:
+        recording[0] = made.release()
+    return status
 
 
 cdef Status add_command(
@@ -491,36 +437,30 @@ cdef Status add_command(
 ) noexcept nogil:
     """Add a node after the nodes of these commands. The driver copies a kernel's arguments; so does the recording."""
     cdef CuRecording* extended = <CuRecording*> recording
-    cdef CuContext* context = extended.context
-    cdef CuNode* node
-    cdef Status status = enter(context)
+    cdef CuNode node
+    cdef Current current
+    cdef Status status = current.enter(extended.context.handle)
     cdef uint32_t i
     if status != 0:
         return status
     extended.after.clear()
     for i in range(count):
         extended.after.push_back(extended.nodes[after[i]].node)
-    node = new CuNode()
     if command.kind == LAUNCH_COMMAND:
-        node.kernel = copy_kernel(<const CuKernel*> command.kernel)
+        node.kernel = (<CuKernel*> command.kernel).copy()
         memcpy(node.params.groups, command.geometry.groups, sizeof(command.geometry.groups))
         memcpy(node.params.block, command.geometry.block, sizeof(command.geometry.block))
-        node.params.function = node.kernel.function
-        node.params.shared = node.kernel.shared
-        node.params.values = node.kernel.values.data()
-        node.params.context = context.handle
-        status = add_kernel(extended, node, &node.params)
+        node.params.function = node.kernel.get().function
+        node.params.shared = node.kernel.get().shared
+        node.params.values = node.kernel.get().values.data()
+        node.params.context = extended.context.handle
+        status = add_kernel(extended, &node, &node.params)
     elif command.kind == COPY_COMMAND:
-        status = add_copy(extended, node, command)
+        status = add_copy(extended, &node, command)
     else:
-        status = add_fill(extended, node, command)
-    leave()
+        status = add_fill(extended, &node, command)
     if status == 0:
-        extended.nodes.push_back(node)
-    else:
-        if node.kernel != NULL:
-            release_kernel(node.kernel)
-        del node
+        extended.nodes.push_back(move(node))
     return status
 
 
@@ -556,15 +496,15 @@ cdef Status add_fill(CuRecording* recording, CuNode* node, const RecordedCommand
 
 cdef Status close_recording(void* recording) noexcept nogil:
     cdef CuRecording* closed = <CuRecording*> recording
+    cdef WithoutGates none
+    cdef Current current
     cdef Status status
-    if not begin_without_gates():
+    if not none.begin():
         return NOT_NOW
-    status = enter(closed.context)
+    status = current.enter(closed.context.handle)
     if status == 0:
-        destroy_ended(closed.context, ENDED_EXECUTABLES)
+        closed.context.destroy_ended(ENDED_EXECUTABLES)
         status = cuda.GraphInstantiateWithFlags(&closed.executable, closed.graph, 0)
-        leave()
-    without_gates.unlock()
     return status
 
 
@@ -572,24 +512,24 @@ cdef Status change(void* recording, const Change* changes, size_t count) noexcep
     """Change nodes, each by one call of the driver. Launches of the recording that were submitted are not affected."""
     cdef CuRecording* changed = <CuRecording*> recording
     cdef CuNode* node
-    cdef Status status = enter(changed.context)  # without a current context the driver ends the process
+    cdef Current current
+    cdef Status status = current.enter(changed.context.handle)  # without a current context the driver ends the process
     cdef size_t i
     if status != 0:
         return status
     for i in range(count):
-        node = changed.nodes[changes[i].command]
+        node = &changed.nodes[changes[i].command]
         if changes[i].kind == CHANGED_GROUPS:
             memcpy(node.params.groups, changes[i].value, 3 * sizeof(uint32_t))
         elif changes[i].kind == CHANGED_POINTER:
-            set_pointer(node.kernel, changes[i].index, <const Memory*> changes[i].value)
+            set_pointer(node.kernel.get(), changes[i].index, <const Memory*> changes[i].value)
         else:
-            set_value(node.kernel, changes[i].index, changes[i].size, changes[i].value)
+            set_value(node.kernel.get(), changes[i].index, changes[i].size, changes[i].value)
         if i + 1 == count or changes[i + 1].command != changes[i].command:
-            node.params.shared = node.kernel.shared
+            node.params.shared = node.kernel.get().shared
             status = cuda.GraphExecKernelNodeSetParams_v2(changed.executable, node.node, &node.params)
             if status != 0:
                 break
-    leave()
     return status
 
 
@@ -621,29 +561,24 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     go on before the gate is opened.
     """
     cdef CuContext* on = <CuContext*> context
-    cdef CuQueue* join
+    cdef unique_ptr[CuQueue] join  # which ends here if it may wait still, for nobody
     cdef void* joined = NULL
     cdef Status status = 0
     cdef uint32_t i
-    if events.count < JOINED_FROM or closed_gates.load() != 0:
+    if events.count < JOINED_FROM or WithoutGates.gates_are_closed():
         for i in range(events.count):
             status = wait_for_event(<CuEvent*> events.events[i], interrupted)
             if status != 0:
                 break
         return status
-    join = take_join(on, &status)
-    if join == NULL:
-        return status
-    status = marker(join, events, 0, &joined)
+    status = on.take_join(join)
+    if status == 0:
+        status = marker(join.get(), events, 0, &joined)
     if status == 0:
         status = wait_for_event(<CuEvent*> joined, interrupted)
         release_event(joined)
-    if status == 0:
-        on.lock.lock()
-        on.joins.push_back(join)
-        on.lock.unlock()
-    else:
-        release_queue(join)  # it may wait still, for nobody
+        if status == 0:
+            on.keep_join(join)
     return status
 
 
@@ -701,499 +636,78 @@ cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nog
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """Streams wait for events of other devices, too."""
-    (<CuEvent*> event).references.fetch_add(1, memory_order_relaxed)
-    bridged[0] = event
+    bridged[0] = Ref[CuEvent].share(<CuEvent*> event).take()
     return 0
 
 
-# -- contexts
-
-cdef Lock contexts_lock
-cdef vector[CuContext*] contexts
+cdef void release_event(void* event) noexcept nogil:
+    Ref[CuEvent].adopt(<CuEvent*> event)
 
 
-cdef CuContext* open_context(int32_t device, const char* kernels, Status* status) noexcept nogil:
-    """The primary context of a GPU; `kernels` is PTX of forebay's own."""
-    cdef CuContext* context = NULL
-    cdef size_t i
-    contexts_lock.lock()
-    for i in range(contexts.size()):
-        if contexts[i].device == device:
-            context = contexts[i]
-    if context == NULL:
-        context = new CuContext()
-        context.device = device
-        status[0] = begin_context(context, kernels)
-        if status[0] != 0:
-            del context  # what it has is the primary context's, and little; nobody will ask for it again
-            context = NULL
-        else:
-            # GPUs copy to and from each other's memory of the host; without access the driver ends the process then.
-            # If it refuses, only copies between the two are concerned.
-            for i in range(contexts.size()):
-                allow_access(context.pools[<int> HOST_POOL], contexts[i].device)
-                allow_access(contexts[i].pools[<int> HOST_POOL], context.device)
-            contexts.push_back(context)
-    contexts_lock.unlock()
-    return context
+cdef void release_kernel(void* kernel) noexcept nogil:
+    cdef CuKernel* released = <CuKernel*> kernel
+    del released
 
 
-cdef Status allow_access(void* pool, int32_t device) noexcept nogil:
-    """Let a GPU use what is and will be taken from a pool."""
-    cdef AccessDesc access
-    access.location.type = ON_DEVICE
-    access.location.id = device
-    access.flags = READ_WRITE
-    return cuda.MemPoolSetAccess(pool, &access, 1)
+cdef void release_recording(void* recording) noexcept nogil:
+    cdef CuRecording* released = <CuRecording*> recording
+    del released
 
 
-cdef Status begin_context(CuContext* context, const char* kernels) noexcept nogil:
-    """Make what the context has. All of it is made here, because some of these calls wait behind closed gates."""
-    cdef int kind
-    cdef void* module = NULL
-    cdef Status status = cuda.DevicePrimaryCtxRetain(&context.handle, context.device)
-    if status == 0:
-        status = enter(context)
-    if status != 0:
-        return status
-    status = cuda.StreamCreateWithPriority(&context.memory_stream, NON_BLOCKING, 0)
-    if status == 0:
-        status = cuda.ModuleLoadDataEx(&module, kernels, 0, NULL, NULL)
-    if status == 0:
-        context.kernels = new_module(context, module, False)
-        status = cuda.ModuleGetFunction(&context.fill, module, b"fill")
-    if status == 0:
-        make_streams_ahead(context, 0)
-    leave()
-    for kind in range(POOLS):
-        if status == 0:
-            status = open_pool(context, <MemoryKind> kind)
-            if kind == SHARED_POOL:
-                status = 0  # a GPU may have none, which is said when it is asked for
-    return status
-
-
-cdef void make_streams_ahead(CuContext* context, uint32_t before) noexcept nogil:
-    """Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and
-    waits behind closed gates before. No gate is closed, and the context is current.
-    """
-    cdef void* made[AHEAD]
-    cdef int count = 0
-    cdef Status status = 0
-    while status == 0 and count < AHEAD:
-        status = cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)
-        count += status == 0
-    context.stream_capacity.store(max(context.stream_capacity.load(), before + count))  # it keeps what it took
-    while count:
-        count -= 1
-        cuda.StreamDestroy_v2(made[count])
-
-
-cdef int reserve_stream(CuContext* context) except -1 nogil:
-    """Count a stream that is about to be made, with memory of the driver for it. If it has none, this blocks until no
-    gate is closed.
-    """
-    cdef uint32_t count = context.streams.fetch_add(1) + 1
-    cdef uint32_t capacity = context.stream_capacity.load()
-    if count + AHEAD // 2 <= capacity:
-        return 0
-    if count <= capacity:  # there is memory for this one, so nothing is waited for
-        if not without_gates.try_lock():
-            return 0
-        if closed_gates.load() != 0:
-            without_gates.unlock()
-            return 0
-    else:
-        context.streams.fetch_sub(1)
-        wait_without_gates()
-        count = context.streams.fetch_add(1) + 1
-    if count + AHEAD // 2 > context.stream_capacity.load() and enter(context) == 0:
-        make_streams_ahead(context, context.streams.load() - 1)  # the one that is counted is not made yet
-        leave()
-    without_gates.unlock()
-    return 0
-
-
-cdef Status enter(CuContext* context) noexcept nogil:
-    """Make the context current in this thread, until `leave`."""
-    return cuda.CtxPushCurrent_v2(context.handle)
-
-
-cdef void leave() noexcept nogil:
-    cdef void* popped = NULL
-    cuda.CtxPopCurrent_v2(&popped)
-
-
-cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
-    """Have a pool of this kind, with its first memory."""
-    cdef PoolProps props
-    cdef uint64_t kept = KEPT
-    cdef uint64_t first = 0
-    cdef void* pool = NULL
-    cdef Status status
-    props.allocation = MANAGED if kind == SHARED_POOL else PINNED
-    props.location.type = ON_HOST if kind == HOST_POOL else ON_DEVICE
-    props.location.id = 0 if kind == HOST_POOL else context.device
-    status = enter(context)
-    if status != 0:
-        return status
-    status = cuda.MemPoolCreate(&pool, &props)
-    if status == 0 and kind == HOST_POOL:
-        status = allow_access(pool, context.device)
-    if status == 0:
-        status = cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept)
-    if status == 0:
-        status = cuda.MemAllocFromPoolAsync(&first, FIRST, pool, context.memory_stream)
-        if status == 0:
-            cuda.MemFreeAsync(first, context.memory_stream)
-    leave()
-    context.lock.lock()
-    if status == 0 and context.pools[<int> kind] == NULL:
-        context.pools[<int> kind] = pool
-        pool = NULL
-    context.lock.unlock()
-    if pool != NULL:  # refused, or another thread was first
-        cuda.MemPoolDestroy(pool)
-    return status
-
-
-# -- small memory of the host: pinned, and never given back to the driver, whose cuMemFreeHost waits for the whole
-# device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on there is
-# no difference.
-
-
-cdef inline int class_of(size_t nbytes) noexcept nogil:
-    """Which of the lists has blocks for so many bytes: their sizes are powers of two."""
-    cdef int found = 0
-    while SMALLEST_BLOCK << found < <int64_t> nbytes:
-        found += 1
-    return found
-
-
-cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noexcept nogil:
-    """Take pinned memory, of at most LARGEST_BLOCK bytes."""
-    cdef int smaller, at = class_of(nbytes)
-    cdef size_t size = SMALLEST_BLOCK << at
-    cdef void* chunk = NULL
-    cdef Status status
-    while True:
-        context.lock.lock()
-        if not context.blocks[at].empty():
-            address[0] = context.blocks[at].back()
-            context.blocks[at].pop_back()
-        elif context.chunk_left >= size:
-            context.chunk_left -= size
-            address[0] = context.chunk + context.chunk_left
-        context.lock.unlock()
-        if address[0]:
-            return 0
-        status = within(cuda, context.handle, cuda.MemHostAlloc, &chunk, <size_t> CHUNK, <uint32_t> PORTABLE_MAPPED)
-        if status != 0:
-            return status
-        context.lock.lock()
-        for smaller in range(BLOCK_CLASSES - 1, -1, -1):  # what is left of the chunk before goes to the lists
-            while context.chunk_left >= <size_t> SMALLEST_BLOCK << smaller:
-                context.chunk_left -= SMALLEST_BLOCK << smaller
-                context.blocks[smaller].push_back(context.chunk + context.chunk_left)
-        context.chunk = <uint64_t> <uintptr_t> chunk
-        context.chunk_left = CHUNK
-        context.lock.unlock()
-
-
-cdef void give_back_block(CuContext* context, size_t nbytes, uint64_t address) noexcept nogil:
-    context.lock.lock()
-    context.blocks[class_of(nbytes)].push_back(address)
-    context.lock.unlock()
-
-
-# -- queues
-
-
-cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil:
-    """Its stream is counted already."""
-    cdef void* stream = NULL
-    cdef CuQueue* queue
-    status[0] = within(
-        cuda, context.handle, cuda.StreamCreateWithPriority, &stream, <uint32_t> NON_BLOCKING, priority)
-    if status[0] != 0:
-        context.streams.fetch_sub(1)
-        return NULL
-    queue = new CuQueue()
-    queue.stream = stream
-    queue.context = context
-    return queue
-
-
-cdef void release_queue(void* handle) noexcept nogil:
+cdef void release_queue(void* queue) noexcept nogil:
     """Nobody asks the stream for anything any more. No lock is held: whoever owned an adopted one may go with it."""
-    cdef CuQueue* queue = <CuQueue*> handle
-    if queue.owner == NULL:
-        cuda.StreamDestroy_v2(queue.stream)
-        queue.context.streams.fetch_sub(1)
-    else:
+    cdef CuQueue* released = <CuQueue*> queue
+    if released.owner != NULL:
         with gil:
-            Py_DECREF(<object> queue.owner)
-    del queue
+            Py_DECREF(<object> released.owner)
+    del released
 
 
-cdef CuQueue* take_join(CuContext* context, Status* status) noexcept nogil:
-    """An idle private stream, or a new one. NULL on failure."""
-    cdef CuQueue* join = NULL
-    context.lock.lock()
-    if not context.joins.empty():
-        join = context.joins.back()
-        context.joins.pop_back()
-    context.lock.unlock()
-    if join == NULL:
-        context.streams.fetch_add(1)
-        join = new_queue(context, 0, status)
-    return join
+# -- what blocks until no gate is closed
 
 
-# -- events
-
-
-cdef CuEvent* take_event(CuContext* context, EventKind kind, Status* status) noexcept nogil:
-    """An idle event, or a new one, with one reference. NULL on failure.
-
-    One that others still wait for may be recorded again: a stream waits for what was recorded when it was told to.
-    """
-    cdef CuEvent* event = NULL
-    if kind == GATE_EVENT:
-        recycle_gates(context)
-    context.lock.lock()
-    if not context.idle[<int> kind].empty():
-        event = context.idle[<int> kind].back()
-        context.idle[<int> kind].pop_back()
-    context.lock.unlock()
-    if event == NULL:
-        event = create_event(context, kind, status)
-    if event != NULL:
-        event.references.store(1, memory_order_relaxed)
-        if event.word != NULL:
-            store(event.word, 0)
-    return event
-
-
-cdef CuEvent* create_event(CuContext* context, EventKind kind, Status* status) noexcept nogil:
-    cdef void* handle = NULL
-    cdef uint64_t word = 0
-    status[0] = take_block(context, sizeof(uint32_t), &word) if kind == GATE_EVENT else 0
-    if status[0] == 0:
-        status[0] = within(
-            cuda, context.handle, cuda.EventCreate, &handle, <uint32_t> (0 if kind == TIMED_EVENT else NO_TIMING))
-    if status[0] != 0:
-        if word:
-            give_back_block(context, sizeof(uint32_t), word)
-        return NULL
-    return new_event(context, kind, handle, word)
-
-
-cdef CuEvent* new_event(CuContext* context, EventKind kind, void* handle, uint64_t word) noexcept nogil:
-    """An event over this one of the driver's, with one reference."""
-    cdef CuEvent* event = new CuEvent()
-    event.references.store(1, memory_order_relaxed)
-    event.handle = handle
-    event.context = context
-    event.word = <uint32_t*> <uintptr_t> word
-    event.kind = kind
-    return event
-
-
-cdef void release_event(void* handle) noexcept nogil:
-    cdef CuEvent* event = <CuEvent*> handle
-    cdef CuContext* context = event.context
-    if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
-        return
-    if event.kind == IPC_EVENT:
-        cuda.EventDestroy_v2(event.handle)
-        del event
-        return
-    context.lock.lock()
-    if event.kind == GATE_EVENT:
-        context.passing.push_back(event)  # its stream may not have read the word yet
-    else:
-        context.idle[<int> event.kind].push_back(event)
-    context.lock.unlock()
-
-
-cdef void recycle_gates(CuContext* context) noexcept nogil:
-    """Find gates that can be used again, because their stream has passed them. It asks for a few in turn: many may be
-    open behind one that is closed.
-    """
-    cdef size_t left, i
-    context.lock.lock()
-    left = context.passing.size()
-    if left > MOST_ASKED:
-        left = MOST_ASKED
-    while left:
-        left -= 1
-        i = context.asked_for if context.asked_for < context.passing.size() else 0
-        if cuda.EventQuery(context.passing[i].handle) == 0:
-            context.idle[<int> GATE_EVENT].push_back(context.passing[i])
-            context.passing[i] = context.passing.back()
-            context.passing.pop_back()
-            context.asked_for = i
-        else:
-            context.asked_for = i + 1
-    context.lock.unlock()
-
-
-# -- gates, and what must not run while one is closed
-
-cdef Lock without_gates  # a gate is closed, a module loaded and a graph instantiated with it
-cdef atomic[uint32_t] closed_gates  # of all devices of the process
-
-
-cdef bint begin_without_gates() noexcept nogil:
-    """Begin something for which the driver would wait until all gates are open, and let no other thread launch. Returns
-    False, and nothing is begun, if one is closed. If it returns True, the caller unlocks `without_gates` afterwards.
-    """
-    without_gates.lock()
-    if closed_gates.load() == 0:
-        return True
-    without_gates.unlock()
-    return False
-
-
-cdef int wait_without_gates() except -1 nogil:
-    """Block until something begins for which `begin_without_gates` returned True."""
-    while not begin_without_gates():
+cdef int wait_without_gates(WithoutGates& none) except -1 nogil:
+    """Block until it has begun."""
+    while not none.begin():
         rest(1000)
         with gil:
             PyErr_CheckSignals()
     return 0
 
 
-# -- what is destroyed later
-
-
-cdef void destroy_later(CuContext* context, EndedKind kind, uint64_t handle) noexcept nogil:
-    context.lock.lock()
-    context.ended[<int> kind].push_back(handle)
-    context.lock.unlock()
-
-
-cdef void destroy_ended(CuContext* context, EndedKind kind) noexcept nogil:
-    """Destroy what nobody uses any more, which waits until nothing runs. No gate is closed, and for executables and
-    modules the context is current.
+cdef int reserve_stream(CuContext* context) except -1 nogil:
+    """Count a stream that is about to be made, with memory of the driver for it. If it has none, this blocks until no
+    gate is closed.
     """
-    cdef vector[uint64_t] ended
-    cdef size_t i
-    context.lock.lock()
-    ended.swap(context.ended[<int> kind])
-    context.lock.unlock()
-    for i in range(ended.size()):
-        if kind == ENDED_MODULES:
-            cuda.ModuleUnload(<void*> <uintptr_t> ended[i])
-        elif kind == ENDED_EXECUTABLES:
-            cuda.GraphExecDestroy(<void*> <uintptr_t> ended[i])
-        elif kind == ENDED_REGISTRATIONS:
-            cuda.MemHostUnregister(ended[i])
-        elif kind == ENDED_EXPORTS:
-            cuda.MemFree_v2(ended[i])
-        else:
-            importing.lock()
-            cuda.IpcCloseMemHandle(ended[i])
-            importing.unlock()
+    cdef WithoutGates none
+    cdef uint32_t count = context.streams.fetch_add(1) + 1
+    cdef uint32_t capacity = context.stream_capacity.load()
+    if count + AHEAD // 2 <= capacity:
+        return 0
+    if count <= capacity:  # there is memory for this one, so nothing is waited for
+        if not none.try_begin():
+            return 0
+    else:
+        context.streams.fetch_sub(1)
+        wait_without_gates(none)
+        count = context.streams.fetch_add(1) + 1
+    if count + AHEAD // 2 > context.stream_capacity.load():
+        context.make_streams_ahead(context.streams.load() - 1)  # the one that is counted is not made yet
+    return 0
 
 
-cdef bint try_destroy_ended(CuContext* context, EndedKind first, EndedKind last) noexcept nogil:
-    """Destroy what nobody uses any more of these kinds. False, and nothing is destroyed, while a gate is closed: then
-    it is left to who comes next.
-    """
-    cdef int kind
-    if not begin_without_gates():
-        return False
-    for kind in range(first, last + 1):
-        destroy_ended(context, <EndedKind> kind)
-    without_gates.unlock()
-    return True
+cdef Status load_module(CuContext* context, const char* image, char* errors, void** module) except? -1 nogil:
+    """Load it, and write what the driver says of a failure."""
+    cdef WithoutGates none
+    wait_without_gates(none)
+    return context.load_module(image, errors, LOG_SIZE, module)
 
 
-# -- modules, kernels and recordings: a plan may keep a kernel for longer than anybody keeps the program
-
-
-cdef CuModule* new_module(CuContext* context, void* handle, bint prints) noexcept nogil:
-    cdef CuModule* module = new CuModule()
-    module.references.store(1, memory_order_relaxed)
-    module.handle = handle
-    module.context = context
-    module.prints = prints
-    if prints:
-        context.printing.fetch_add(1, memory_order_relaxed)
-    return module
-
-
-cdef CuModule* retain_module(CuModule* module) noexcept nogil:
-    module.references.fetch_add(1, memory_order_relaxed)
-    return module
-
-
-cdef void release_module(CuModule* module) noexcept nogil:
-    """Unloading waits for all that runs on the device, so it is left to who loads the next module."""
-    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
-        return
-    if module.prints:  # in this order, so that no wait takes it for ended and written
-        module.context.printed.fetch_add(1)
-        module.context.printing.fetch_sub(1)
-    destroy_later(module.context, ENDED_MODULES, <uintptr_t> module.handle)
-    del module
-
-
-cdef CuKernel* copy_kernel(const CuKernel* kernel) noexcept nogil:
-    """Another kernel object of the same function, with the same values."""
-    cdef CuKernel* copy = new CuKernel()
-    cdef size_t i
-    copy[0] = kernel[0]
-    retain_module(copy.module)
-    for i in range(copy.values.size()):
-        copy.values[i] = <void*> (<uintptr_t> kernel.values[i] - <uintptr_t> kernel.words.data()
-                                  + <uintptr_t> copy.words.data())
-    return copy
-
-
-cdef void place_locals(CuKernel* kernel) noexcept nogil:
-    """Place the parameters in local memory one after the other in dynamic shared memory."""
-    cdef uint32_t end = 0
-    cdef uint32_t alignment
-    cdef size_t i
-    for i in range(kernel.alignments.size()):
-        alignment = kernel.alignments[i]
-        if alignment == 0:
-            continue
-        end = (end + alignment - 1) // alignment * alignment
-        if i < kernel.values.size():
-            (<uint64_t*> kernel.values[i])[0] = end
-        end += kernel.locals[i]
-    kernel.shared = end
-
-
-cdef void release_kernel(void* handle) noexcept nogil:
-    cdef CuKernel* kernel = <CuKernel*> handle
-    release_module(kernel.module)
-    del kernel
-
-
-cdef void release_recording(void* handle) noexcept nogil:
-    """To destroy an executable may wait for closed gates, as to make one does; then it is left to who makes the next.
-    """
-    cdef CuRecording* recording = <CuRecording*> handle
-    cdef CuContext* context = recording.context
-    cdef size_t i
-    cdef bint entered = enter(context) == 0
-    if recording.executable != NULL:
-        destroy_later(context, ENDED_EXECUTABLES, <uintptr_t> recording.executable)
-        if entered:
-            try_destroy_ended(context, ENDED_EXECUTABLES, ENDED_EXECUTABLES)
-    cuda.GraphDestroy(recording.graph)
-    if entered:
-        leave()
-    for i in range(recording.nodes.size()):
-        if recording.nodes[i].kernel != NULL:
-            release_kernel(recording.nodes[i].kernel)
-        del recording.nodes[i]
-    del recording
+cdef int end_registrations(CuContext* context) except -1 nogil:
+    cdef WithoutGates none
+    wait_without_gates(none)
+    context.destroy_ended(ENDED_REGISTRATIONS)
+    return 0
 
 
 # -- objects of Python over these. Each is released with its last reference
@@ -1244,7 +758,7 @@ cdef class ContextHandle:
         cdef Status status = 0
         cdef const char* text = kernels
         with nogil:
-            self.context = open_context(device, text, &status)
+            status = CuContext.open(device, text, self.context)
             if migrates and status == 0:
                 self.context.migrates = True
         check(status,
@@ -1264,10 +778,11 @@ cdef class ContextHandle:
         """Make the context current in this thread until `__exit__`: other packages take the thread's current device for
         the one that is meant when they hand over memory or streams.
         """
-        check(enter(self.context), "making the context current")
+        check(cuda.CtxPushCurrent_v2(self.context.handle), "making the context current")
 
     def __exit__(self, *raised: object) -> None:
-        leave()
+        cdef void* popped = NULL
+        cuda.CtxPopCurrent_v2(&popped)
 
     @property
     def streams(self) -> int:
@@ -1291,19 +806,10 @@ cdef class ContextHandle:
 
     def reach(self, ContextHandle peer not None) -> bool:
         """Let this GPU use the other's memory: of its pools, and its variables. False while a gate is closed."""
-        cdef CuContext* context = self.context
-        cdef CuContext* other = peer.context
         cdef Status status = 0
         cdef bint reached
         with nogil:
-            context.lock.lock()
-            reached = find(context.reached.begin(), context.reached.end(), other.device) != context.reached.end()
-            context.lock.unlock()
-            reached = reached or context == other
-            if not reached and begin_without_gates():
-                status = reach_memory(context, other)
-                without_gates.unlock()
-                reached = True
+            reached = self.context.reach(peer.context, status)
         check(status, "access to another GPU")
         return reached
 
@@ -1314,38 +820,26 @@ cdef class ContextHandle:
         Blocks until no gate is closed if there are more streams than the driver has memory for (docs/cuda.md); others
         run meanwhile, and Ctrl-C ends it.
         """
-        cdef Status status = 0
-        cdef CuQueue* queue
+        cdef Status status
+        cdef unique_ptr[CuQueue] queue
         with nogil:
             reserve_stream(self.context)
-            queue = new_queue(self.context, priority, &status)
+            status = CuQueue.create(self.context, priority, queue)
         check(status, "making a queue")
-        return <uintptr_t> queue.stream, <uintptr_t> queue
+        return <uintptr_t> queue.get().stream, <uintptr_t> queue.release()
 
     def adopt_queue(self, uintptr_t stream, object owner) -> int:
         """The operations' handle, which the caller owns, of a stream of another package. The stream is `owner`'s, which
         is kept as long as the handle: after a close, too, forebay may have to ask the stream how far it is.
         """
-        cdef CuQueue* queue = new CuQueue()
+        cdef CuQueue* queue = new CuQueue(self.context, <PyObject*> owner)
         Py_INCREF(owner)
-        queue.owner = <PyObject*> owner
         queue.stream = <void*> stream
-        queue.context = self.context
         return <uintptr_t> queue
 
     def order(self, uintptr_t later, uintptr_t earlier) -> None:
         """Let what one stream gets from now on come after what another has got. The other may be a default stream."""
-        cdef void* event = NULL
-        cdef Status status = enter(self.context)  # which default streams are of
-        if status == 0:
-            status = cuda.EventCreate(&event, NO_TIMING)
-            if status == 0:
-                status = cuda.EventRecord(event, <void*> earlier)
-                if status == 0:
-                    status = cuda.StreamWaitEvent(<void*> later, event, 0)
-                cuda.EventDestroy_v2(event)
-            leave()
-        check(status, "waiting for a stream of another package")
+        check(self.context.order(<void*> later, <void*> earlier), "waiting for a stream of another package")
 
 
 def context_of(uintptr_t stream) -> int:
@@ -1353,21 +847,6 @@ def context_of(uintptr_t stream) -> int:
     cdef void* context = NULL
     check(cuda.StreamGetCtx(<void*> stream, &context), f"the context of stream {stream:#x}")
     return <uintptr_t> context
-
-
-cdef Status reach_memory(CuContext* context, CuContext* other) noexcept nogil:
-    """Pools say by themselves who has access to what is taken from them, variables and other packages' memory do not.
-    """
-    cdef Status status = within(cuda, context.handle, cuda.CtxEnablePeerAccess, other.handle, <uint32_t> 0)
-    if <uint32_t> status == ALREADY_ENABLED:  # by another package
-        status = 0
-    if status == 0:
-        status = allow_access(other.pools[<int> DEVICE_POOL], context.device)
-    if status == 0:
-        context.lock.lock()
-        context.reached.push_back(other.device)
-        context.lock.unlock()
-    return status
 
 
 cdef class CuProgram:
@@ -1379,55 +858,40 @@ cdef class CuProgram:
     CUDA in this process: behind a closed gate the driver would block, and let no other thread launch.
     """
 
-    cdef CuModule* module
+    cdef Ref[CuModule] module
     cdef ContextHandle context
 
     def __init__(self, ContextHandle context not None, bytes image not None, str name) -> None:
         cdef CuContext* of = context.context
         cdef const char* text = image
-        cdef uint32_t options[4]
-        cdef void* values[4]
         cdef void* handle = NULL
         cdef Status status
         cdef bytearray errors = bytearray(LOG_SIZE)
+        cdef char* log_at = errors
         self.context = context
-        options[0] = ERROR_LOG
-        values[0] = <char*> errors
-        options[1] = ERROR_SIZE
-        values[1] = <void*> <uintptr_t> LOG_SIZE
         with nogil:
-            wait_without_gates()
-            status = enter(of)
-            if status == 0:
-                destroy_ended(of, ENDED_MODULES)
-                status = cuda.ModuleLoadDataEx(&handle, text, 2, options, values)
-                leave()
-            without_gates.unlock()
+            status = load_module(of, text, log_at, &handle)
         if status != 0:
             call, code, called = explain(status)
             if code == OUT_OF_MEMORY:
                 check(status, "building a program")
             log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip() or called
             raise BuildError(f"the program does not build on {name}: {call} failed: {called}\n{log}", log=log)
-        self.module = new_module(of, handle, b"vprintf" in image)
+        self.module = Ref[CuModule].adopt(new CuModule(of, handle, b"vprintf" in image))
 
     @staticmethod
     def own(ContextHandle context not None) -> CuProgram:
         """The module of forebay's own kernels, which was loaded with the context and stays. Does not block."""
         cdef CuProgram made = CuProgram.__new__(CuProgram)
         made.context = context
-        made.module = retain_module(context.context.kernels)
+        made.module = context.context.kernels
         return made
-
-    def __dealloc__(self):
-        if self.module != NULL:
-            release_module(self.module)
 
     def function(self, str symbol) -> int:
         """The driver's handle of a kernel. It is valid as long as this object."""
         cdef bytes encoded = symbol.encode()
         cdef void* function = NULL
-        check(cuda.ModuleGetFunction(&function, self.module.handle, encoded),
+        check(cuda.ModuleGetFunction(&function, self.module.get().handle, encoded),
               f"kernel {symbol!r}")
         return <uintptr_t> function
 
@@ -1459,11 +923,14 @@ cdef class CuProgram:
         parameters; `alignments`, by forebay's parameter, that of its local memory, 0 for one that is none. The last
         ones may have no parameter of the driver's.
         """
-        cdef CuKernel* kernel = new CuKernel()
+        cdef unique_ptr[CuKernel] made
+        cdef CuKernel* kernel
         cdef vector[size_t] offsets
         cdef size_t words = 0
         cdef size_t offset
         cdef size_t nbytes
+        made.reset(new CuKernel())
+        kernel = made.get()
         for nbytes in sizes:
             offsets.push_back(words)
             words += (nbytes + 7) // 8
@@ -1474,15 +941,15 @@ cdef class CuProgram:
             kernel.alignments.push_back(alignment)
         kernel.locals.resize(kernel.alignments.size())
         kernel.function = <void*> function
-        kernel.module = retain_module(self.module)
-        return <uintptr_t> kernel
+        kernel.module = self.module
+        return <uintptr_t> made.release()
 
     def variable(self, str symbol) -> ForeignMemory | None:
         """The memory of a variable, which keeps the program loaded; None if no variable has this name."""
         cdef bytes encoded = symbol.encode()
         cdef size_t nbytes = 0
         cdef uint64_t address = 0
-        cdef Status status = cuda.ModuleGetGlobal_v2(&address, &nbytes, self.module.handle, encoded)
+        cdef Status status = cuda.ModuleGetGlobal_v2(&address, &nbytes, self.module.get().handle, encoded)
         if <uint32_t> status == NOT_FOUND:
             return None
         check(status, f"variable {symbol!r}")
@@ -1519,47 +986,14 @@ cdef class CuMemory(NativeMemory):
         self.usm_type = usm_type
         self.kind = kind
         with nogil:
-            status = take_memory(of, kind, nbytes, &address)
-            if <uint32_t> status == OUT_OF_MEMORY and enter(of) == 0:
-                trim(of, 0)  # the pools may have kept some, and what others could open may wait for its end
-                try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
-                leave()
-                status = take_memory(of, kind, nbytes, &address)
+            status = of.take_memory(kind, nbytes, address)
         check(status, f"{nbytes} bytes of {usm_type} memory")
         self.address = address
 
     def __dealloc__(self):
-        if not self.address or is_forked():  # then it is the parent's
-            return
-        if is_block(self.kind, self.nbytes):  # POOL_KINDS may be gone: the process may be ending
-            give_back_block(self.context.context, self.nbytes, self.address)
-        else:
+        if self.address and not is_forked():  # else it is the parent's
             with nogil:
-                cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
-                trim(self.context.context, KEPT)
-
-
-cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:
-    return kind == HOST_POOL and nbytes <= LARGEST_BLOCK
-
-
-cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint64_t* address) noexcept nogil:
-    cdef Status status
-    if is_block(kind, nbytes):
-        return take_block(context, nbytes, address)
-    if context.pools[<int> kind] == NULL:  # the GPU refused it when the context was opened
-        status = open_pool(context, kind)
-        if status != 0:
-            return status
-    return cuda.MemAllocFromPoolAsync(address, nbytes, context.pools[<int> kind], context.memory_stream)
-
-
-cdef void trim(CuContext* context, size_t kept) noexcept nogil:
-    """Release memory that the pools keep, but for this many bytes each."""
-    cdef int kind
-    for kind in range(POOLS):
-        if context.pools[kind] != NULL:
-            cuda.MemPoolTrimTo(context.pools[kind], kept)
+                self.context.context.give_back_memory(self.kind, self.nbytes, self.address)
 
 
 # -- memory and events that processes share (CUDA Programming Guide, "Interprocess Communication")
@@ -1569,23 +1003,15 @@ cdef void trim(CuContext* context, size_t kept) noexcept nogil:
 # meanwhile, behind a closed gate for ever. So they are left to who blocks anyway: see `try_destroy_ended`.
 
 
-cdef enum:
-    LAZY_ENABLE_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
-    NO_TIMING_INTERPROCESS = 2 | 4  # of an event
-
 OWN_PROCESS = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 
 def give_back_shared(ContextHandle context not None) -> bool:
     """Release what has no reference left, once nothing runs; False while a gate is closed."""
-    cdef CuContext* of = context.context
-    cdef bint done = False
+    cdef cbool done = False
     cdef Status status
     with nogil:
-        status = enter(of)
-        if status == 0:
-            done = try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
-            leave()
+        status = context.context.give_back_shared(done)
     check(status, "giving memory back")
     return done
 
@@ -1602,20 +1028,18 @@ cdef class CuLateMemory(NativeMemory):
 
     def __dealloc__(self):
         if self.kind != ENDED_KINDS and not is_forked():
-            destroy_later(self.context.context, self.kind, self.address)
+            self.context.context.destroy_later(self.kind, self.address)
             if self.kind == ENDED_REGISTRATIONS:
                 with nogil:
-                    try_destroy_ended(self.context.context, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
+                    self.context.context.try_destroy_ended(ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
 
     def unregister(self) -> None:
         """Have the device reach what was registered no more. Blocks until nothing runs on it, and no gate is closed."""
         if self.kind == ENDED_REGISTRATIONS:
-            destroy_later(self.context.context, self.kind, self.address)
+            self.context.context.destroy_later(self.kind, self.address)
             self.kind = ENDED_KINDS
         with nogil:
-            wait_without_gates()
-            destroy_ended(self.context.context, ENDED_REGISTRATIONS)
-            without_gates.unlock()
+            end_registrations(self.context.context)
 
     def ipc_handle(self) -> bytes | None:
         """What opens it in another process; None if others cannot."""
@@ -1643,76 +1067,44 @@ cdef CuLateMemory new_late_memory(
 
 def register_memory(ContextHandle context not None, uintptr_t address, size_t nbytes) -> CuLateMemory:
     """Memory of the program, of the host."""
-    cdef CuContext* of = context.context
     cdef Status status
     with nogil:
-        status = enter(of)
-        if status == 0:
-            try_destroy_ended(of, ENDED_REGISTRATIONS, ENDED_REGISTRATIONS)
-            status = cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED)
-            leave()
+        status = context.context.register_memory(address, nbytes)
     check(status, f"registering {nbytes} bytes of the host")
     return new_late_memory(context, ENDED_REGISTRATIONS, address, nbytes, "host")
 
 
 def export_memory(ContextHandle context not None, size_t nbytes) -> CuLateMemory:
     """Memory of the device that other processes can open."""
-    cdef CuContext* of = context.context
     cdef uint64_t address = 0
     cdef Status status
     with nogil:
-        status = enter(of)
-        if status == 0:
-            try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
-            status = cuda.MemAlloc_v2(&address, nbytes)
-            if <uint32_t> status == OUT_OF_MEMORY:  # the pools may have kept some
-                trim(of, 0)
-                status = cuda.MemAlloc_v2(&address, nbytes)
-            leave()
+        status = context.context.export_memory(nbytes, address)
     check(status, f"{nbytes} bytes that other processes can open")
     return new_late_memory(context, ENDED_EXPORTS, address, nbytes)
 
 
 def import_memory(ContextHandle context not None, bytes handle not None) -> CuLateMemory:
     """Memory of another process."""
-    cdef CuContext* of = context.context
     cdef IpcHandle given = read_handle(handle)
-    cdef uint64_t address = 0, base = 0
+    cdef uint64_t address = 0
     cdef size_t nbytes = 0
     cdef Status status
     with nogil:
-        status = enter(of)
-        if status == 0:
-            try_destroy_ended(of, ENDED_EXPORTS, ENDED_IMPORTS)
-            importing.lock()
-            status = cuda.IpcOpenMemHandle_v2(&address, given, LAZY_ENABLE_PEER_ACCESS)
-            importing.unlock()
-            if status == 0:
-                status = cuda.MemGetAddressRange_v2(&base, &nbytes, address)
-                if status != 0:
-                    destroy_later(of, ENDED_IMPORTS, address)
-            leave()
+        status = context.context.import_memory(given, address, nbytes)
     check_opened(status, "memory")
-    return new_late_memory(context, ENDED_IMPORTS, address, base + nbytes - address)
+    return new_late_memory(context, ENDED_IMPORTS, address, nbytes)
 
 
 def create_ipc_event(ContextHandle context not None) -> tuple[int, bytes]:
     """(handle, which the caller owns; what opens the event in another process)."""
-    cdef CuContext* of = context.context
-    cdef IpcHandle made
-    cdef void* event = NULL
+    cdef IpcHandle opener
+    cdef CuEvent* event = NULL
     cdef Status status
     with nogil:  # who frees memory of cuMemAlloc in another thread may hold the driver for long
-        status = enter(of)
-        if status == 0:
-            status = cuda.EventCreate(&event, NO_TIMING_INTERPROCESS)
-            if status == 0:
-                status = cuda.IpcGetEventHandle(&made, event)
-                if status != 0:
-                    cuda.EventDestroy_v2(event)
-            leave()
+        status = context.context.create_ipc_event(event, opener)
     check(status, "an event for other processes")
-    return <uintptr_t> new_event(of, IPC_EVENT, event, 0), made.bytes[:sizeof(IpcHandle)]
+    return <uintptr_t> event, opener.bytes[:sizeof(IpcHandle)]
 
 
 def open_ipc_event(ContextHandle context not None, bytes handle not None) -> int:
@@ -1724,7 +1116,7 @@ def open_ipc_event(ContextHandle context not None, bytes handle not None) -> int
     with nogil:
         status = within(cuda, of.handle, cuda.IpcOpenEventHandle, &event, given)
     check_opened(status, "event")
-    return <uintptr_t> new_event(of, IPC_EVENT, event, 0)
+    return <uintptr_t> new CuEvent(IPC_EVENT, of, event)
 
 
 cdef IpcHandle read_handle(bytes handle):

@@ -12,8 +12,8 @@ from libc.stdint cimport int32_t, uint32_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.queues.levelzero.operations cimport (
-    Calls, ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion, MemoryProperties,
-    ModuleProperties, QueueGroupProperties, all_of, check, ze_result_t
+    Calls, ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion,
+    MemoryProperties, ModuleProperties, QueueGroupProperties, all_of, check, ze_result_t
 )
 
 from forebay.core.driver import DeviceInfo, Found, first_line, numbered

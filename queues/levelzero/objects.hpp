@@ -1,5 +1,5 @@
-// What is behind Level Zero's handles: contexts, devices, queues, events, modules. Who refers to one holds it, and it ends
-// with its last reference. The locks of devices are taken last, and never held across a release.
+// What is behind Level Zero's handles: contexts, devices, queues, events, modules. What refers to one holds it, and it
+// ends with its last reference. The locks of devices are taken last, and never held across a release.
 
 #pragma once
 
@@ -45,13 +45,9 @@ enum EventMode {
 enum : uint32_t {
     IN_ORDER = 1 << 1,  // of a queue's descriptor
     ASYNCHRONOUS = 2,
-    POOL_HOST_VISIBLE = 1 << 0,
-    POOL_TIMESTAMPS = 1 << 2,
-    COUNTER_IMMEDIATE = 1 << 0,
-    COUNTER_HOST_VISIBLE = 1 << 2,
-    COUNTER_TIMESTAMPS = 1 << 4,
-    SCOPE_DEVICE = 1 << 1,
-    SCOPE_HOST = 1 << 2,
+    POOL_HOST_VISIBLE = 1 << 0, POOL_TIMESTAMPS = 1 << 2,
+    COUNTER_IMMEDIATE = 1 << 0, COUNTER_HOST_VISIBLE = 1 << 2, COUNTER_TIMESTAMPS = 1 << 4,
+    SCOPE_DEVICE = 1 << 1, SCOPE_HOST = 1 << 2,
     POOL_SIZE = 64,
     HELD_AT_MOST = 64
 };
@@ -349,7 +345,7 @@ inline Status ZeDevice::create_in_pool(EventKind kind, const EventDesc &scopes, 
         EventPoolDesc desc;
         CounterPoolDesc counters;
         desc.count = POOL_SIZE;
-        desc.flags = (kind != DEVICE_EVENT || mode == RESET ? POOL_HOST_VISIBLE : 0) |  // the host queries and resets it
+        desc.flags = (kind != DEVICE_EVENT || mode == RESET ? POOL_HOST_VISIBLE : 0) |  // the host queries, and resets
                      (kind == TIMED_EVENT ? POOL_TIMESTAMPS : 0);
         counters.flags = COUNTER_IMMEDIATE;
         if (kind != GATE_EVENT && mode == COUNTER_BASED_POOL) desc.next = &counters;

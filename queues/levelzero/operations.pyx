@@ -248,7 +248,7 @@ cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, voi
     status = held.device.get().take_event(GATE_EVENT, made)
     if status != 0:
         return status
-    event = made.get()
+    gate[0] = event = made.get()  # before `wake` can be called
     if waits.count:
         status = barrier(queue, waits)
     if status == 0 and wake != NULL:
@@ -262,10 +262,13 @@ cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, voi
         waited_for = status == 0
     if status == 0:
         status = held.signal(HOST_EVENT, event.passed)
-    if status != 0 and waited_for:
-        ze.EventHostSignal(event.handle)  # or the wait that was submitted holds the queue for ever
-        held.device.get().retire_gate(made)
-    conclude(status, made, gate)  # before `wake` can be called
+    if status == 0:
+        made.take()
+    else:
+        gate[0] = NULL
+        if waited_for:
+            ze.EventHostSignal(event.handle)  # or the wait that was submitted holds the queue for ever
+            held.device.get().retire_gate(made)
     if arrival != NULL:
         arrival.settle(status == 0)
     return status

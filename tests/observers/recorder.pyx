@@ -319,8 +319,17 @@ def started():
 
 
 cdef uintptr_t first_word(void* thing) noexcept nogil:
-    """The driver's handle of a queue of CUDA and SYCL, and of an event of CUDA."""
+    """The driver's handle of a queue of CUDA and SYCL."""
     return (<uintptr_t*> thing)[0]
+
+
+cdef extern from "queues/cuda/objects.hpp" namespace "forebay_cuda":
+    cdef cppclass CuEvent:
+        void* handle
+
+
+cdef uintptr_t handle_of_event(void* event) noexcept nogil:
+    return <uintptr_t> (<CuEvent*> event).handle
 
 
 cdef class Cuda(Recorder):
@@ -343,7 +352,7 @@ cdef class Cuda(Recorder):
 
     def __cinit__(self):
         self.record, self.wrap_operations = &cuda_record(), wrap_cuda
-        self.record.queue_handle = self.record.event_handle = first_word
+        self.record.queue_handle, self.record.event_handle = first_word, handle_of_event
 
     def load(self):
         self.calls.load(started()[0])

@@ -1,0 +1,638 @@
+// What is behind the handles of CUDA's driver, and its memory: contexts, streams, events, modules, kernels, recordings.
+// What refers to an event or a module holds it. The locks of contexts are taken last.
+
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "Python.h"
+#include "core/driver.hpp"
+#include "core/ownership.hpp"
+#include "core/locks.hpp"
+#include "queues/cuda/calls.hpp"
+
+namespace forebay_cuda {
+
+using forebay::Counted;
+using forebay::Lock;
+using forebay::Ref;
+using forebay::take_last;
+typedef int64_t Status;
+typedef std::lock_guard<Lock> Locked;
+
+extern Calls cuda;  // operations.pyx has it
+
+enum : uint32_t {
+    OUT_OF_MEMORY = 2, ALREADY_ENABLED = 704,  // error codes
+    NON_BLOCKING = 1,  // of a stream: forebay's own rules say what the null queue waits for
+    AHEAD = 256,       // streams, 6 ms
+    NO_TIMING = 2, NO_TIMING_INTERPROCESS = 2 | 4,  // of an event
+    LAZY_ENABLE_PEER_ACCESS = 1,  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
+    FIRST = 4096,                 // bytes of a pool's first memory
+    CHUNK = 1 << 20,              // bytes of the host that blocks are cut from, a multiple of the largest
+    MOST_ASKED = 4,               // gates, for each that is made
+    PINNED = 1, MANAGED = 2,  // CUmemAllocationType
+    ON_DEVICE = 1, ON_HOST = 2,  // CUmemLocationType
+    READ_WRITE = 3,  // CUmemAccess_flags
+    RELEASE_THRESHOLD = 4,  // CUmemPool_attribute
+    ERROR_LOG = 5, ERROR_SIZE = 6,  // CUjit_option
+    SMALLEST_BLOCK = 256,  // bytes, which all are multiples of: no type wants more
+    BLOCK_CLASSES = 9,
+    LARGEST_BLOCK = 1 << 16,
+    KEPT = 64 << 20,  // bytes of a pool: mapping memory takes a hundred microseconds, of the host some milliseconds
+    PORTABLE_MAPPED = 3  // host memory of all contexts, with an address for the device
+};
+
+enum EventKind {
+    PLAIN_EVENT,
+    TIMED_EVENT,
+    GATE_EVENT,  // recorded behind a wait for a word that the host writes
+    EVENT_KINDS,
+    IPC_EVENT  // which other processes know, and which is never recorded for anything else
+};
+
+enum MemoryKind { DEVICE_POOL, SHARED_POOL, HOST_POOL, POOLS };
+
+// What is destroyed later: the driver would wait until nothing runs, or until all gates are open.
+enum EndedKind {
+    ENDED_MODULES,
+    ENDED_EXECUTABLES,
+    ENDED_REGISTRATIONS,  // memory of the host that was registered
+    ENDED_EXPORTS,        // memory that other processes could open
+    ENDED_IMPORTS,        // memory of other processes
+    ENDED_KINDS
+};
+
+inline int64_t now() {  // microseconds
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+inline void rest(int microseconds) { std::this_thread::sleep_for(std::chrono::microseconds(microseconds)); }
+inline void store(uint32_t *word, uint32_t value) {
+    reinterpret_cast<std::atomic<uint32_t> *>(word)->store(value, std::memory_order_release);
+}
+
+// While one has begun, no gate is closed: for what the driver would not begin until all gates are open, and let no
+// other thread launch meanwhile. A gate that is made blocks so long, which is as long as kernels run.
+class WithoutGates {
+    static inline Lock lock;
+    static inline std::atomic<uint32_t> closed;  // gates of all devices of the process
+    std::unique_lock<Lock> held;
+
+    bool begin(std::unique_lock<Lock> locked) {
+        if (!locked || gates_are_closed()) return false;
+        held = std::move(locked);
+        return true;
+    }
+
+  public:
+    bool begin() { return begin(std::unique_lock<Lock>(lock)); }
+    bool try_begin() { return begin(std::unique_lock<Lock>(lock, std::try_to_lock)); }
+
+    static bool gates_are_closed() { return closed.load() != 0; }
+    static void note_closed() {
+        Locked held(lock);
+        closed.fetch_add(1);
+    }
+    static void note_open() { closed.fetch_sub(1); }
+};
+
+struct CuContext;
+struct CuModule;
+struct CuQueue;
+
+// The context is current in this thread as long as this is there.
+class Current {
+    bool entered = false;
+
+  public:
+    ~Current() {
+        void *popped;
+        if (entered) cuda.CtxPopCurrent_v2(&popped);
+    }
+    Status enter(void *context) {
+        const Status status = cuda.CtxPushCurrent_v2(context);
+        entered = status == 0;
+        return status;
+    }
+};
+
+// Let a GPU use what is and will be taken from a pool.
+inline Status allow_access(void *pool, int32_t device) {
+    AccessDesc access;
+    access.location.type = ON_DEVICE;
+    access.location.id = device;
+    access.flags = READ_WRITE;
+    return cuda.MemPoolSetAccess(pool, &access, 1);
+}
+
+inline bool is_block(MemoryKind kind, size_t nbytes) { return kind == HOST_POOL && nbytes <= LARGEST_BLOCK; }
+
+// Which of the lists has blocks for so many bytes: their sizes are powers of two.
+inline int class_of(size_t nbytes) {
+    int found = 0;
+    while (size_t(SMALLEST_BLOCK) << found < nbytes) found++;
+    return found;
+}
+
+struct CuEvent : Counted<CuEvent> {
+    const EventKind kind;
+    CuContext *const context;
+    void *handle;
+    uint32_t *word = nullptr;  // gates only: what the host writes, in pinned memory
+
+    CuEvent(EventKind kind, CuContext *context, void *handle) : kind(kind), context(context), handle(handle) {}
+    ~CuEvent();
+    static void destroy(CuEvent *event);  // it is idle then, or its stream may not have read the word yet
+};
+
+// The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
+// second, and other packages use it.
+struct CuContext {
+    void *handle = nullptr;
+    const int32_t device;
+    bool migrates = false;           // shared memory, on request
+    void *pools[POOLS] = {};         // NULL until needed
+    void *memory_stream = nullptr;   // on which memory is taken from the pools and given back; it has no other work
+    Ref<CuModule> kernels;           // forebay's own; and the one that fills
+    void *fill = nullptr;
+    std::atomic<uint32_t> streams{0};          // that are alive
+    std::atomic<uint32_t> stream_capacity{0};  // for how many the driver has memory
+    std::atomic<uint32_t> printing{0};         // programs that call printf
+    std::atomic<uint32_t> printed{0};          // of these, how many have ended
+    std::atomic<uint32_t> written{0};  // how many had before the driver last wrote what kernels had printed
+
+    // The context of a GPU; `kernels` is PTX of forebay's own.
+    static Status open(int32_t device, const char *kernels, CuContext *&context);
+
+    // An idle private stream for a host's wait on many events, or a new one.
+    Status take_join(std::unique_ptr<CuQueue> &join);
+    void keep_join(std::unique_ptr<CuQueue> &join);
+
+    // Have the driver take the memory for `AHEAD` more streams, which it keeps. It takes it for some 43 at a time, and
+    // waits behind closed gates before. No gate is closed.
+    void make_streams_ahead(uint32_t before) {
+        void *made[AHEAD];
+        uint32_t count = 0;
+        Current current;
+        if (current.enter(handle)) return;
+        while (count < AHEAD && !cuda.StreamCreateWithPriority(&made[count], NON_BLOCKING, 0)) count++;
+        stream_capacity.store(std::max(stream_capacity.load(), before + count));  // it keeps what it took
+        while (count) cuda.StreamDestroy_v2(made[--count]);
+    }
+
+    // With no gate closed.
+    Status load_module(const char *image, char *log, size_t log_size, void **module) {
+        uint32_t options[] = {ERROR_LOG, ERROR_SIZE};
+        void *values[] = {log, reinterpret_cast<void *>(log_size)};
+        Current current;
+        if (Status status = current.enter(handle)) return status;
+        destroy_ended(ENDED_MODULES);
+        return cuda.ModuleLoadDataEx(module, image, 2, options, values);
+    }
+
+    // Whether the other's memory can be used. False: a gate is closed. Pools say by themselves who has access to what
+    // is taken from them, variables and other packages' memory do not.
+    bool reach(CuContext *other, Status &status) {
+        WithoutGates none;
+        if (other == this) return true;
+        {
+            Locked held(lock);
+            if (std::find(reached.begin(), reached.end(), other->device) != reached.end()) return true;
+        }
+        if (!none.begin()) return false;
+        status = within(cuda, handle, cuda.CtxEnablePeerAccess, other->handle, 0);
+        if (uint32_t(status) == ALREADY_ENABLED) status = 0;  // by another package
+        if (!status) status = allow_access(other->pools[DEVICE_POOL], device);
+        Locked held(lock);
+        if (!status) reached.push_back(other->device);
+        return true;
+    }
+
+    // Let what a stream gets from now on come after what another has got.
+    Status order(void *later, void *earlier) const {
+        void *event = nullptr;
+        Current current;
+        Status status = current.enter(handle);  // which default streams are of
+        if (!status) status = cuda.EventCreate(&event, NO_TIMING);
+        if (status) return status;
+        status = cuda.EventRecord(event, earlier);
+        if (!status) status = cuda.StreamWaitEvent(later, event, 0);
+        cuda.EventDestroy_v2(event);
+        return status;
+    }
+
+    // -- events
+
+    // An idle event, or a new one. One that others still wait for may be recorded again: a stream waits for what was
+    // recorded when it was told to.
+    Status take_event(EventKind kind, Ref<CuEvent> &taken) {
+        std::unique_ptr<CuEvent> event;
+        if (kind == GATE_EVENT) recycle_gates();
+        {
+            Locked held(lock);
+            event = take_last(idle[kind]);
+        }
+        if (!event) {
+            uint64_t word = 0;
+            event = std::make_unique<CuEvent>(kind, this, nullptr);
+            if (kind == GATE_EVENT)
+                if (Status status = take_block(sizeof *event->word, word)) return status;
+            event->word = reinterpret_cast<uint32_t *>(word);
+            const uint32_t flags = kind == TIMED_EVENT ? 0 : NO_TIMING;
+            if (Status status = within(cuda, handle, cuda.EventCreate, &event->handle, flags)) return status;
+        }
+        event->references.store(1, std::memory_order_relaxed);
+        if (event->word) store(event->word, 0);
+        taken = Ref<CuEvent>::adopt(event.release());
+        return 0;
+    }
+
+    Status create_ipc_event(CuEvent *&made, IpcHandle &opener) {
+        auto event = std::make_unique<CuEvent>(IPC_EVENT, this, nullptr);
+        Current current;
+        Status status = current.enter(handle);
+        if (!status) status = cuda.EventCreate(&event->handle, NO_TIMING_INTERPROCESS);
+        if (!status) status = cuda.IpcGetEventHandle(&opener, event->handle);
+        if (!status) made = event.release();
+        return status;
+    }
+
+    // -- what is destroyed later
+
+    void destroy_later(EndedKind kind, uint64_t handle) {
+        Locked held(lock);
+        ended[kind].push_back(handle);
+    }
+
+    // Destroy what nobody uses any more, which waits until nothing runs. No gate is closed, and for executables and
+    // modules the context is current.
+    void destroy_ended(EndedKind kind) {
+        std::vector<uint64_t> all;
+        {
+            Locked held(lock);
+            all.swap(ended[kind]);
+        }
+        for (uint64_t each : all) {
+            void *object = reinterpret_cast<void *>(each);
+            if (kind == ENDED_MODULES) {
+                cuda.ModuleUnload(object);
+            } else if (kind == ENDED_EXECUTABLES) {
+                cuda.GraphExecDestroy(object);
+            } else if (kind == ENDED_REGISTRATIONS) {
+                cuda.MemHostUnregister(each);
+            } else if (kind == ENDED_EXPORTS) {
+                cuda.MemFree_v2(each);
+            } else {
+                Locked held(importing);
+                cuda.IpcCloseMemHandle(each);
+            }
+        }
+    }
+
+    // The same of several kinds. False, and nothing is destroyed, while a gate is closed: it is left to who comes next.
+    bool try_destroy_ended(EndedKind first, EndedKind last) {
+        WithoutGates none;
+        if (!none.begin()) return false;
+        for (int kind = first; kind <= last; kind++) destroy_ended(EndedKind(kind));
+        return true;
+    }
+
+    // -- memory
+
+    Status take_memory(MemoryKind kind, size_t nbytes, uint64_t &address) {
+        Status status = take_at_once(kind, nbytes, address);
+        Current current;
+        if (uint32_t(status) != OUT_OF_MEMORY || current.enter(handle)) return status;
+        trim(0);  // the pools may have kept some, and what others could open may wait for its end
+        try_destroy_ended(ENDED_EXPORTS, ENDED_IMPORTS);
+        return take_at_once(kind, nbytes, address);
+    }
+
+    void give_back_memory(MemoryKind kind, size_t nbytes, uint64_t address) {
+        if (is_block(kind, nbytes)) return give_back_block(nbytes, address);
+        cuda.MemFreeAsync(address, memory_stream);
+        trim(KEPT);
+    }
+
+    Status register_memory(uint64_t address, size_t nbytes) {
+        Current current;
+        if (Status status = current.enter(handle)) return status;
+        try_destroy_ended(ENDED_REGISTRATIONS, ENDED_REGISTRATIONS);
+        return cuda.MemHostRegister_v2(address, nbytes, PORTABLE_MAPPED);
+    }
+
+    Status export_memory(size_t nbytes, uint64_t &address) {
+        Current current;
+        if (Status status = current.enter(handle)) return status;
+        try_destroy_ended(ENDED_EXPORTS, ENDED_IMPORTS);
+        Status status = cuda.MemAlloc_v2(&address, nbytes);
+        if (uint32_t(status) != OUT_OF_MEMORY) return status;
+        trim(0);  // the pools may have kept some
+        return cuda.MemAlloc_v2(&address, nbytes);
+    }
+
+    // Gives the bytes from the address on.
+    Status import_memory(const IpcHandle &opener, uint64_t &address, size_t &nbytes) {
+        uint64_t base = 0;
+        Current current;
+        if (Status status = current.enter(handle)) return status;
+        try_destroy_ended(ENDED_EXPORTS, ENDED_IMPORTS);
+        {
+            Locked held(importing);
+            if (Status status = cuda.IpcOpenMemHandle_v2(&address, opener, LAZY_ENABLE_PEER_ACCESS)) return status;
+        }
+        Status status = cuda.MemGetAddressRange_v2(&base, &nbytes, address);
+        if (status) destroy_later(ENDED_IMPORTS, address);
+        nbytes -= address - base;
+        return status;
+    }
+
+    // `done` says that no gate was closed.
+    Status give_back_shared(bool &done) {
+        Current current;
+        Status status = current.enter(handle);
+        if (!status) done = try_destroy_ended(ENDED_EXPORTS, ENDED_IMPORTS);
+        return status;
+    }
+
+  private:
+    friend struct CuEvent;
+
+    Lock lock;  // guards all below
+    std::vector<int32_t> reached;  // devices whose memory this one uses
+    std::vector<std::unique_ptr<CuEvent>> idle[EVENT_KINDS];
+    std::vector<std::unique_ptr<CuEvent>> passing;  // gates that are open, which their queue may not have passed yet
+    size_t asked_for = 0;                           // which of these is asked for next
+    std::vector<uint64_t> ended[ENDED_KINDS];       // handles, or addresses of memory
+    std::vector<std::unique_ptr<CuQueue>> joins;
+    std::vector<uint64_t> blocks[BLOCK_CLASSES];  // small memory of the host that is idle, by size
+    uint64_t chunk = 0;                           // of which more is cut from the end
+    size_t chunk_left = 0;                        // bytes
+
+    static inline Lock importing;  // two threads that open and close the same memory get CUDA_ERROR_ALREADY_MAPPED
+
+    explicit CuContext(int32_t device) : device(device) {}
+    Status begin(const char *own);
+
+    Status open_pool(MemoryKind kind) {
+        PoolProps props;
+        uint64_t kept = KEPT, first = 0;
+        void *pool = nullptr;
+        props.allocation = kind == SHARED_POOL ? MANAGED : PINNED;
+        props.location.type = kind == HOST_POOL ? ON_HOST : ON_DEVICE;
+        props.location.id = kind == HOST_POOL ? 0 : device;
+        Current current;
+        Status status = current.enter(handle);
+        if (!status) status = cuda.MemPoolCreate(&pool, &props);
+        if (!status && kind == HOST_POOL) status = allow_access(pool, device);
+        if (!status) status = cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept);
+        if (!status) status = cuda.MemAllocFromPoolAsync(&first, FIRST, pool, memory_stream);
+        if (!status) cuda.MemFreeAsync(first, memory_stream);
+        {
+            Locked held(lock);
+            if (!status && !pools[kind]) std::swap(pools[kind], pool);
+        }
+        if (pool) cuda.MemPoolDestroy(pool);  // refused, or another thread was first
+        return status;
+    }
+
+    // Release memory that the pools keep, but for this many bytes each.
+    void trim(size_t kept) {
+        for (void *pool : pools)
+            if (pool) cuda.MemPoolTrimTo(pool, kept);
+    }
+
+    Status take_at_once(MemoryKind kind, size_t nbytes, uint64_t &address) {
+        if (is_block(kind, nbytes)) return take_block(nbytes, address);
+        if (!pools[kind])  // the GPU refused it when the context was opened
+            if (Status status = open_pool(kind)) return status;
+        return cuda.MemAllocFromPoolAsync(&address, nbytes, pools[kind], memory_stream);
+    }
+
+    // Find gates that can be used again, because their stream has passed them. It asks for a few in turn: many may be
+    // open behind one that is closed.
+    void recycle_gates() {
+        Locked held(lock);
+        for (size_t left = std::min<size_t>(passing.size(), MOST_ASKED); left; left--) {
+            if (asked_for >= passing.size()) asked_for = 0;
+            std::unique_ptr<CuEvent> &gate = passing[asked_for];
+            if (cuda.EventQuery(gate->handle)) {
+                asked_for++;
+                continue;
+            }
+            idle[GATE_EVENT].push_back(std::move(gate));
+            gate = std::move(passing.back());
+            passing.pop_back();
+        }
+    }
+
+    // -- small memory of the host: pinned, and never given back to the driver, whose cuMemFreeHost waits for the whole
+    // device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on
+    // there is no difference.
+
+    // Take pinned memory, of at most LARGEST_BLOCK bytes.
+    Status take_block(size_t nbytes, uint64_t &address) {
+        const int at = class_of(nbytes);
+        const size_t size = size_t(SMALLEST_BLOCK) << at;
+        while (true) {
+            {
+                Locked held(lock);
+                if ((address = take_last(blocks[at]))) return 0;
+                if (chunk_left >= size) {
+                    address = chunk + (chunk_left -= size);
+                    return 0;
+                }
+            }
+            void *more = nullptr;
+            Status status = within(cuda, handle, cuda.MemHostAlloc, &more, size_t(CHUNK), uint32_t(PORTABLE_MAPPED));
+            if (status) return status;
+            Locked held(lock);
+            for (int smaller = BLOCK_CLASSES; smaller--;)  // what is left of the chunk before goes to the lists
+                while (chunk_left >= size_t(SMALLEST_BLOCK) << smaller)
+                    blocks[smaller].push_back(chunk + (chunk_left -= size_t(SMALLEST_BLOCK) << smaller));
+            chunk = reinterpret_cast<uintptr_t>(more);
+            chunk_left = CHUNK;
+        }
+    }
+
+    void give_back_block(size_t nbytes, uint64_t address) {
+        Locked held(lock);
+        blocks[class_of(nbytes)].push_back(address);
+    }
+};
+
+struct CuQueue {
+    void *stream = nullptr;
+    CuContext *const context;
+    PyObject *owner;  // of a stream of another package: the object that was adopted, retained; else NULL
+
+    CuQueue(CuContext *context, PyObject *owner) : context(context), owner(owner) {}
+    ~CuQueue() {
+        if (owner) return;
+        if (stream) cuda.StreamDestroy_v2(stream);
+        context->streams.fetch_sub(1);
+    }
+    // The stream is counted already.
+    static Status create(CuContext *context, int32_t priority, std::unique_ptr<CuQueue> &made) {
+        auto queue = std::make_unique<CuQueue>(context, nullptr);
+        Status status =
+            within(cuda, context->handle, cuda.StreamCreateWithPriority, &queue->stream, NON_BLOCKING, priority);
+        if (!status) made = std::move(queue);
+        return status;
+    }
+};
+
+// A plan may keep a kernel for longer than anybody keeps the program. Unloading waits for all that runs on the device,
+// so it is left to who loads the next module.
+struct CuModule : Counted<CuModule> {
+    CuContext *const context;
+    void *const handle;
+    const bool prints;
+
+    CuModule(CuContext *context, void *handle, bool prints) : context(context), handle(handle), prints(prints) {
+        if (prints) context->printing.fetch_add(1);
+    }
+    ~CuModule() {
+        if (prints) {  // in this order, so that no wait takes it for ended and written
+            context->printed.fetch_add(1);
+            context->printing.fetch_sub(1);
+        }
+        context->destroy_later(ENDED_MODULES, reinterpret_cast<uintptr_t>(handle));
+    }
+};
+
+// A function and the values of its parameters, which a launch copies.
+struct CuKernel {
+    void *function = nullptr;
+    Ref<CuModule> module;
+    std::vector<uint64_t> words;       // the values, each at a whole word
+    std::vector<void *> values;        // where each of the driver's parameters is, as cuLaunchKernel takes them
+    std::vector<uint32_t> locals;      // by parameter: bytes of local memory
+    std::vector<uint32_t> alignments;  // of these; 0 for a parameter that is no local memory
+    uint32_t shared = 0;               // bytes of dynamic shared memory
+
+    // Another kernel object of the same function, with the same values.
+    std::unique_ptr<CuKernel> copy() const {
+        auto made = std::make_unique<CuKernel>(*this);
+        for (void *&value : made->values) value = made->words.data() + (static_cast<uint64_t *>(value) - words.data());
+        return made;
+    }
+
+    // Place the parameters in local memory one after the other in dynamic shared memory.
+    void place_locals() {
+        uint32_t end = 0;
+        for (size_t i = 0; i < alignments.size(); i++) {
+            if (!alignments[i]) continue;
+            end = (end + alignments[i] - 1) / alignments[i] * alignments[i];
+            if (i < values.size()) *static_cast<uint64_t *>(values[i]) = end;
+            end += locals[i];
+        }
+        shared = end;
+    }
+};
+
+// A command in a recording, as it is now.
+struct CuNode {
+    void *node = nullptr;
+    std::unique_ptr<CuKernel> kernel;  // of a launch: a copy, so that it can change
+    KernelNode params;
+};
+
+struct CuRecording {
+    CuContext *const context;
+    void *graph = nullptr;
+    void *executable = nullptr;
+    std::vector<CuNode> nodes;
+    std::vector<void *> after;  // room for the nodes that one comes after
+
+    explicit CuRecording(CuContext *context) : context(context) {}
+    // To destroy an executable may wait for closed gates, as to make one does; then it is left to who makes the next.
+    ~CuRecording() {
+        Current current;
+        const bool entered = current.enter(context->handle) == 0;
+        if (executable) context->destroy_later(ENDED_EXECUTABLES, reinterpret_cast<uintptr_t>(executable));
+        if (executable && entered) context->try_destroy_ended(ENDED_EXECUTABLES, ENDED_EXECUTABLES);
+        if (graph) cuda.GraphDestroy(graph);
+    }
+};
+
+// -- contexts
+
+inline Status CuContext::open(int32_t device, const char *kernels, CuContext *&context) {
+    static Lock contexts_lock;
+    static std::vector<CuContext *> contexts;
+    Locked held(contexts_lock);
+    for (CuContext *each : contexts)
+        if (each->device == device) {
+            context = each;
+            return 0;
+        }
+    std::unique_ptr<CuContext> made(new CuContext(device));
+    // What one has that fails is the primary context's, and little; nobody will ask for it again.
+    if (Status status = made->begin(kernels)) return status;
+    // GPUs copy to and from each other's memory of the host; without access the driver ends the process then. If it
+    // refuses, only copies between the two are concerned.
+    for (CuContext *each : contexts) {
+        allow_access(made->pools[HOST_POOL], each->device);
+        allow_access(each->pools[HOST_POOL], device);
+    }
+    contexts.push_back(context = made.release());
+    return 0;
+}
+
+// Make what the context has. All of it is made here, because some of these calls wait behind closed gates.
+inline Status CuContext::begin(const char *own) {
+    void *module = nullptr;
+    Current current;
+    Status status = cuda.DevicePrimaryCtxRetain(&handle, device);
+    if (!status) status = current.enter(handle);
+    if (!status) status = cuda.StreamCreateWithPriority(&memory_stream, NON_BLOCKING, 0);
+    if (!status) status = cuda.ModuleLoadDataEx(&module, own, 0, nullptr, nullptr);
+    if (!status) status = cuda.ModuleGetFunction(&fill, module, "fill");
+    if (!status) make_streams_ahead(0);
+    if (!status) status = open_pool(DEVICE_POOL);
+    if (!status) open_pool(SHARED_POOL);  // a GPU may have none, which is said when it is asked for
+    if (!status) status = open_pool(HOST_POOL);
+    if (!status) kernels = Ref<CuModule>::adopt(new CuModule(this, module, false));
+    return status;
+}
+
+inline Status CuContext::take_join(std::unique_ptr<CuQueue> &join) {
+    {
+        Locked held(lock);
+        join = take_last(joins);
+    }
+    if (join) return 0;
+    streams.fetch_add(1);
+    return CuQueue::create(this, 0, join);
+}
+
+inline void CuContext::keep_join(std::unique_ptr<CuQueue> &join) {
+    Locked held(lock);
+    joins.push_back(std::move(join));
+}
+
+// -- events
+
+inline CuEvent::~CuEvent() {
+    if (word) context->give_back_block(sizeof *word, reinterpret_cast<uintptr_t>(word));
+    if (handle) cuda.EventDestroy_v2(handle);
+}
+
+inline void CuEvent::destroy(CuEvent *event) {
+    std::unique_ptr<CuEvent> released(event);
+    if (event->kind == IPC_EVENT) return;
+    CuContext *context = event->context;
+    Locked held(context->lock);
+    (event->kind == GATE_EVENT ? context->passing : context->idle[event->kind]).push_back(std::move(released));
+}
+
+}  // namespace forebay_cuda
