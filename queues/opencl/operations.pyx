@@ -12,13 +12,13 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from libcpp.mutex cimport mutex
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Arrival, Driver, Geometry, HostCallback, Interrupted, Memory,
     Status, Waits
 )
+from forebay.core.locks cimport Guard, Lock
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 from forebay.sync.ordering cimport wait_watched
@@ -128,32 +128,29 @@ cdef cppclass Filler:
     uintptr_t program
     vector[void*] idle  # kernels that no thread is submitting
 
-cdef mutex lock
+cdef Lock lock
 cdef vector[Filler] fillers  # each device has one
 
 
 def add_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Fill with this program, made of `FILL_SOURCE`, in the queues of the context."""
     cdef Filler filler
+    cdef Guard guard
     filler.context = context
     filler.program = program
-    with nogil:
-        lock.lock()
+    guard.take(lock)
     fillers.push_back(filler)
-    lock.unlock()
 
 
 def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
     cdef Filler* filler
-    cdef size_t i
-    with nogil:
-        lock.lock()
-        filler = find_filler(<void*> context, program)
-        for i in range(filler.idle.size()):
-            cl.ReleaseKernel(filler.idle[i])
-        fillers.erase(fillers.begin() + (filler - fillers.data()))
-        lock.unlock()
+    cdef Guard guard
+    guard.take(lock)
+    filler = find_filler(<void*> context, program)
+    for kernel in filler.idle:
+        cl.ReleaseKernel(kernel)
+    fillers.erase(fillers.begin() + (filler - fillers.data()))
 
 
 cdef Filler* find_filler(void* context, uintptr_t program) noexcept nogil:
@@ -172,7 +169,8 @@ cdef Status take_kernel(void* context, void** kernel, uintptr_t* program) noexce
     """
     cdef Filler* filler
     cdef cl_int error = 0
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     filler = find_filler(context, 0)
     if filler != NULL:
         program[0] = filler.program
@@ -181,19 +179,18 @@ cdef Status take_kernel(void* context, void** kernel, uintptr_t* program) noexce
         else:
             kernel[0] = filler.idle.back()
             filler.idle.pop_back()
-    lock.unlock()
     return outcome(CALL_CreateKernel, error)
 
 
 cdef void put_back(void* context, void* kernel, uintptr_t program) noexcept nogil:
     """Keep a kernel for the next fill. It is not released: while a gate is closed that would be undefined."""
     cdef Filler* filler
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     filler = find_filler(context, program)
     if filler != NULL:
         filler.idle.push_back(kernel)
-    lock.unlock()
-    if filler == NULL:
+    else:
         cl.ReleaseKernel(kernel)
 
 

@@ -180,14 +180,6 @@ class SyclDevice(DriverDevice):
         described = {"data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "version": 1}
         return described | {"syclobj": self._named} if name == INTERFACE else None
 
-    def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host USM memory. Does not block."""
-        try:
-            memory = self.allocate(nbytes, "host")
-        except errors.OutOfMemoryError as error:
-            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
-        return memory.address, memory
-
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Pageable memory if the device copies from it asynchronously, else host USM memory."""
         if self.takes_pageable:

@@ -19,19 +19,20 @@ import numpy as np
 cimport cython
 from cython.operator cimport dereference
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
-from libcpp.atomic cimport (
-    atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
-)
+from libcpp.atomic cimport atomic, memory_order_acquire, memory_order_relaxed, memory_order_release
 from libcpp.deque cimport deque
-from libcpp.memory cimport make_shared, shared_ptr
+from libcpp.memory cimport make_shared, shared_ptr, unique_ptr
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback, no_waits
 )
+from forebay.core.locks cimport Guard, Lock
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
@@ -79,12 +80,42 @@ cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
 
 
 cdef enum:
-    WORK_GROUP_MEMORY = 12  # DPCTLKernelArgType
-    RAW_ARGUMENT = 13
     COMPLETE = 3  # DPCTLSyclEventStatusType
 
+cdef extern from *:
+    """
+    namespace forebay_sycl { Calls sycl; }
+    """
 
-cdef Calls sycl
+# The header says what each is. They are deleted by their owners, events with the last reference.
+cdef extern from "queues/sycl/objects.hpp" namespace "forebay_sycl" nogil:
+    Calls sycl
+
+    cdef enum:
+        WORK_GROUP_MEMORY, RAW_ARGUMENT
+        PENDING, SUBMITTED, ENDED_BADLY
+
+    cdef struct Argument:
+        char* value
+        size_t size
+        void* object
+
+    ctypedef shared_ptr[atomic[bint]] Untold
+
+    cdef cppclass SyclKernel:
+        SyclKernel(void* kernel, vector[int] types) noexcept
+        void* kernel
+        vector[int] types
+        vector[void*] values
+        vector[Argument] arguments
+        void set_object(size_t index, void* object) noexcept
+
+    cdef cppclass SyclEvent:
+        SyclEvent(int state, void* event) noexcept
+        atomic[int] state
+        void* event
+        Untold failure
+        vector[void*] waiters
 
 
 cdef inline Status failure(int what) noexcept nogil:
@@ -123,41 +154,10 @@ def load() -> None:
                "forebay needs dpctl 0.21 or newer")
 
 
-cdef struct Argument:
-    char* value  # owned; NULL for pointers and local memory
-    size_t size
-    void* object  # owned: dpctl's object for a structure or for local memory of this size; NULL for others
-
-
-cdef cppclass SyclKernel:
-    void* kernel  # owned
-    vector[Argument] arguments
-    vector[void*] values  # in the form that a submission takes
-    vector[int] types
-
-
 # SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay holds queues itself:
 # commands behind a gate stay in a list, and opening the gate gives them to SYCL in order. A queue that waits for a
 # command in such a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for
 # this.
-
-cdef enum EventState:
-    PENDING  # SYCL does not have it yet, or it is a closed gate
-    SUBMITTED  # SYCL's event tells whether it is done; without one it is done
-    ENDED_BADLY  # SYCL never got what it was for
-
-
-# Shared with the markers that come after a failure, which may outlive the queue.
-ctypedef shared_ptr[atomic[bint]] Untold
-
-
-cdef cppclass SyclEvent:
-    atomic[int] references
-    atomic[int] state
-    void* event  # SYCL's event, owned; NULL while pending, and always for gates and what was refused
-    Untold failure  # of a marker: the queue's, if a command had failed before and no call had reported it
-    vector[SyclQueue*] waiters  # queues that this event holds; guarded by the lock of all held queues
-
 
 cdef enum CommandKind:
     LAUNCH
@@ -168,9 +168,9 @@ cdef enum CommandKind:
     GATE
 
 
-cdef cppclass SyclCommand:
+cdef struct SyclCommand:
     CommandKind kind
-    SyclKernel* kernel  # owned once the command is deferred
+    SyclKernel* kernel
     Geometry geometry
     void* to
     const void* source
@@ -179,15 +179,20 @@ cdef cppclass SyclCommand:
     size_t pattern_size
     HostCallback wake
     void* data
-    vector[SyclEvent*] waits  # each owned
-    SyclEvent* event  # owned; the event that the caller asked for. For a GATE, the gate itself
+
+
+cdef cppclass Deferred:
+    SyclCommand command
+    unique_ptr[SyclKernel] kernel  # the command's, a copy with the arguments of then
+    Refs[SyclEvent] waits
+    Ref[SyclEvent] event  # the event that the caller asked for. For a GATE, the gate itself
 
 
 cdef cppclass SyclQueue:
     void* queue  # owned
     bint adopted
     atomic[bint] held  # set only under the lock of forebay's queue
-    deque[SyclCommand*] deferred  # the lock of all held queues guards this and all below
+    deque[unique_ptr[Deferred]] deferred  # the lock of all held queues guards this and all below
     bint failing  # the queue is behind a gate that failed
     Untold failed  # set when a command was not submitted after all, until the host was told
 
@@ -262,37 +267,35 @@ cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, voi
     """
     cdef SyclQueue* held = <SyclQueue*> queue
     cdef SyclCommand command
-    cdef SyclEvent* made
-    cdef Status status
+    cdef Ref[SyclEvent] made, given
+    cdef Status status = 0
     if held.adopted:
         return failure(HOLDS_ADOPTED)
-    made = new_event(PENDING, NULL)
-    retain_event(made)  # the list's reference
-    gate[0] = made
+    made = Ref[SyclEvent].adopt(new SyclEvent(PENDING, NULL))
+    given = made
+    gate[0] = given.get()
     if not held.held.load(memory_order_acquire) and read_waits(&waits):
         status = arrive(held, waits, wake, data)
-        if status != 0:
-            release_event(made)
-            release_event(made)
-            gate[0] = NULL
-            return status
     elif wake != NULL or waits.count != 0:
         command.kind = ARRIVAL if wake != NULL else BARRIER
         command.wake = wake
         command.data = data
-        append(held, new_command(&command, waits, NULL))
+        status = defer(held, &command, waits, Ref[SyclEvent]())
+    if status != 0:
+        gate[0] = NULL
+        return status
+    given.take()
     command.kind = GATE
-    append(held, new_command(&command, no_waits(), made))
-    return 0
+    return defer(held, &command, no_waits(), made)
 
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     cdef vector[SyclQueue*] free_again
-    lock.lock()
+    cdef Guard guard
+    guard.take(lock)
     if (<SyclEvent*> gate).state.load(memory_order_relaxed) == PENDING:
         settle(<SyclEvent*> gate, ENDED_BADLY if failed else SUBMITTED, NULL, free_again)
         hand_on_all(free_again)
-    lock.unlock()
     return 0
 
 
@@ -313,14 +316,15 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     cdef void* joined = NULL
     cdef Status status = 0
     cdef size_t i
+    cdef Guard guard
     for i in range(events.count):
         event = <SyclEvent*> events.events[i]
         given.push_back(event)
         if event.state.load(memory_order_acquire) == PENDING:
-            lock.lock()
+            guard.take(lock)
             while event.state.load(memory_order_acquire) == PENDING:
-                handed_on.wait(lock[0])
-            lock.unlock()
+                handed_on.wait(lock)
+            guard.leave()
     waits.count = events.count
     waits.events = given.data()
     read_waits(&waits)
@@ -342,9 +346,9 @@ cdef Status tell_failure(void* queue) noexcept nogil:
 
 
 cdef void renew_queue(void* queue) noexcept nogil:
-    lock.lock()  # another thread may still be emptying the list
+    cdef Guard guard
+    guard.take(lock)  # another thread may still be emptying the list
     (<SyclQueue*> queue).failed = make_shared[atomic[bint]](<bint> False)  # the old one is the markers'
-    lock.unlock()
 
 
 cdef Answer event_status(void* event) noexcept nogil:
@@ -373,18 +377,25 @@ cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nog
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """SYCL can wait for events of other contexts, so the event is its own bridge."""
-    retain_event(<SyclEvent*> event)
-    bridged[0] = event
+    bridged[0] = Ref[SyclEvent].share(<SyclEvent*> event).take()
     return 0
+
+
+cdef void release_event(void* event) noexcept nogil:
+    Ref[SyclEvent].adopt(<SyclEvent*> event)
+
+
+cdef void release_kernel(void* kernel) noexcept nogil:
+    cdef SyclKernel* released = <SyclKernel*> kernel
+    del released
 
 
 cdef void release_queue(void* queue) noexcept nogil:
     cdef SyclQueue* released = <SyclQueue*> queue
-    lock.lock()  # another thread may still be emptying the list
-    while not released.deferred.empty():
-        delete_command(released.deferred.front())
-        released.deferred.pop_front()
-    lock.unlock()
+    cdef Guard guard
+    guard.take(lock)  # another thread may still be emptying the list
+    released.deferred.clear()
+    guard.leave()
     sycl.Queue_Delete(released.queue)
     del released
 
@@ -405,63 +416,34 @@ TABLE: int = <uintptr_t> &table
 # -- kernels with their arguments
 
 
-# takes the kernel over
-cdef SyclKernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
-    cdef SyclKernel* kernel = new SyclKernel()
-    kernel.kernel = handle
-    kernel.types = types
-    kernel.values.resize(types.size())
-    kernel.arguments.resize(types.size())
-    return kernel
-
-
-cdef SyclKernel* copy_kernel(SyclKernel* kernel) noexcept nogil:
+cdef unique_ptr[SyclKernel] copy_kernel(SyclKernel* kernel) noexcept nogil:
     """A copy with its own arguments; changing the original's does not affect it. NULL if memory runs out."""
-    cdef SyclKernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
+    cdef unique_ptr[SyclKernel] copied
     cdef Argument* argument
     cdef size_t i
-    if copied.kernel == NULL:
-        release_kernel(copied)
-        return NULL
+    copied.reset(new SyclKernel(sycl.Kernel_Copy(kernel.kernel), kernel.types))
+    if copied.get().kernel == NULL:
+        copied.reset()
+        return move(copied)
     for i in range(kernel.types.size()):
         argument = &kernel.arguments[i]
         if argument.size == 0:
-            copied.values[i] = kernel.values[i]
-        elif set_value(copied, <uint32_t> i, argument.size, argument.value) != 0:
-            release_kernel(copied)
-            return NULL
-    return copied
-
-
-cdef void drop_object(SyclKernel* kernel, size_t index) noexcept nogil:
-    if kernel.arguments[index].object != NULL:
-        if kernel.types[index] == WORK_GROUP_MEMORY:
-            sycl.WorkGroupMemory_Delete(kernel.arguments[index].object)
-        else:
-            sycl.RawKernelArg_Delete(kernel.arguments[index].object)
-    kernel.arguments[index].object = NULL
-
-
-cdef void release_kernel(void* handle) noexcept nogil:
-    cdef SyclKernel* kernel = <SyclKernel*> handle
-    cdef size_t i
-    for i in range(kernel.types.size()):
-        drop_object(kernel, i)
-        free(kernel.arguments[i].value)
-    if kernel.kernel != NULL:
-        sycl.Kernel_Delete(kernel.kernel)
-    del kernel
+            copied.get().values[i] = kernel.values[i]
+        elif set_value(copied.get(), <uint32_t> i, argument.size, argument.value) != 0:
+            copied.reset()
+            break
+    return move(copied)
 
 
 cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept nogil:
     cdef Argument* argument = &kernel.arguments[index]
+    cdef void* made = NULL
     cdef Status status
     if argument.size == size:
         return 0
-    drop_object(kernel, index)
-    status = sycl.WorkGroupMemory_Create(&argument.object, size)
+    status = sycl.WorkGroupMemory_Create(&made, size)
     argument.size = size if status == 0 else 0
-    kernel.values[index] = argument.object
+    kernel.set_object(index, made)
     return status
 
 
@@ -484,8 +466,7 @@ cdef Status set_value(void* handle, uint32_t index, size_t size, const void* val
         return 0
     status = sycl.RawKernelArg_Create(&made, argument.value, size)  # it copies the bytes: a new object per value
     if status == 0:
-        drop_object(kernel, index)
-        argument.object = kernel.values[index] = made
+        kernel.set_object(index, made)
     return status
 
 
@@ -578,14 +559,9 @@ cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogi
 # order.
 
 
-cdef extern from "<mutex>" namespace "std" nogil:
-    cdef cppclass mutex:
-        void lock()
-        void unlock()
-
 cdef extern from "<condition_variable>" namespace "std" nogil:
     cdef cppclass condition_variable_any:
-        void wait(mutex& lock)
+        void wait(Lock& lock)
         void notify_all()
 
 cdef extern from *:
@@ -604,33 +580,12 @@ cdef extern from *:
     bint start_thread "forebay_start_thread"(void (*run)(void*) noexcept nogil, void* data) nogil
 
 
+cdef Lock lock
 # On the heap, and never deleted: threads may wait for it when the process ends, or have been when it was forked.
-cdef mutex* lock = new mutex()
 cdef condition_variable_any* handed_on = new condition_variable_any()
 
 
 # -- events
-
-
-cdef SyclEvent* new_event(int state, void* event) noexcept nogil:
-    """A new event with one reference, the caller's. It takes ownership of SYCL's event."""
-    cdef SyclEvent* made = new SyclEvent()
-    made.references.store(1, memory_order_relaxed)
-    made.event = event
-    made.state.store(state, memory_order_release)
-    return made
-
-
-cdef void retain_event(SyclEvent* event) noexcept nogil:
-    event.references.fetch_add(1, memory_order_relaxed)
-
-
-cdef void release_event(void* handle) noexcept nogil:
-    cdef SyclEvent* event = <SyclEvent*> handle
-    if event.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        if event.event != NULL:
-            sycl.Event_Delete(event.event)
-        del event
 
 
 cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& free_again) noexcept nogil:
@@ -639,7 +594,7 @@ cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& fr
     event.event = made
     event.state.store(state, memory_order_release)
     for i in range(event.waiters.size()):
-        free_again.push_back(event.waiters[i])
+        free_again.push_back(<SyclQueue*> event.waiters[i])
     event.waiters.clear()
 
 
@@ -685,18 +640,7 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     return queue
 
 
-cdef void delete_command(SyclCommand* command) noexcept nogil:
-    cdef size_t i
-    if command.kind == LAUNCH and command.kernel != NULL:
-        release_kernel(command.kernel)
-    for i in range(command.waits.size()):
-        release_event(command.waits[i])
-    if command.event != NULL:
-        release_event(command.event)
-    del command
-
-
-cdef Status submit(SyclQueue* queue, SyclCommand* command, Waits waits, void** made) noexcept nogil:
+cdef Status submit(SyclQueue* queue, const SyclCommand* command, Waits waits, void** made) noexcept nogil:
     if command.kind == LAUNCH:
         return submit_kernel(queue.queue, command.kernel, &command.geometry, waits, made)
     if command.kind == COPY:
@@ -707,75 +651,76 @@ cdef Status submit(SyclQueue* queue, SyclCommand* command, Waits waits, void** m
     return submit_barrier(queue.queue, waits, made)
 
 
-cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
+cdef Status give(SyclQueue* queue, const SyclCommand* command, Waits waits, void** event) noexcept nogil:
     """Submit a command, at once if nothing holds it. The caller keeps the command and the list; `event` may be NULL.
 
     If a command is held back, its error comes later, like an error of the device.
     """
-    cdef void* made = NULL
+    cdef Ref[SyclEvent] made
+    cdef void* submitted = NULL
     cdef Status status
     if queue.held.load(memory_order_acquire) or not read_waits(&waits):
-        return defer(queue, command, waits, event)
-    status = submit(queue, command, waits, &made)
-    if status != 0:
-        return status
-    if event == NULL:
-        sycl.Event_Delete(made)
+        if event != NULL:
+            made = Ref[SyclEvent].adopt(new SyclEvent(PENDING, NULL))
+        status = defer(queue, command, waits, made)
     else:
-        event[0] = new_event(SUBMITTED, made)
-        note_failure(queue, command, <SyclEvent*> event[0])
-    return 0
+        status = submit(queue, command, waits, &submitted)
+        if status == 0:
+            made = Ref[SyclEvent].adopt(new SyclEvent(SUBMITTED, submitted))
+            note_failure(queue, command, made.get())
+    if status == 0 and event != NULL:
+        event[0] = made.take()
+    return status
 
 
-cdef void note_failure(SyclQueue* queue, SyclCommand* command, SyclEvent* event) noexcept nogil:
+cdef void note_failure(SyclQueue* queue, const SyclCommand* command, SyclEvent* event) noexcept nogil:
     if command.kind == BARRIER and dereference(queue.failed).load(memory_order_acquire):
         event.failure = queue.failed
 
 
-cdef Status defer(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
-    cdef SyclCommand* kept
+cdef Status defer(
+    SyclQueue* queue, const SyclCommand* command, Waits waits, Ref[SyclEvent] event
+) noexcept nogil:
+    """Add a copy of the command to the list, and hand on at once what nothing holds."""
+    cdef unique_ptr[Deferred] kept
+    cdef vector[SyclQueue*] free_again
+    cdef size_t i
+    cdef Guard guard
     if queue.adopted:
         return failure(WAITS_FOR_HELD)
-    kept = new_command(command, waits, NULL)
+    kept.reset(new Deferred())
+    kept.get().command = command[0]
+    kept.get().event = event
+    for i in range(waits.count):
+        kept.get().waits.share(<SyclEvent*> waits.events[i])
     if command.kind == LAUNCH:
-        kept.kernel = copy_kernel(command.kernel)
-        if kept.kernel == NULL:
-            delete_command(kept)
+        kept.get().kernel = copy_kernel(command.kernel)
+        if kept.get().kernel.get() == NULL:
             return failure(OUT_OF_MEMORY)
-    if event != NULL:
-        kept.event = new_event(PENDING, NULL)
-        retain_event(kept.event)
-        event[0] = kept.event
-    append(queue, kept)
-    return 0
-
-
-cdef void append(SyclQueue* queue, SyclCommand* command) noexcept nogil:
-    """Add the command to the list, which takes ownership, and hand on at once what nothing holds."""
-    cdef vector[SyclQueue*] free_again
-    lock.lock()
+        kept.get().command.kernel = kept.get().kernel.get()
+    guard.take(lock)
     queue.held.store(True, memory_order_release)
-    queue.deferred.push_back(command)
+    queue.deferred.push_back(move(kept))
     if queue.deferred.size() == 1:  # otherwise the front of the list already waits for something
         free_again.push_back(queue)
         hand_on_all(free_again)
-    lock.unlock()
+    return 0
 
 
-cdef SyclEvent* what_holds(SyclCommand* command) noexcept nogil:
+cdef SyclEvent* what_holds(Deferred* kept) noexcept nogil:
     cdef size_t i
-    if command.kind == GATE:
-        return command.event if command.event.state.load(memory_order_relaxed) == PENDING else NULL
-    for i in range(command.waits.size()):
-        if command.waits[i].state.load(memory_order_relaxed) == PENDING:
-            return command.waits[i]
+    if kept.command.kind == GATE:
+        return kept.event.get() if kept.event.get().state.load(memory_order_relaxed) == PENDING else NULL
+    for i in range(kept.waits.size()):
+        if kept.waits[i].state.load(memory_order_relaxed) == PENDING:
+            return kept.waits[i]
     return NULL
 
 
-cdef bint waits_for_failed(SyclCommand* command) noexcept nogil:
+cdef bint waits_for_failed(Deferred* kept) noexcept nogil:
     cdef size_t i
-    for i in range(command.waits.size()):
-        if command.waits[i].state.load(memory_order_relaxed) == ENDED_BADLY:
+    for i in range(kept.waits.size()):
+        if kept.waits[i].state.load(memory_order_relaxed) == ENDED_BADLY:
             return True
     return False
 
@@ -792,34 +737,33 @@ cdef void hand_on_all(vector[SyclQueue*]& free_again) noexcept nogil:
 
 cdef void hand_on(SyclQueue* queue, vector[SyclQueue*]& free_again) noexcept nogil:
     """Hand on the queue's list, up to the first command that is still held."""
-    cdef SyclCommand* command
     cdef SyclEvent* holder
     while not queue.deferred.empty():
-        command = queue.deferred.front()
-        holder = what_holds(command)
+        holder = what_holds(queue.deferred.front().get())
         if holder != NULL:
             holder.waiters.push_back(queue)
             return
-        hand_on_one(queue, command, free_again)
+        hand_on_one(queue, queue.deferred.front().get(), free_again)
         queue.deferred.pop_front()
-        delete_command(command)
     queue.failing = False
     queue.held.store(False, memory_order_release)
 
 
-cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]& free_again) noexcept nogil:
+cdef void hand_on_one(SyclQueue* queue, Deferred* kept, vector[SyclQueue*]& free_again) noexcept nogil:
+    cdef SyclCommand* command = &kept.command
+    cdef SyclEvent* event = kept.event.get()
     cdef vector[void*] events
     cdef Waits waits
     cdef void* made = NULL
     cdef bint fails
     cdef size_t i
     if command.kind == GATE:
-        if command.event.state.load(memory_order_relaxed) == ENDED_BADLY:
+        if event.state.load(memory_order_relaxed) == ENDED_BADLY:
             queue.failing = True
             dereference(queue.failed).store(True)
         return
-    for i in range(command.waits.size()):
-        events.push_back(command.waits[i])
+    for i in range(kept.waits.size()):
+        events.push_back(kept.waits[i])
     waits.count = <unsigned int> events.size()
     waits.events = events.data()
     if command.kind == ARRIVAL:
@@ -827,16 +771,16 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
         if arrive(queue, waits, command.wake, command.data) != 0:
             command.wake(command.data)  # waking too early is better than never
         return
-    fails = queue.failing or waits_for_failed(command)
+    fails = queue.failing or waits_for_failed(kept)
     if not fails or command.kind == BARRIER:  # who waits for a marker waits for what runs, too
         read_waits(&waits)
         fails = submit(queue, command, waits, &made) != 0 or fails
     if fails:
         dereference(queue.failed).store(True)
-    if command.event != NULL:
+    if event != NULL:
         if made != NULL:
-            note_failure(queue, command, command.event)
-        settle(command.event, ENDED_BADLY if fails else SUBMITTED, made, free_again)
+            note_failure(queue, command, event)
+        settle(event, ENDED_BADLY if fails else SUBMITTED, made, free_again)
     elif made != NULL:
         sycl.Event_Delete(made)
 
@@ -858,18 +802,6 @@ cdef void wait_and_wake(void* data) noexcept nogil:
     sycl.Event_Delete(watched.event)
     watched.wake(watched.data)
     del watched
-
-
-cdef SyclCommand* new_command(const SyclCommand* given, Waits waits, SyclEvent* event) noexcept nogil:
-    """A copy of a command with these waits, and with the event, whose reference it takes over."""
-    cdef SyclCommand* command = new SyclCommand()
-    cdef size_t i
-    command[0] = given[0]
-    command.event = event
-    for i in range(waits.count):
-        retain_event(<SyclEvent*> waits.events[i])
-        command.waits.push_back(<SyclEvent*> waits.events[i])
-    return command
 
 
 cdef Status arrive(SyclQueue* queue, Waits waits, HostCallback wake, void* data) noexcept nogil:
@@ -995,7 +927,7 @@ cdef class BundledKernel:
         copied = sycl.Kernel_Copy(self.native)
         if copied == NULL:
             raise Error("SYCL did not copy a kernel")
-        return <uintptr_t> new_kernel(copied, types)
+        return <uintptr_t> new SyclKernel(copied, types)
 
 
 def can_pass(code: str) -> bool:
@@ -1012,7 +944,7 @@ def adopt_event(uintptr_t address) -> int:
     cdef void* copied = sycl.Event_Copy(<void*> address)
     if copied == NULL:
         raise Error("SYCL did not copy an event")
-    return <uintptr_t> new_event(SUBMITTED, copied)
+    return <uintptr_t> new SyclEvent(SUBMITTED, copied)
 
 
 def create_queue(uintptr_t address, adopted: bool) -> int:
