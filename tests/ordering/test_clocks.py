@@ -73,6 +73,7 @@ FEW = [("put many", 0, 0, 20, 5), ("share", 1, 0)]  # of the first chunk; then w
 
 
 @example([*FEW, ("put many", 2, 64, 20, 5), ("merge", 1, 2), ("merge", 2, 0)])  # no chunk is in both
+@example([*FEW, ("put many", 2, 0, 20, 9), ("merge", 0, 2)])  # one is, whose entries the other has with later epochs
 @example([*FEW, ("put many", 2, 10, 10, 5), ("put", 0, 3, 9)])  # recent entries are covered, a chunk is not
 @given(st.lists(steps, max_size=40))
 def test_clocks_name_what_they_were_told(program):

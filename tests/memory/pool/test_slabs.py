@@ -307,6 +307,9 @@ def without(given_back, begin, end):
     switches=(False, False, False),
     held=True,
 )
+@example(  # behind a wait that no command has carried, which comes after a use
+    steps=[("alloc", 1, 0, 256), ("free", 1, 0, 1), ("alloc", 2, 0, 256)], switches=(False, False, True), held=True
+)
 @given(steps=STEPS, switches=st.tuples(*[st.booleans()] * 3), held=st.booleans())
 def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps, switches, held):
     """A model that knows of each byte the queue and the epoch at which it was last given back.
