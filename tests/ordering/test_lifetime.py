@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.device_data import device_data
 
-from .program import holds
+from .program import SOURCE, holds
 
 SLOW = """
 kernel void slow(global uint *a, uint rounds)
@@ -71,6 +71,23 @@ def test_a_burst_of_queues_leaves_a_bounded_number_behind(device, kernels, calls
         made, gone = (calls.count(name) for name in (calls.driver.NEW_QUEUE, calls.driver.RELEASE_QUEUE))
         assert made - gone <= 64 + 2  # and the null queue, and one that the driver's folder has for itself
     assert gone >= turns * (300 - 66)
+
+
+@pytest.mark.needs("arguments set by calls")
+def test_a_closed_kernel_leaves_queues_that_are_to_be_handed_out(device, calls):
+    """Each has a kernel object of the driver, for the next launch."""
+    buffer, kernels, count = device.zeros(64, "u4"), device.program(SOURCE), 6
+    device.finish()
+    queues = [device.queue(blocking=False) for _ in range(count)]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+    device.finish()
+    del queue, queues
+    device.finish()
+    first = len(calls)
+    kernels["advance"].close()
+    device.finish()
+    assert sum(name in ("clReleaseKernel", "zeKernelDestroy") for name in calls.names(first)) >= count
 
 
 def test_queues_that_are_gone_leave_the_null_queues_list(device, kernels, calls):
