@@ -54,6 +54,22 @@ def test_memory_comes_back_while_gates_are_never_all_open(device, calls, queue, 
     assert memory_alive(calls, first) <= 4
 
 
+@pytest.mark.executes  # null hardware reaches no event by itself
+def test_memory_comes_back_though_its_queue_is_held_by_then(device, calls, queue, hold):
+    """It is asked about its own use. OpenCL gives it to another buffer, others to the driver."""
+    buffer, kept = device.empty(MIB // 16), []
+    queue.fill(buffer, 1)
+    hold(queue)
+    buffer.close()
+    for _ in range(500):
+        first = len(calls)
+        kept.append(device.empty(MIB // 16))
+        if memory_alive(calls, first) <= 0:
+            break
+        time.sleep(0.002)
+    assert memory_alive(calls, first) <= 0
+
+
 def test_a_buffer_used_behind_a_gate_comes_back_after_it(device, calls, kernels, queue, hold):
     """It waits for its own use, and those dropped later do not wait for it."""
     other = device.queue(blocking=False)
