@@ -192,7 +192,7 @@ def test_a_close_asks_another_devices_queue_once_however_much_waits_for_it(devic
         other.close()
         asked = [call.event for call in calls.since(first) if calls.kind(call) == "query"]
         gate.open()
-    assert 1 <= len(asked) < 20
+    assert 1 <= len(asked) < 8  # in some collections, in each once
 
 
 def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue, hold):
@@ -210,7 +210,8 @@ def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue,
     assert memory_alive(calls, first) <= count
 
 
-def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
+@pytest.mark.parametrize("whole", [False, True], ids=["queue", "device"])
+def test_staging_memory_is_given_back_after_a_finish(device, queue, hold, whole):
     kernel = device.program("kernel void first(global uint* out, constant uint* many) { out[0] = many[0]; }")["first"]
     out, many = device.empty(1, "u4"), np.zeros(16 << 10, "u4")
     queue.launch(kernel, 1, 1, out, fb.by_value(many))
@@ -223,7 +224,7 @@ def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
             queue.launch(kernel, 1, 1, out, fb.by_value(many))
         held, _ = tracemalloc.get_traced_memory()
         gate.open()
-        queue.finish()
+        (device if whole else queue).finish()
         left, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
