@@ -9,25 +9,14 @@ from hypothesis import strategies as st
 import forebay as fb
 from forebay.queues.graphs.shape import segments_of
 from forebay.queues.selection import select
-from tests.helpers.observer import watch
 from tests.ordering.conftest import calls, device, program  # noqa: F401
 from tests.ordering.happens_before import Recorded
 
+from .test_calls import recorded, watched  # noqa: F401
 from .test_lanes import ancestors
 
 pytestmark = pytest.mark.needs("graphs cut into lanes")
 RECORDS = select().backend == "level_zero"  # several commands become one call
-
-
-@pytest.fixture(scope="module")
-def watched():
-    with watch(select().backend) as driver:
-        yield driver
-
-
-@pytest.fixture(autouse=True)
-def recorded():
-    """The driver's calls only."""
 
 
 @pytest.fixture

@@ -4,16 +4,12 @@ import dataclasses
 import json
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import forebay as fb
-from forebay import hip
-from forebay.hip.streams import queue_of
 from microbench import raw
 from microbench.__main__ import main
 from microbench.cases import CASES
@@ -21,7 +17,6 @@ from microbench.harness import Bench, Point, measure
 from microbench.layers import LAYERS, AbsentError, Ground, Subject
 from microbench.layers.forebay import Queues
 from microbench.layers.hip import Hip
-from microbench.layers.pyopencl import PyOpenCL
 from microbench.raw import Kernel
 from microbench.report import Report, changes
 from tests.helpers.device_data import device_data
@@ -143,16 +138,6 @@ def test_what_is_measured_leaves_nothing_behind(device):
     assert device.stats.allocations - before <= 2 * first
 
 
-@pytest.mark.needs("two devices")
-def test_hips_functions_are_measured_on_the_device_that_was_asked_for():
-    names = [info.name for info in hip.devices.infos()]
-    for name in reversed(names):  # the first one, which is current, last
-        with fb.Device(name) as device:
-            (stream,) = Hip(Ground(device)).streams(1)
-            assert queue_of(stream.it).device.name == name
-            hip.hipStreamDestroy(stream.it)
-
-
 def test_hips_functions_are_not_measured_on_another_device(device):
     with mock.patch("microbench.layers.hip.number_of", return_value=-1), pytest.raises(AbsentError, match=device.name):
         Hip(Ground(device))
@@ -201,13 +186,6 @@ def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, tmp_path):
         assert all("median/C" not in numbers for _, numbers in report.lines())
     finally:
         raw.loops.cache_clear()
-
-
-def test_the_compiler_may_be_named_with_arguments(tmp_path):
-    """As in CC="ccache gcc"."""
-    compiler = f"env NO_MATTER=1 {os.environ.get('CC') or 'cc'}"
-    with mock.patch.dict(os.environ, FOREBAY_CACHE=str(tmp_path), CC=compiler):
-        assert raw.compile_c(Path(raw.__file__).with_name("calls.c")).is_file()
 
 
 # Results
@@ -260,13 +238,6 @@ def test_a_machine_that_is_slower_in_all_is_no_change_where_there_is_a_floor(ste
     assert len(alone) < len(report.rows)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"about": {"format": 99}}', "[1]"])
-def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
-    path = tmp_path / "wrong.json"
-    path.write_text(text)
-    assert "wrong.json" in run("compare", path, result, status=1)
-
-
 @pytest.mark.needs("no chosen device")
 @pytest.mark.long
 def test_pictures(result, tmp_path):
@@ -289,29 +260,12 @@ def test_the_installed_command_is_the_same_and_without_scipy_says_what_to_instal
 # What goes wrong
 
 
-def test_a_layer_of_another_package_that_fails_is_named(device):
-    if device.info.backend != "opencl":
-        pytest.skip("pyopencl drives OpenCL only")
-    bench = small(device, "forebay", "pyopencl")
-    with mock.patch.object(PyOpenCL, "launch", side_effect=TypeError("not today")):
-        rows = bench.run(CASES["launch"], lambda: None)
-    assert {row.layer for row in rows} == {"forebay"}
-    assert bench.missing["launch/same", "pyopencl"] == "TypeError: not today"
-
-
 def test_a_failure_of_forebay_ends_the_run(device):
     with (
         mock.patch.object(Queues, "launch", side_effect=TypeError("not today")),
         pytest.raises(TypeError, match="not today"),
     ):
         small(device, "forebay").run(CASES["launch"], lambda: None)
-
-
-def test_streams_that_cannot_be_had_are_said(device):
-    bench = small(device, "forebay")
-    with mock.patch.object(Queues, "idle", side_effect=MemoryError("enough")):
-        assert bench.run(CASES["idle"], lambda: None) == []
-    assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
 
 
 @pytest.mark.threads
