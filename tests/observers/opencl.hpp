@@ -47,6 +47,11 @@ struct OpenCL : Record {
     template <class F, class All, class Result>
     void after(All& all, Call& seen, bool, Guard&, Result& result) {
         if constexpr (F::function == CALL_EnqueueNDRangeKernel) check_list(seen.kernel);
+        if constexpr (F::function == CALL_GetEventInfo)
+            if (seen.injected && seen.status > 0) {  // no error of the call: the answer is that the command has failed
+                *(int32_t *) std::get<3>(all) = -(int32_t) seen.status;
+                seen.status = result = 0;
+            }
         if (seen.status == 0) follow<F>(all, seen, result);
         log.push_back(std::move(seen));
     }

@@ -116,6 +116,19 @@ def test_a_buffer_comes_back_though_the_newest_marker_has_failed(device, calls, 
     assert back
 
 
+@pytest.mark.needs("OpenCL")
+def test_a_marker_that_has_failed_says_nothing_of_its_queue(device, calls, kernels, queue, hold):
+    """As one does while its queue works, when something that the queue waits for has failed."""
+    hold(queue)
+    launch(queue, kernels, device.empty(64, "u4"))
+    device.queue(blocking=False).close()  # begins with a collection, which marks the queue
+    first = len(calls)
+    calls.fail(calls.driver.QUERY, 14)  # CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+    device.queue(blocking=False).close()
+    assert calls.kinds(first)["marker"] == 1  # of its own work
+    assert not queue.empty
+
+
 @pytest.mark.parametrize("last", [0, 4, 8, 11])
 def test_a_buffer_used_on_many_queues_goes_with_the_last(device, calls, hold, last):
     """Whichever that is: as many fills as there are queues are remembered until they are done."""
