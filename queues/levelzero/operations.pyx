@@ -182,10 +182,15 @@ cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* val
 # -- other commands
 
 
-cdef Status begin(ZeQueue* queue, Ref[ZeEvent]& made, void** event, void** handle) noexcept nogil:
+cdef inline Status begin(ZeQueue* queue, Ref[ZeEvent]& made, void** event, void** handle) noexcept nogil:
     """Make the event that the next command signals, and give its handle too; none where `event` is NULL."""
-    cdef Status status = queue.event_to_signal(HOST_EVENT, made) if event != NULL else 0
-    handle[0] = made.get().handle if made.get() != NULL else NULL
+    cdef Status status
+    handle[0] = NULL
+    if event == NULL:
+        return 0
+    status = queue.event_to_signal(HOST_EVENT, made)
+    if status == 0:
+        handle[0] = made.get().handle
     return status
 
 

@@ -88,7 +88,7 @@ cdef extern from *:
     """
 
 # The header says what each is. They are deleted by their owners, events with the last reference.
-cdef extern from "queues/sycl/objects.hpp" namespace "forebay_sycl" nogil:
+cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl" nogil:
     Calls sycl
 
     cdef enum:
