@@ -1,6 +1,5 @@
 """`forebay bench`: that it measures, writes, compares and draws. No test looks at how long anything took."""
 
-import dataclasses
 import json
 import os
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from click.testing import CliRunner
 from microbench import raw
 from microbench.__main__ import main
 from microbench.cases import CASES
-from microbench.harness import Bench, Point, measure
+from microbench.harness import Bench, measure
 from microbench.layers import LAYERS, AbsentError, Ground, Subject
 from microbench.layers.forebay import Queues
 from microbench.layers.hip import Hip
@@ -260,14 +259,6 @@ def test_the_installed_command_is_the_same_and_without_scipy_says_what_to_instal
 # What goes wrong
 
 
-def test_a_failure_of_forebay_ends_the_run(device):
-    with (
-        mock.patch.object(Queues, "launch", side_effect=TypeError("not today")),
-        pytest.raises(TypeError, match="not today"),
-    ):
-        small(device, "forebay").run(CASES["launch"], lambda: None)
-
-
 @pytest.mark.threads
 def test_an_interrupt_opens_what_was_held(device):
     subject_of, bench = Queues.launch, small(device, "forebay")
@@ -285,11 +276,3 @@ def test_an_interrupt_opens_what_was_held(device):
         bench.run(CASES["launch"], lambda: None)
     device.finish()
     assert all(queue.it.empty for queue in bench.layers[0].streams(1))
-
-
-def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path):
-    cut = Point("cut", setup=mock.Mock(side_effect=KeyboardInterrupt))
-    host = dataclasses.replace(CASES["host"], points=lambda bench: [cut])
-    with mock.patch.dict(CASES, host=host):
-        run("pool", "host", *SMALL, "--layer", "forebay", "--json", tmp_path / "cut.json", status=1)
-    assert {row.case for row in Report.read(tmp_path / "cut.json").rows} == {"pool"}

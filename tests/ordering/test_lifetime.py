@@ -73,6 +73,22 @@ def test_a_burst_of_queues_leaves_a_bounded_number_behind(device, kernels, calls
     assert gone >= turns * (300 - 66)
 
 
+@pytest.mark.needs("Level Zero")  # where a wait reads memory of the queue that signals its event
+def test_no_queue_of_the_driver_ends_while_another_may_wait_for_it(device, calls, kernels, hold):
+    held, buffer = device.queue(blocking=False), device.empty(64, "u4")
+    gate, queues = hold(held), [device.queue(blocking=False) for _ in range(100)]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+        queue.finish()
+    del queue, queues
+    held.fill(buffer, 1)
+    device.queue()  # begins with a collection
+    assert not calls.count(calls.driver.RELEASE_QUEUE)
+    gate.open()
+    device.finish()
+    assert calls.count(calls.driver.RELEASE_QUEUE) > 100 - 66
+
+
 @pytest.mark.needs("arguments set by calls")
 def test_a_closed_kernel_leaves_queues_that_are_to_be_handed_out(device, calls):
     """Each has a kernel object of the driver, for the next launch."""

@@ -1,6 +1,5 @@
 """What a queue has used is given back when that use is done, whatever else the device is busy with."""
 
-import contextlib
 import time
 import tracemalloc
 
@@ -89,31 +88,6 @@ def test_a_buffer_used_behind_a_gate_comes_back_after_it(device, calls, kernels,
     gate.open()
     device.finish()
     assert memory_alive(calls) <= 0
-
-
-@pytest.mark.needs("OpenCL")
-def test_a_buffer_comes_back_though_the_newest_marker_has_failed(device, calls, queue, hold):
-    """All that ask how far the queue is share that marker, until one is made of the queue's own work."""
-    if device.info.platform == "Portable Computing Language":
-        pytest.skip("PoCL 3.1 aborts the process when a user event is set to an error (pocl_update_event_failed)")
-    buffer, held = device.empty(MIB, "u4"), device.queue(blocking=False)
-    gate = hold(held)
-    queue.fill(buffer, 1)
-    queue.wait(held)
-    queue.record()
-    first = len(calls)
-    buffer.close()
-    gate.open(failed=True)
-    for _ in range(2000):
-        device.queue(blocking=False).close()  # begins with a collection
-        if memory_alive(calls, first) < 0:
-            break
-        time.sleep(0.001)
-    back = memory_alive(calls, first) < 0
-    for each in (held, queue):
-        with contextlib.suppress(fb.DriverError):
-            each.finish()
-    assert back
 
 
 @pytest.mark.needs("OpenCL")
