@@ -143,7 +143,7 @@ check: $(VENV)/with-check
 	$(BIN)/ruff format --check .
 	$(BIN)/python setup.py --quiet view
 	@printf '%s\n' 'cython-lint $(ROOMS) $(OBSERVERS)' mypy 'python release/types_known.py' 'python release/stubs_true.py' \
-	    'python -m tools.checks site' 'python -m tools.checks commands docstrings environment layers owners packages pages pictures' \
+	    'python -m tools.checks site' 'python -m tools.checks commands docstrings environment layers locks owners packages pages pictures' \
 	    | xargs -P $(CORES) -I CHECK sh -xc '$(BIN)/CHECK'
 	$(BIN)/mypy --follow-imports silent release/types_used.py
 

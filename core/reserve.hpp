@@ -12,6 +12,8 @@
 
 #include <malloc.h>
 
+#include "core/locks.hpp"
+
 namespace forebay {
 
 class Reserve {
@@ -20,19 +22,13 @@ class Reserve {
     static constexpr int KINDS = 4, MOST = 256;
 
     std::atomic<bool> broken{true};  // a piece was taken, or none were set aside yet
-    std::atomic_flag locked = ATOMIC_FLAG_INIT;
-    int counts[KINDS] = {};
-    void* pieces[KINDS][MOST] = {};
-
-    void lock() noexcept {
-        while (locked.test_and_set(std::memory_order_acquire)) {
-        }
-    }
-    void unlock() noexcept { locked.clear(std::memory_order_release); }
+    Lock lock;
+    int counts[KINDS] GUARDED_BY(lock) = {};
+    void* pieces[KINDS][MOST] GUARDED_BY(lock) = {};
 
     bool restock() noexcept {
         bool whole = true;
-        lock();
+        Guard guard(lock);
         for (int kind = 0; kind < KINDS; kind++) {
             while (whole && counts[kind] < COUNTS[kind]) {
                 void* piece = std::malloc(SIZES[kind]);
@@ -41,7 +37,6 @@ class Reserve {
             }
         }
         broken.store(!whole, std::memory_order_relaxed);
-        unlock();
         return whole;
     }
 
@@ -49,11 +44,10 @@ class Reserve {
     // A piece of at least `nbytes` bytes, which `free` releases; NULL when none is left.
     void* take(std::size_t nbytes) noexcept {
         void* piece = nullptr;
-        lock();
+        Guard guard(lock);
         for (int kind = 0; kind < KINDS && piece == nullptr; kind++)
             if (nbytes <= SIZES[kind] && counts[kind] > 0) piece = pieces[kind][--counts[kind]];
         broken.store(true, std::memory_order_relaxed);
-        unlock();
         return piece;
     }
 
@@ -65,19 +59,22 @@ class Reserve {
     __attribute__((noinline, cold)) bool put(void* memory) noexcept {
         bool kept = false;
         std::size_t nbytes = malloc_usable_size(memory);
-        lock();
+        Guard guard(lock);
         for (int kind = KINDS - 1; kind >= 0 && !kept; kind--) {
             kept = nbytes >= SIZES[kind] && counts[kind] < COUNTS[kind];
             if (kept) pieces[kind][counts[kind]++] = memory;
         }
-        unlock();
         return kept;
     }
 
     bool is_short() noexcept { return broken.load(std::memory_order_relaxed) && !restock(); }
 
     // Whether less is left than the end of what has begun may need.
-    bool is_low() noexcept { return is_short() && counts[0] < COUNTS[0] / 4; }
+    bool is_low() noexcept {
+        if (!is_short()) return false;
+        Guard guard(lock);
+        return counts[0] < COUNTS[0] / 4;
+    }
 };
 
 // One for all modules: an inline variable of default visibility is unique in the process (GCC, STB_GNU_UNIQUE). Other

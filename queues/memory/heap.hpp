@@ -207,17 +207,17 @@ struct Gone {
 };
 
 struct Heap {
-    Lock lock;  // guards all below
-    bool splits;  // else each slab is one block: memory without addresses
-    size_t reserved = 0, reserved_peak = 0;
-    size_t used = 0, used_peak = 0;
-    Shelf anyone{nullptr};
-    std::unordered_map<Epochs *, Shelf> shelves;  // by the queue
-    Shelf *last_shelf = nullptr;
-    List<Block, LOOSE> loose;
-    size_t loose_count = 0;
-    List<Slab, 0> idle;  // slabs without used blocks
-    std::vector<Gone> gone;
+    Lock lock;
+    const bool splits;  // else each slab is one block: memory without addresses
+    size_t reserved GUARDED_BY(lock) = 0, reserved_peak GUARDED_BY(lock) = 0;
+    size_t used GUARDED_BY(lock) = 0, used_peak GUARDED_BY(lock) = 0;
+    Shelf anyone GUARDED_BY(lock){nullptr};
+    std::unordered_map<Epochs *, Shelf> shelves GUARDED_BY(lock);  // by the queue
+    Shelf *last_shelf GUARDED_BY(lock) = nullptr;
+    List<Block, LOOSE> loose GUARDED_BY(lock);
+    size_t loose_count GUARDED_BY(lock) = 0;
+    List<Slab, 0> idle GUARDED_BY(lock);  // slabs without used blocks
+    std::vector<Gone> gone GUARDED_BY(lock);
 
     explicit Heap(bool splits) : splits(splits) {}
 
@@ -275,7 +275,8 @@ struct Heap {
 
     // Return how large the slab for a block should be: a quarter of what is reserved, so that little is idle in small
     // programs and slabs are few in large ones.
-    size_t slab_size(size_t nbytes) const {
+    size_t slab_size(size_t nbytes) {
+        Guard guard(lock);
         size_t size = SMALLEST_SLAB;
         while (size < LARGEST_SLAB && size < reserved / 4) size *= 2;
         return splits ? std::max(size, nbytes) : nbytes;
@@ -326,13 +327,13 @@ struct Heap {
 
   private:
     // Return what a queue has freed; NULL for nothing.
-    Shelf *find_shelf(Epochs *queue) {
+    Shelf *find_shelf(Epochs *queue) REQUIRES(lock) {
         if (last_shelf && last_shelf->queue.queue == queue) return last_shelf;
         auto found = shelves.find(queue);
         return found == shelves.end() ? nullptr : last_shelf = &found->second;
     }
 
-    void shelve(Block *block) {
+    void shelve(Block *block) REQUIRES(lock) {
         Epochs *queue = block->freed.queue;
         Shelf *shelf = queue ? find_shelf(queue) : &anyone;
         if (!shelf) shelf = last_shelf = &shelves.try_emplace(queue, queue).first->second;
@@ -340,7 +341,7 @@ struct Heap {
     }
 
     // Take a free block off its shelf. Where it was freed is kept: if it is never used, it goes back as it was.
-    Block *hand_out(Block *block, size_t nbytes) {
+    Block *hand_out(Block *block, size_t nbytes) REQUIRES(lock) {
         if (!block) return nullptr;
         block->shelf->remove(block);
         block->used = true;
@@ -352,7 +353,7 @@ struct Heap {
     }
 
     // Cut a block that is on no shelf. The rest is free where the whole was.
-    void cut(Block *block, size_t nbytes) {
+    void cut(Block *block, size_t nbytes) REQUIRES(lock) {
         drop_part(block);
         Block *rest = new Block(block->slab, block->offset + nbytes, block->nbytes - nbytes);
         block->slab->blocks.insert(rest, block);
@@ -363,21 +364,21 @@ struct Heap {
     }
 
     // A block is not what it was: its object goes when the commands that used it are done.
-    void drop_part(Block *block) {
+    void drop_part(Block *block) REQUIRES(lock) {
         block->seen = false;
         if (!block->part) return;
         gone.push_back(Gone{std::exchange(block->part, nullptr), block->freed});
         block->handle = 0;
     }
 
-    void note_loose(Block *block) {
+    void note_loose(Block *block) REQUIRES(lock) {
         if (block->loose || (!is_free(block->before()) && !is_free(block->after()))) return;
         block->loose = true;
         loose.append(block);
         loose_count++;
     }
 
-    void drop_loose(Block *block) {
+    void drop_loose(Block *block) REQUIRES(lock) {
         if (!block->loose) return;
         block->loose = false;
         loose.remove(block);
@@ -385,7 +386,7 @@ struct Heap {
     }
 
     // Merge a block that is on no shelf with the free one behind it. What a queue freed is free from its last free on.
-    void absorb(Block *block) {
+    void absorb(Block *block) REQUIRES(lock) {
         Block *after = block->after();
         uint64_t epoch = std::max(block->freed.epoch, after->freed.epoch);
         after->shelf->remove(after);
@@ -401,7 +402,7 @@ struct Heap {
 
     // Merge what lies side by side and is free for the same queue, or for anyone; looks at this many of the loose ones.
     // Those that still have a free neighbour, of another kind, stay loose.
-    void merge_loose(size_t most) {
+    void merge_loose(size_t most) REQUIRES(lock) {
         for (most = std::min(most, loose_count); most && loose.first; most--) {
             Block *block = loose.first;
             drop_loose(block);
@@ -417,7 +418,7 @@ struct Heap {
     }
 
     // Let anyone have what the device is known to be done with, and drop shelves that stay empty.
-    void settle_done() {
+    void settle_done() REQUIRES(lock) {
         for (auto each = shelves.begin(); each != shelves.end();) {
             Shelf &shelf = each->second;
             while (shelf.by_age.first && shelf.by_age.first->freed.is_done()) {
@@ -438,7 +439,7 @@ struct Heap {
 
     // Take a block of about this size that anyone may have; else the smallest of anyone's, of the queue's own, and of
     // those that other queues freed that this one is ordered after.
-    Block *take_ordered(const Taker &taker, size_t nbytes) {
+    Block *take_ordered(const Taker &taker, size_t nbytes) REQUIRES(lock) {
         if (Block *block = anyone.closest(nbytes)) return hand_out(block, nbytes);
         Block *best = anyone.smallest(nbytes);
         if (Shelf *own = find_shelf(taker.queue)) {
@@ -455,7 +456,7 @@ struct Heap {
 
     // Take a block joined from neighbours that the queue has freed and that anyone may have. Not done before it is
     // needed, because until the queue's part is done no other queue can have the rest.
-    Block *take_joined(Epochs *queue, size_t nbytes) {
+    Block *take_joined(Epochs *queue, size_t nbytes) REQUIRES(lock) {
         auto may_join = [queue](const Block *block) {
             return is_free(block) && (!block->freed.queue || block->freed.queue == queue);
         };

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("commands", "docstrings", "environment", "layers", "owners", "packages", "pages", "pictures", "site")
+NAMES = ("commands", "docstrings", "environment", "layers", "locks", "owners", "packages", "pages", "pictures", "site")
 
 found = [
     f"{name}: {finding}"
