@@ -1,7 +1,7 @@
-// References, counted in what they refer to. A plain pointer is borrowed; a reference that is kept is a `Ref`, or one of
-// several in `Refs`.
+// References, counted in what they refer to. A plain pointer is borrowed; a reference that is kept is a `Ref`, or one
+// of several in `Refs`. A `Ref` reads as the plain pointer, and to assign a plain pointer shares what that points to.
 //
-// What is referred to has an atomic `references`, 1 when it is made, and a function `destroy` that the last reference calls.
+// What is referred to has an atomic `references`, 1 when it is made, and a `destroy` that the last reference calls.
 #pragma once
 
 #include <atomic>
@@ -24,10 +24,9 @@ template <class T> void release(T *object) noexcept {
 template <class T> class Ref {
     T *object = nullptr;
 
-    explicit Ref(T *object) noexcept : object(object) {}
-
   public:
     Ref() noexcept = default;
+    Ref(T *borrowed) noexcept : object(borrowed ? retain(borrowed) : nullptr) {}
     Ref(const Ref &other) noexcept : object(other.object ? retain(other.object) : nullptr) {}
     Ref(Ref &&other) noexcept : object(other.take()) {}
     Ref &operator=(Ref other) noexcept {
@@ -38,10 +37,15 @@ template <class T> class Ref {
         if (object) release(object);
     }
 
-    static Ref adopt(T *owned) noexcept { return Ref(owned); }
-    static Ref share(T *borrowed) noexcept { return Ref(borrowed ? retain(borrowed) : nullptr); }
+    static Ref adopt(T *owned) noexcept {
+        Ref made;
+        made.object = owned;
+        return made;
+    }
+    static Ref share(T *borrowed) noexcept { return Ref(borrowed); }
 
     T *get() const noexcept { return object; }
+    operator T *() const noexcept { return object; }
     T *operator->() const noexcept { return object; }
     T *take() noexcept { return std::exchange(object, nullptr); }  // the caller owns it then
     void clear() noexcept { *this = Ref(); }

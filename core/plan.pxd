@@ -11,7 +11,7 @@ from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
-from forebay.core.vector_clock cimport Epochs
+from forebay.core.vector_clock cimport Epochs, EpochsRef
 from forebay.core.usage cimport Moment, Usage
 
 
@@ -83,7 +83,7 @@ cdef cppclass Plan:
     const Driver* driver
     void* kernel  # owned
     uint64_t kernel_id
-    Epochs* queue  # of the queue that it is for; retained; NULL for a plan of a graph or a step
+    EpochsRef queue  # of the queue that it is for; NULL for a plan of a graph or a step
     uint64_t epoch  # of its last launch
     vector[Usage*] uses  # by parameter: of the allocation that the kernel has; retained, NULL for none
     vector[Parameter] parameters

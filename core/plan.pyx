@@ -4,7 +4,7 @@ from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Driver, Status
-from forebay.core.vector_clock cimport Epochs, release_epochs, retain_epochs
+from forebay.core.vector_clock cimport Epochs
 from forebay.core.process cimport is_forked
 from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
 
@@ -18,8 +18,7 @@ cdef Plan* new_plan(
     plan.driver = driver
     plan.kernel = kernel
     plan.kernel_id = kernel_id
-    if queue != NULL:
-        plan.queue = retain_epochs(queue)
+    plan.queue = queue
     plan.uses.resize(count, NULL)
     plan.parameters.assign(parameters, parameters + count)
     plan.values.resize(packed_size)
@@ -39,8 +38,6 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     plan.driver.release_kernel(plan.kernel)
     for i in range(plan.uses.size()):
         forget_use(plan, i)
-    if plan.queue != NULL:
-        release_epochs(plan.queue)
     for i in range(plan.spills.size()):
         for k in range(plan.spills[i].staging.size()):
             if plan.spills[i].staging[k].event != NULL:
@@ -70,7 +67,6 @@ cdef void forget_queue(Plan* plan) noexcept nogil:
         forget_use(plan, i)
         plan.known[i] = 0
     plan.all_known = plan.uses.empty()
-    release_epochs(plan.queue)
     plan.queue = NULL
     plan.epoch = 0
 

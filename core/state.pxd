@@ -18,7 +18,7 @@ from forebay.core.locks cimport Lock
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan
 from forebay.core.usage cimport ResidentList
-from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs
+from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, Epochs, EpochsRef, OnceClock
 
 
 cdef cppclass Marker:
@@ -26,10 +26,10 @@ cdef cppclass Marker:
     atomic[int32_t] references
     uint8_t use  # MarkerUse: who may wait for it
     uint8_t adopted  # its queue gets commands that forebay does not see
-    Epochs* queue  # retained
+    EpochsRef queue
     uint64_t epoch
-    Clock* clock  # retained: what the queue was ordered after when the marker was made
-    atomic[Clock*] after  # retained: `clock` with the marker added; made when first needed, shared by all who wait
+    ClockRef clock  # what the queue was ordered after when the marker was made
+    OnceClock after  # `clock` with the marker added; shared by all who wait
     void* event  # owned; NULL when the queue had nothing outstanding
     const Driver* driver
     void* context  # of the marker's device: waiting for an event of another context needs a bridge
@@ -153,13 +153,13 @@ cdef cppclass QueueOrder:
     """What a queue comes after, and who comes after it. It is changed by `sync`; the queue's lock guards all but the
     atomic.
     """
-    Clock* clock
+    ClockRef clock
     Ref[Marker] marker  # of the newest epoch anyone asked for
     Ref[Marker] copied  # of the newest copy, for a finish right after it; NULL: none, or it was waited for
     Refs[Marker] pending  # waits that already count as commands, but that no command has carried yet
     size_t prune_at  # when `pending` has this many, the next one first drops those that need no wait any more
     uint64_t before_pending  # the epoch before the first of them
-    Clock* clock_before  # the clock at that epoch; owned
+    ClockRef clock_before  # the clock at that epoch
     deque[Ref[Marker]] checkpoints  # of points before which nothing can be held up, by ascending epoch
     deque[uint64_t] gate_epochs  # of gates and host functions, the oldest first, until they are known to be done
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
@@ -206,7 +206,7 @@ cdef cppclass QueueState:
     void* handle
     DeviceState* device  # retained
     uint64_t owner  # the number of the Device that it is closed with; 0 for the null queue
-    Epochs* epochs  # retained
+    EpochsRef epochs
     bint is_null
     bint blocking
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
@@ -311,7 +311,7 @@ cdef Lock states_lock  # taken before a registry's lock
 cdef vector[DeviceState*] states  # all that there are: private Devices have one each, and share the driver's queues
 
 
-# The marker takes over `event`, and retains the epochs and the clock.
+# The marker takes over `event`.
 cdef Ref[Marker] new_marker(
     DeviceState* device, Epochs* queue, uint64_t epoch, Clock* clock, void* event, int use
 ) noexcept nogil

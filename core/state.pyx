@@ -17,8 +17,7 @@ from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.vector_clock cimport (
-    Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, release_clock, release_epochs,
-    retain_clock, retain_epochs, submitted_epoch
+    Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, submitted_epoch
 )
 
 from forebay.core.stats import Stats
@@ -36,9 +35,9 @@ cdef Ref[Marker] new_marker(
 ) noexcept nogil:
     cdef Marker* marker = new Marker()
     marker.references.store(1, memory_order_relaxed)
-    marker.queue = retain_epochs(queue)
+    marker.queue = queue
     marker.epoch = epoch
-    marker.clock = retain_clock(clock)
+    marker.clock = clock
     marker.event = event
     marker.driver = device.driver
     marker.context = device.context
@@ -48,28 +47,22 @@ cdef Ref[Marker] new_marker(
     return Ref[Marker].adopt(marker)
 
 
-cdef inline void empty_marker(Marker* marker) noexcept nogil:
-    if marker.event != NULL:
-        marker.driver.release_event(marker.event)
-    release_clock(marker.clock)
-    release_clock(marker.after.load(memory_order_relaxed))
-
-
 cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event, int use) noexcept nogil:
     """Make a marker that only the caller has that of a later epoch of its queue: as `new_marker`, without memory of its
     own.
     """
-    empty_marker(marker)
+    if marker.event != NULL:
+        marker.driver.release_event(marker.event)
     marker.epoch = epoch
-    marker.clock = retain_clock(clock)
-    marker.after.store(NULL, memory_order_relaxed)
+    marker.clock = clock
+    marker.after.clear()
     marker.event = event
     marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
 
 
 cdef void destroy_marker(Marker* marker) noexcept nogil:
-    empty_marker(marker)
-    release_epochs(marker.queue)
+    if marker.event != NULL:
+        marker.driver.release_event(marker.event)
     del marker
 
 
@@ -184,9 +177,6 @@ cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
     while plan != queue.plans.by_kernel.end():
         delete_plan(dereference(plan).second)
         preincrement(plan)
-    release_clock(queue.order.clock)
-    release_clock(queue.order.clock_before)
-    release_epochs(queue.epochs)
     del queue
     release_device_state(device)
 

@@ -13,11 +13,11 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.locks cimport Lock
-from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, clock_epoch, completed_epoch
+from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, EpochsRef, clock_epoch, completed_epoch
 
 
-cdef struct PastUse:
-    Epochs* queue  # retained
+cdef cppclass PastUse:
+    EpochsRef queue
     uint64_t used
     uint64_t written  # 0 for never
 
@@ -55,7 +55,7 @@ cdef inline bint is_known_created(const Usage* usage) noexcept nogil:
 
 cdef inline bint is_created(const Usage* usage, const Moment* moment) noexcept nogil:
     """Return whether a command comes after the creation of this memory."""
-    cdef const Epochs* creator = usage.creation.queue
+    cdef const Epochs* creator = <const Epochs*> usage.creation.queue
     return (
         is_known_created(usage)
         or creator == moment.queue

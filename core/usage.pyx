@@ -8,7 +8,7 @@ from cython.operator cimport dereference
 
 from forebay.core.locks cimport Guard
 from forebay.core.process cimport is_forked
-from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch, release_epochs, retain_epochs
+from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch
 
 cdef enum:
     FEW = 8
@@ -29,19 +29,15 @@ cdef Usage* retain_usage(Usage* usage) noexcept nogil:
 
 cdef void release_usage(Usage* usage) noexcept nogil:
     if usage.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        for use in usage.past:
-            release_epochs(use.queue)
         del usage
 
 
 cdef void forget_done(Usage* usage) noexcept nogil:
     """Remove the uses that are done. `prune_at` doubles with what is left, so that a use costs the same on average."""
-    cdef size_t kept = 0
-    for use in usage.past:
-        if use.used <= completed_epoch(use.queue):
-            release_epochs(use.queue)
-        else:
-            usage.past[kept] = use
+    cdef size_t i, kept = 0
+    for i in range(usage.past.size()):
+        if usage.past[i].used > completed_epoch(usage.past[i].queue):
+            usage.past[kept] = usage.past[i]
             kept += 1
     usage.past.resize(kept)
     usage.prune_at = max(<size_t> FEW, 2 * kept)
@@ -50,6 +46,7 @@ cdef void forget_done(Usage* usage) noexcept nogil:
 cdef void note_locked(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
     cdef size_t i = usage.past.size()
     cdef PastUse* use
+    cdef PastUse added
     while i != 0:  # the newest first
         i -= 1
         use = &usage.past[i]
@@ -60,7 +57,10 @@ cdef void note_locked(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) 
             return
     if usage.past.size() >= usage.prune_at:
         forget_done(usage)
-    usage.past.push_back(PastUse(retain_epochs(queue), epoch, epoch if writes else 0))
+    added.queue = queue
+    added.used = epoch
+    added.written = epoch if writes else 0
+    usage.past.push_back(added)
 
 
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
@@ -100,11 +100,12 @@ cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil:
 
 cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil:
     cdef uint64_t epoch = 0
+    cdef size_t i
     cdef Guard guard
     guard.take(usage.lock)
-    for use in usage.past:
-        if use.queue == queue:
-            epoch = max(epoch, use.written)
+    for i in range(usage.past.size()):
+        if usage.past[i].queue == queue:
+            epoch = max(epoch, usage.past[i].written)
     for each in usage.pins:
         if each.queue == queue and each.writes:
             epoch = max(epoch, each.last[0])
@@ -126,10 +127,13 @@ cdef uint64_t generation_of(Usage* usage) noexcept nogil:
 
 cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil:
     """Append the points after which nothing uses the allocation, or writes to it."""
+    cdef PastUse* use
     cdef uint64_t epoch
+    cdef size_t i
     cdef Guard guard
     guard.take(usage.lock)
-    for use in usage.past:
+    for i in range(usage.past.size()):
+        use = &usage.past[i]
         epoch = use.written if writers_only else use.used
         if epoch > completed_epoch(use.queue):
             points.push_back(ClockEntry(use.queue, epoch))

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/ownership.hpp"
+
 namespace forebay {
 
 // How many commands a queue was given, and how many are known to be done.
@@ -21,18 +23,10 @@ struct Epochs {
     std::atomic<uint64_t> completed{0};  // only ever raised
 
     explicit Epochs(uint64_t queue_id) : queue_id(queue_id) {}
+    static void destroy(Epochs *epochs) { delete epochs; }
 };
 
-inline Epochs *new_epochs(uint64_t queue_id) { return new Epochs(queue_id); }
-
-inline Epochs *retain_epochs(Epochs *epochs) {
-    epochs->references.fetch_add(1, std::memory_order_relaxed);
-    return epochs;
-}
-
-inline void release_epochs(Epochs *epochs) {
-    if (epochs->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete epochs;
-}
+inline Ref<Epochs> new_epochs(uint64_t queue_id) { return Ref<Epochs>::adopt(new Epochs(queue_id)); }
 
 inline uint64_t submitted_epoch(const Epochs *epochs) { return epochs->submitted.load(std::memory_order_acquire); }
 inline uint64_t completed_epoch(const Epochs *epochs) { return epochs->completed.load(std::memory_order_acquire); }
@@ -58,24 +52,11 @@ inline void advance_submitted(Epochs *epochs, uint64_t count = 1) {
 // now and then references to the chunks.
 
 struct ClockEntry {
-    Epochs *queue = nullptr;  // retained
+    Ref<Epochs> queue;
     uint64_t epoch = 0;
 
     ClockEntry() = default;
-    ClockEntry(Epochs *queue, uint64_t epoch) : queue(retain_epochs(queue)), epoch(epoch) {}
-    ClockEntry(const ClockEntry &other) : queue(other.queue), epoch(other.epoch) {
-        if (queue) retain_epochs(queue);
-    }
-    ClockEntry(ClockEntry &&other) noexcept : queue(std::exchange(other.queue, nullptr)), epoch(other.epoch) {}
-    ClockEntry &operator=(ClockEntry other) noexcept {
-        std::swap(queue, other.queue);
-        epoch = other.epoch;
-        return *this;
-    }
-    ~ClockEntry() {
-        if (queue) release_epochs(queue);
-    }
-
+    ClockEntry(Epochs *queue, uint64_t epoch) : queue(queue), epoch(epoch) {}
     bool is_done() const { return epoch <= completed_epoch(queue); }
 };
 
@@ -220,6 +201,8 @@ struct Clock {
         : chunks(other.chunks), next_look(other.next_look), found_done(other.found_done), count(other.count) {
         std::copy_n(other.recent, count, recent);
     }
+    static void destroy(Clock *clock) { delete clock; }
+    bool is_empty() const { return !count && !chunks; }
 
     uint64_t recent_epoch(const Epochs *queue) const {
         for (size_t i = 0; i < count; i++)
@@ -269,20 +252,6 @@ struct Clock {
     }
 };
 
-inline Clock *retain_clock(Clock *clock) {
-    if (clock) clock->references.fetch_add(1, std::memory_order_relaxed);
-    return clock;
-}
-
-inline void release_clock(Clock *clock) {
-    if (clock && clock->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete clock;
-}
-
-inline Clock *unless_empty(Clock *clock) {
-    if (clock->count || clock->chunks) return clock;
-    delete clock;
-    return nullptr;
-}
 
 // The epoch of a queue that this clock is ordered after; 0 when the queue is not in the clock.
 inline uint64_t clock_epoch(const Clock *clock, const Epochs *queue) {
@@ -324,28 +293,45 @@ inline bool covers(const Clock *clock, const Clock *other) {
         });
 }
 
-// A clock with the later epoch of each queue.
-inline Clock *merged(const Clock *first, const Clock *second) {
-    Clock *clock = new Clock();
-    clock->chunks = merged_chunks(first ? first->chunks : nullptr, second ? second->chunks : nullptr);
-    clock->put_recent(first);
-    clock->put_recent(second);
-    clock->drop_done();
-    return unless_empty(clock);
+// Let the clock have the later epoch of each queue.
+inline void merge_clock(Ref<Clock> &clock, const Clock *other) {
+    Ref<Clock> made = Ref<Clock>::adopt(new Clock());
+    made->chunks = merged_chunks(clock ? clock->chunks : nullptr, other ? other->chunks : nullptr);
+    made->put_recent(clock);
+    made->put_recent(other);
+    made->drop_done();
+    if (made->is_empty()) made.clear();
+    clock = std::move(made);
 }
 
-// The clock with this epoch of this queue added. Takes over the caller's reference. The clock is changed in place when
-// there is no other reference.
-inline Clock *raised_clock(Clock *clock, Epochs *queue, uint64_t epoch) {
-    Clock *raised = clock;
-    if (!clock || clock->references.load(std::memory_order_acquire) != 1) {
-        raised = clock ? new Clock(*clock) : new Clock();
-        release_clock(clock);
-    }
-    raised->drop_done();
-    raised->put(queue, epoch);
-    return unless_empty(raised);
+// Add this epoch of this queue. The clock is changed in place when there is no other reference.
+inline void raise_clock(Ref<Clock> &clock, Epochs *queue, uint64_t epoch) {
+    if (!clock || clock->references.load(std::memory_order_acquire) != 1)
+        clock = Ref<Clock>::adopt(clock ? new Clock(*clock) : new Clock());
+    clock->drop_done();
+    clock->put(queue, epoch);
+    if (clock->is_empty()) clock.clear();
 }
+
+// A clock that any thread makes when it is first needed.
+class OnceClock {
+    std::atomic<Clock *> made{nullptr};
+
+  public:
+    ~OnceClock() { clear(); }
+    void clear() {  // no other thread may have it
+        if (Clock *clock = made.exchange(nullptr, std::memory_order_relaxed)) release(clock);
+    }
+    // The clock with this epoch of this queue added; NULL when all of it is done.
+    Clock *raised(const Ref<Clock> &clock, Epochs *queue, uint64_t epoch) {
+        Clock *known = made.load(std::memory_order_acquire);
+        if (known) return known;
+        Ref<Clock> raised = clock;
+        raise_clock(raised, queue, epoch);
+        bool first = raised && made.compare_exchange_strong(known, raised, std::memory_order_acq_rel);
+        return first ? raised.take() : known;  // another thread may have made it meanwhile
+    }
+};
 
 // Raise `completed`, never lower it: a finish that began earlier may report later.
 inline void raise_completed(Epochs *epochs, uint64_t epoch) {

@@ -4,15 +4,18 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
+# `EpochsRef` and `ClockRef` are references. Cython has no word for what reads as a pointer, so it takes them for
+# pointers: to assign a plain pointer shares what it points to, and NULL releases it. No member of a Python class can
+# be one. Where one is assigned, cast it to the plain pointer: else Cython makes a copy first, for two counts more.
+
 cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
     cdef cppclass Epochs:
         uint64_t queue_id
         atomic[uint64_t] submitted
         atomic[uint64_t] completed
 
-    Epochs* new_epochs(uint64_t queue_id) noexcept
-    Epochs* retain_epochs(Epochs* epochs) noexcept
-    void release_epochs(Epochs* epochs) noexcept
+    ctypedef Epochs* EpochsRef "forebay::Ref<forebay::Epochs>"
+    EpochsRef new_epochs(uint64_t queue_id) noexcept
     uint64_t submitted_epoch(const Epochs* epochs) noexcept
     uint64_t completed_epoch(const Epochs* epochs) noexcept
     bint is_empty(const Epochs* epochs) noexcept
@@ -22,18 +25,23 @@ cdef extern from "core/vector_clock.hpp" namespace "forebay" nogil:
     cdef cppclass ClockEntry:  # a point of a queue
         ClockEntry() noexcept
         ClockEntry(Epochs* queue, uint64_t epoch) noexcept
-        Epochs* queue  # retained
+        EpochsRef queue
         uint64_t epoch
 
     cdef cppclass Clock:
         pass
 
-    Clock* retain_clock(Clock* clock) noexcept
-    void release_clock(Clock* clock) noexcept
+    ctypedef Clock* ClockRef "forebay::Ref<forebay::Clock>"
+    void swap_clocks "std::swap"(ClockRef& first, ClockRef& second) noexcept
     uint64_t clock_epoch(const Clock* clock, const Epochs* queue) noexcept
     bint covers(const Clock* clock, const Clock* other) noexcept
     bint clock_is_done(const Clock* clock) noexcept
-    Clock* merged(const Clock* first, const Clock* second) noexcept
-    Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept
+    void merge_clock(ClockRef& clock, const Clock* other) noexcept
+    void raise_clock(ClockRef& clock, Epochs* queue, uint64_t epoch) noexcept
+
+    cdef cppclass OnceClock:
+        void clear() noexcept
+        Clock* raised(const ClockRef& clock, Epochs* queue, uint64_t epoch) noexcept
+
     void note_reached(Epochs* queue, uint64_t epoch, const Clock* clock) noexcept
     void list_entries(const Clock* clock, vector[ClockEntry]& into) noexcept

@@ -14,7 +14,7 @@ from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Stat
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker, release_device_state
-from forebay.core.vector_clock cimport Epochs, advance_submitted, completed_epoch, new_epochs, release_epochs
+from forebay.core.vector_clock cimport EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
 from forebay.sync.finish cimport wait_for_markers
@@ -372,7 +372,7 @@ cdef int wait_for_queue(
 
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:
     """Implement `Queue.wait` for an event of another package: the only point of a queue nobody sees, with this id."""
-    cdef Epochs* epochs
+    cdef EpochsRef epochs
     cdef Ref[Marker] marker
     cdef uintptr_t handle
     cdef Answer answer
@@ -389,7 +389,6 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     advance_submitted(epochs)
     marker = new_marker(state.device, epochs, 1, NULL, <void*> handle, FOR_DEVICE)
     marker.get().adopted = True
-    release_epochs(epochs)
     with nogil:
         answer = poll_marker(marker.get())
     if queue._capture is not None and answer != DONE:

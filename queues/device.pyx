@@ -26,7 +26,7 @@ from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     new_device_state, registered_queues, stats_of
 )
-from forebay.core.vector_clock cimport note_reached, retain_epochs, submitted_epoch
+from forebay.core.vector_clock cimport Epochs, note_reached, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
     abandon, close_queues, collect_abandoned, collect_all, collect_device, has_retired, refuse_all, release_idle_queues,
@@ -384,7 +384,7 @@ cdef class Device:
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):
-            idle.plans[i].queue = retain_epochs(queue.state.epochs)
+            idle.plans[i].queue = <Epochs*> queue.state.epochs
             queue.state.plans.by_kernel[idle.plans[i].kernel_id] = idle.plans[i]
         return unless_closed(self, queue)
 

@@ -14,6 +14,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
+from forebay.core.locks cimport Guard
 from forebay.core.plan cimport POINTER
 from forebay.core.ownership cimport release, retain
 from forebay.core.process cimport is_forked, on_host_thread
@@ -21,9 +22,7 @@ from forebay.core.state cimport (
     BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
     new_queue_state, open_step_count, stats_of
 )
-from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, completed_epoch, is_empty, list_entries, release_clock, retain_clock
-)
+from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, completed_epoch, is_empty, list_entries
 from forebay.events.event cimport Event, record, wait_for_event, wait_for_foreign, wait_for_queue
 from forebay.lifetimes.deferred cimport close_queue, collect_queue, retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
@@ -141,22 +140,19 @@ def watch(Queue queue, watched: bool) -> None:
 
 def clock_of(Queue queue) -> dict[int, int]:
     """Return the epochs, by queue id, that it is ordered after and that are not known to be done."""
-    cdef Clock* clock
+    cdef ClockRef clock
     cdef vector[ClockEntry] entries
+    cdef Guard guard
     shown: dict[int, int] = {}
     with nogil:
-        queue.state.lock.lock()
-        clock = retain_clock(queue.state.order.clock)
-        queue.state.lock.unlock()
-    try:
-        list_entries(clock, entries)
-        for entry in entries:
-            if entry.epoch > completed_epoch(entry.queue):
-                shown[entry.queue.queue_id] = max(entry.epoch, shown.get(entry.queue.queue_id, 0))
-        return shown
-    finally:
-        with nogil:
-            release_clock(clock)
+        guard.take(queue.state.lock)
+        clock = <Clock*> queue.state.order.clock
+        guard.leave()
+    list_entries(clock, entries)
+    for entry in entries:
+        if entry.epoch > completed_epoch(entry.queue):
+            shown[entry.queue.queue_id] = max(entry.epoch, shown.get(entry.queue.queue_id, 0))
+    return shown
 
 
 def note_unseen_wait(Queue queue) -> None:

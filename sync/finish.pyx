@@ -21,8 +21,8 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Usage, points_of
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, advance_submitted, clock_epoch, completed_epoch, is_empty, list_entries, release_clock,
-    retain_clock, submitted_epoch
+    Clock, ClockEntry, ClockRef, advance_submitted, clock_epoch, completed_epoch, is_empty, list_entries,
+    submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
 from forebay.races.checker cimport come_after_past, finished, is_checked, past_of_uses, waited_for_past
@@ -516,7 +516,7 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
 cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
     cdef uint64_t held, epoch
-    cdef Clock* clock
+    cdef ClockRef clock
     cdef Ref[QueueState] other
     cdef vector[ClockEntry] entries
     cdef bint free = True
@@ -524,7 +524,7 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     guard.take(queue.lock)
     held = first_gate_epoch(queue)
     epoch = submitted_epoch(queue.epochs) if held == 0 else marked_before(queue, held)
-    clock = retain_clock(queue.order.clock)
+    clock = <Clock*> queue.order.clock
     guard.leave()
     list_entries(clock, entries)
     for entry in entries:
@@ -535,5 +535,4 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
         held = first_gate_epoch(other.get())
         guard.leave()
         free = free and (held == 0 or held > entry.epoch)
-    release_clock(clock)
     return epoch if free else 0

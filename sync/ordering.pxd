@@ -14,7 +14,9 @@ from forebay.core.driver cimport NOT_NOW, Driver, Interrupted, Status, Waits, no
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
 from forebay.core.usage cimport Moment, Usage, is_created, note_use
-from forebay.core.vector_clock cimport Clock, ClockEntry, advance_submitted, completed_epoch, submitted_epoch
+from forebay.core.vector_clock cimport (
+    Clock, ClockEntry, ClockRef, Epochs, advance_submitted, completed_epoch, submitted_epoch
+)
 
 cdef Status take_marker(QueueState* queue, int use, Ref[Marker]& marker) noexcept nogil
 cdef void keep_copied(QueueState* queue, void* event) noexcept nogil
@@ -58,7 +60,7 @@ cdef cppclass Order:
     """The waits that the next command of a queue carries, and the changes that its success will make."""
     Refs[Marker] markers  # gathered for this command
     vector[void*] events  # what `waits_of` has listed
-    Clock* clock  # what the queue is ordered after once the command is submitted; owned
+    ClockRef clock  # what the queue is ordered after once the command is submitted
     const Clock* covered  # a marker's clock that `clock` already covers: markers gathered by the null queue share it
     Refs[QueueState] taken  # queues taken off the null queue's list, with the list's references
     uint64_t null_epoch
@@ -101,10 +103,10 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
 cdef inline Moment moment_of(const QueueState* queue, const Clock* clock) noexcept nogil:
     """Return what a command of the queue comes after, which is ordered after `clock`."""
     cdef Moment moment
-    moment.queue = queue.epochs
+    moment.queue = <const Epochs*> queue.epochs
     moment.null_queue = NULL
     if queue.blocking:
-        moment.null_queue = queue.device.null_queue.epochs
+        moment.null_queue = <const Epochs*> queue.device.null_queue.epochs
     moment.clock = clock
     return moment
 

@@ -24,8 +24,8 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Moment, is_created
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merged,
-    note_reached, raised_clock, release_clock, retain_clock, submitted_epoch
+    Clock, ClockEntry, ClockRef, Epochs, advance_submitted, clock_epoch, completed_epoch, covers, is_empty, merge_clock,
+    note_reached, raise_clock, submitted_epoch, swap_clocks
 )
 
 cdef enum:
@@ -40,7 +40,6 @@ cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept n
 
 cdef void drop_pending(QueueState* queue) noexcept nogil:
     queue.order.pending.clear()
-    release_clock(queue.order.clock_before)
     queue.order.clock_before = NULL
 
 
@@ -67,7 +66,7 @@ cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
     """Add a wait for the queue's next command. The queue is locked."""
     if queue.order.pending.empty():
         queue.order.before_pending = submitted_epoch(queue.epochs)
-        queue.order.clock_before = retain_clock(queue.order.clock)
+        queue.order.clock_before = <Clock*> queue.order.clock
     elif queue.order.pending.size() >= queue.order.prune_at:
         thin_pending(queue)
     queue.order.pending.share(marker)
@@ -684,7 +683,6 @@ cdef void init_order(Order* order) noexcept nogil:
 cdef void end_order(Order* order) noexcept nogil:
     """Drop what the order still owns. The caller holds no lock, because releasing an event is a driver call."""
     order.markers.clear()
-    release_clock(order.clock)
     order.clock = NULL
     order.taken.clear()
 
@@ -700,25 +698,17 @@ cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* 
     return False
 
 
-cdef Clock* joined_clock(Clock* clock, Marker* marker, bint covered) noexcept nogil:
-    """Return the clock of what comes after the marker, too. Takes over the caller's reference. ``covered`` says that
-    the clock covers the marker's.
-    """
+cdef void join_marker(ClockRef& clock, Marker* marker, bint covered) noexcept nogil:
+    """Let the clock be that of what comes after the marker, too. ``covered`` says that it covers the marker's."""
     cdef Clock* after
-    cdef Clock* made
-    cdef Clock* joined
     if covered:
-        return raised_clock(clock, marker.queue, marker.epoch)
-    after = marker.after.load(memory_order_acquire)  # NULL when all of it is done
-    if after == NULL:
-        made = raised_clock(retain_clock(marker.clock), marker.queue, marker.epoch)
-        if made != NULL and not marker.after.compare_exchange_strong(after, made, memory_order_acq_rel):
-            release_clock(made)  # another thread has made it meanwhile
-        else:
-            after = made
-    joined = retain_clock(after) if covers(after, clock) else merged(clock, after)
-    release_clock(clock)
-    return joined
+        raise_clock(clock, marker.queue, marker.epoch)
+        return
+    after = marker.after.raised(marker.clock, marker.queue, marker.epoch)
+    if covers(after, clock):
+        clock = after
+    else:
+        merge_clock(clock, after)
 
 
 cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
@@ -727,8 +717,8 @@ cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
     cdef bint covered = marker.clock == order.covered or covers(order.clock, marker.clock)
     order.markers.push_back(move(reference))
     if covered:
-        order.covered = marker.clock
-    order.clock = joined_clock(order.clock, marker, covered)
+        order.covered = <Clock*> marker.clock
+    join_marker(order.clock, marker, covered)
 
 
 cdef void relist_taken(Order* order) noexcept nogil:
@@ -862,7 +852,7 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
             return status
     queue.lock.lock()
     submit_collected(queue)
-    order.clock = retain_clock(queue.order.clock)
+    order.clock = <Clock*> queue.order.clock
     status = refusal(queue)
     if status == 0 and queue.is_null:
         status = gather_blocking(queue, order)
@@ -950,10 +940,8 @@ cdef void settle(QueueState* queue, Order* order) noexcept nogil:
 
 cdef void join_gathered(QueueState* queue, Order* order) noexcept nogil:
     """Order the queue after all gathered markers, from the epoch that is counted next. The queue is locked."""
-    cdef Clock* clock = queue.order.clock
     queue.counts.waits_made += order.markers.size()
-    queue.order.clock = order.clock
-    order.clock = clock  # released with the order, after unlocking
+    swap_clocks(queue.order.clock, order.clock)  # the old one goes with the order, after unlocking
 
 
 cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
@@ -1172,7 +1160,7 @@ cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
         return False
     if not drops_wait(queue, marker):
         add_pending(queue, marker)
-        queue.order.clock = joined_clock(queue.order.clock, marker, covers(queue.order.clock, marker.clock))
+        join_marker(queue.order.clock, marker, covers(queue.order.clock, marker.clock))
         queue.counts.waits_made += 1
         count_command(queue)
     queue.lock.unlock()

@@ -45,7 +45,7 @@ from forebay.core.usage cimport (
     Usage, Version, Versions, generation_of, note_use, release_usage, retain_usage, still_holds
 )
 from forebay.core.vector_clock cimport (
-    Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+    Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
@@ -1028,7 +1028,7 @@ cdef cppclass Submission:
     vector[UseOf] uses  # of the allocations that it uses
     bint created  # a launch has come after the creation of all of these, and later ones come after that
     bint follows  # it follows pointers in memory, so it may use all
-    Epochs* last_queue  # of the last launch; retained; NULL before the first
+    EpochsRef last_queue  # of the last launch; NULL before the first
     uint64_t last_epoch
     vector[Step] steps
     vector[RecordedCommand] commands
@@ -1216,9 +1216,7 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
     if submission.follows:
         end_following(queue, epoch)
     if submission.last_queue != queue.epochs:
-        if submission.last_queue != NULL:
-            release_epochs(submission.last_queue)
-        submission.last_queue = retain_epochs(queue.epochs)
+        submission.last_queue = <Epochs*> queue.epochs
     submission.last_epoch = epoch
 
 
@@ -1359,8 +1357,6 @@ cdef class Prepared:
                 self.driver.release_recording(self.submission.steps[i].recording)
         for i in range(self.submission.uses.size()):
             release_usage(self.submission.uses[i].uses)
-        if self.submission.last_queue != NULL:
-            release_epochs(self.submission.last_queue)
         del self.submission
         for i in range(self.plans.size()):
             delete_plan(self.plans[i])
@@ -1906,16 +1902,14 @@ cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* record
 cdef bint is_idle(Replay replay):
     """Return whether the last launch of a replay is done, which is not being launched. The GIL may go: look again."""
     cdef DeviceState* device = replay.prepared.state
-    cdef Epochs* queue = replay.submission.last_queue
+    cdef EpochsRef queue = <Epochs*> replay.submission.last_queue
     cdef uint64_t epoch = replay.submission.last_epoch
     cdef bint done
     if queue == NULL or epoch <= completed_epoch(queue):
         return True
-    retain_epochs(queue)
     with nogil:
         reach_point(device, queue, epoch)
         done = epoch <= completed_epoch(queue)
-        release_epochs(queue)
     return done and replay.submission.last_epoch == epoch
 
 

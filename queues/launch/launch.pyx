@@ -125,7 +125,7 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
         return NO_PLAN
     if launch.versions != NULL and not still_holds(launch.versions, state.device.resident.unseen_writes.load()):
         return STALE
-    clock = state.order.clock if command.order == NULL else command.order.clock
+    clock = <Clock*> state.order.clock if command.order == NULL else <Clock*> command.order.clock
     if launch.spilled:
         if launch.bound == NULL:
             status = upload_spills(state, launch, clock, waits)
@@ -136,7 +136,7 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
         use_spills(launch.plan, launch.packed)
         if command.began:
             waits = no_waits()
-            clock = state.order.clock  # the first upload has joined the waits
+            clock = <Clock*> state.order.clock  # the first upload has joined the waits
     if launch.follows:
         begin_following(state)
         status = renew_resident_list(state.device, launch.plan)

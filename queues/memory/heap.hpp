@@ -187,7 +187,7 @@ struct Shelf {
 // What an allocation is for: later commands on a queue, or on any if that is NULL.
 struct Taker {
     Epochs *queue = nullptr;
-    Clock *clock = nullptr;
+    Ref<Clock> clock;
     bool is_null = false, blocking = false;
     bool adopted = false;  // it gets commands that carry no waits of forebay
     bool follows = false;  // it may have memory freed on a queue that it is ordered after

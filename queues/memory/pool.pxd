@@ -6,7 +6,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.locks cimport Lock
 from forebay.core.state cimport DeviceState, QueueState
-from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs
+from forebay.core.vector_clock cimport ClockEntry, ClockRef, Epochs
 
 cdef extern from "queues/memory/heap.hpp" namespace "forebay" nogil:
     const size_t NO_MORE_THAN
@@ -30,7 +30,7 @@ cdef extern from "queues/memory/heap.hpp" namespace "forebay" nogil:
 
     cdef cppclass Taker:
         Epochs* queue
-        Clock* clock
+        ClockRef clock
         bint is_null
         bint blocking
         bint adopted

@@ -21,9 +21,7 @@ from forebay.core.locks cimport Guard
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState, release_device_state
 from forebay.core.usage cimport note_use
-from forebay.core.vector_clock cimport (
-    ClockEntry, is_empty, release_clock, retain_clock, submitted_epoch
-)
+from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, is_empty, submitted_epoch
 from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
@@ -343,20 +341,20 @@ cdef Block* find(MemoryPool pool, QueueState* state, size_t nbytes) except? NULL
     cdef vector[ClockEntry] points
     cdef Taker taker
     cdef Block* block
+    cdef Guard guard
     taker.opportunistic = pool.reuse_allow_opportunistic
     with nogil:
         if state != NULL:
-            taker.queue = state.epochs
+            taker.queue = <Epochs*> state.epochs
             taker.is_null, taker.blocking, taker.adopted = state.is_null, state.blocking, state.adopted
             taker.follows = pool.reuse_follow_event_dependencies
-            state.lock.lock()
-            taker.clock = retain_clock(state.order.clock)
-            state.lock.unlock()
+            guard.take(state.lock)
+            taker.clock = <Clock*> state.order.clock
+            guard.leave()
         block = pool.heap.find(taker, nbytes, &points)
         if not points.empty():
             ask(pool.state, points)
             block = pool.heap.find(taker, nbytes, NULL)
-        release_clock(taker.clock)
     return block
 
 

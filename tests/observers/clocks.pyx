@@ -3,16 +3,16 @@
 from libcpp.vector cimport vector
 
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, clock_epoch, clock_is_done, completed_epoch, covers, list_entries, merged, new_epochs,
-    note_reached, raised_clock, release_clock, release_epochs, retain_clock
+    Clock, ClockEntry, ClockRef, EpochsRef, clock_epoch, clock_is_done, completed_epoch, covers, list_entries,
+    merge_clock, new_epochs, note_reached, raise_clock
 )
 
 
 cdef class Clocks:
     """So many queues and clocks, by their numbers. Every clock is empty at first."""
 
-    cdef vector[Epochs*] queues
-    cdef vector[Clock*] clocks
+    cdef vector[EpochsRef] queues
+    cdef vector[ClockRef] clocks
 
     def __cinit__(self, size_t queues, size_t clocks):
         cdef size_t i
@@ -20,26 +20,15 @@ cdef class Clocks:
             self.queues.push_back(new_epochs(i + 1))
         self.clocks.resize(clocks)
 
-    def __dealloc__(self):
-        cdef size_t i
-        for i in range(self.clocks.size()):
-            release_clock(self.clocks[i])
-        for i in range(self.queues.size()):
-            release_epochs(self.queues[i])
-
     def put(self, clock, queue, epoch):
-        self.clocks[clock] = raised_clock(self.clocks[clock], self.queues[queue], epoch)
+        raise_clock(self.clocks[clock], self.queues[queue], epoch)
 
     def share(self, clock, other):
         """Let one clock be the other one."""
-        cdef Clock* before = self.clocks[clock]
-        self.clocks[clock] = retain_clock(self.clocks[other])
-        release_clock(before)
+        self.clocks[clock] = self.clocks[other]
 
     def merge(self, clock, other):
-        cdef Clock* before = self.clocks[clock]
-        self.clocks[clock] = merged(before, self.clocks[other])
-        release_clock(before)
+        merge_clock(self.clocks[clock], self.clocks[other])
 
     def reach(self, queue, epoch, clock=None):
         cdef Clock* named = NULL

@@ -7,8 +7,9 @@ from libcpp.vector cimport vector
 from posix.unistd cimport usleep
 
 from forebay.core.locks cimport Lock
+from forebay.core.ownership cimport Ref
 from forebay.core.vector_clock cimport (
-    Clock, ClockEntry, Epochs, completed_epoch, is_empty, release_clock, retain_clock
+    Clock, ClockEntry, Epochs, completed_epoch, is_empty
 )
 from forebay.core.state cimport UNLIMITED, states, states_lock
 from forebay.queues.device cimport Context
@@ -37,24 +38,21 @@ cdef class KeptClock:
     `chunks` are the addresses of its chunks, each with the number of its entries.
     """
 
-    cdef Clock* clock
+    cdef Ref[Clock] clock
     cdef readonly dict chunks
 
     def __cinit__(self, Queue queue not None):
         cdef Chunks* chunks = NULL
         with nogil:
             queue.state.lock.lock()
-            self.clock = retain_clock(queue.state.order.clock)
+            self.clock = Ref[Clock].share(queue.state.order.clock)
             queue.state.lock.unlock()
         self.chunks = {}
-        if self.clock != NULL:
-            chunks = (<ClockOfChunks*> self.clock).chunks.get()
+        if self.clock.get() != NULL:
+            chunks = (<ClockOfChunks*> self.clock.get()).chunks.get()
         if chunks != NULL:
             for chunk in chunks.each:
                 self.chunks[<uintptr_t> chunk.get()] = chunk.get().entries.size()
-
-    def __dealloc__(self):
-        release_clock(self.clock)
 
 
 def uses_of(Buffer buffer not None):
