@@ -199,8 +199,8 @@ struct ZeQueue : Counted<ZeQueue> {
         held.clear();
     }
 
-    // An event that the next command of the queue signals. Not inline: most commands want none.
-    [[gnu::noinline]] Status event_to_signal(EventKind kind, Ref<ZeEvent> &event) {
+    // An event that the next command of the queue signals.
+    Status event_to_signal(EventKind kind, Ref<ZeEvent> &event) {
         if (device->mode == RESET)
             if (Status status = hold_events()) return status;
         if (Status status = device->take_event(kind, event)) return status;
