@@ -182,49 +182,44 @@ cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* val
 # -- other commands
 
 
-cdef Status begin(ZeQueue* queue, void** event, void** handle) noexcept nogil:
+cdef Status begin(ZeQueue* queue, Ref[ZeEvent]& made, void** event, void** handle) noexcept nogil:
     """Make the event that the next command signals, and give its handle too; none where `event` is NULL."""
-    cdef Ref[ZeEvent] made
-    cdef Status status
-    if event == NULL:
-        return 0
-    status = queue.event_to_signal(HOST_EVENT, made)
-    if status == 0:
-        handle[0] = made.get().handle
-        event[0] = made.take()
+    cdef Status status = queue.event_to_signal(HOST_EVENT, made) if event != NULL else 0
+    handle[0] = made.get().handle if made.get() != NULL else NULL
     return status
 
 
-cdef inline Status conclude(Status status, void** event) noexcept nogil:
-    """Give the event back if the command that signals it was refused."""
-    if status != 0 and event != NULL:
-        release_event(event[0])
-        event[0] = NULL
+cdef inline Status conclude(Status status, Ref[ZeEvent]& made, void** event) noexcept nogil:
+    """Give the caller the event, unless the command that signals it was refused."""
+    if status == 0 and event != NULL:
+        event[0] = made.take()
     return status
 
 
 cdef Status copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef void* handle = NULL
-    cdef Status status = begin(<ZeQueue*> queue, event, &handle)
-    if status != 0:
-        return status
-    return conclude(ze.CommandListAppendMemoryCopy(
-        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
-        handle, to_handles(queue, waits), waits.events), event)
+    cdef Ref[ZeEvent] made
+    cdef void* handle
+    cdef Status status = begin(<ZeQueue*> queue, made, event, &handle)
+    if status == 0:
+        status = ze.CommandListAppendMemoryCopy(
+            (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
+            handle, to_handles(queue, waits), waits.events)
+    return conclude(status, made, event)
 
 
 cdef Status fill(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef void* handle = NULL
-    cdef Status status = begin(<ZeQueue*> queue, event, &handle)
-    if status != 0:
-        return status
-    return conclude(ze.CommandListAppendMemoryFill(
-        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, handle,
-        to_handles(queue, waits), waits.events), event)
+    cdef Ref[ZeEvent] made
+    cdef void* handle
+    cdef Status status = begin(<ZeQueue*> queue, made, event, &handle)
+    if status == 0:
+        status = ze.CommandListAppendMemoryFill(
+            (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, handle,
+            to_handles(queue, waits), waits.events)
+    return conclude(status, made, event)
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
@@ -234,9 +229,7 @@ cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nog
     cdef Status status = barrier(queue, waits) if waits.count else 0
     if status == 0:
         status = (<ZeQueue*> queue).signal(kind, made)
-    if status == 0:
-        event[0] = made.take()
-    return status
+    return conclude(status, made, event)
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
