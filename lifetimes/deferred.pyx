@@ -261,7 +261,7 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     waits. Returns whether it does.
     """
     cdef uint64_t epoch = take_done(queue, done)
-    cdef Ref[Marker] asked
+    cdef Ref[Marker] _asked  # goes without the lock
     cdef Answer answer
     cdef bint waiting
     cdef Guard guard
@@ -283,7 +283,7 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     if waiting:
         queue.device.deferred.draining.push_back(Ref[QueueState].share(queue))
     else:  # another thread may have taken off what the marker was for
-        asked = move(queue.deferred.asked)
+        _asked = move(queue.deferred.asked)
     return waiting
 
 
