@@ -548,6 +548,7 @@ cdef class DeviceHandle:
             self.device.take()
         elif self.device.get() != NULL:
             self.device.get().close()
+            self.device.clear()  # here, or an error of Python that is on its way is set while the driver is called
 
     @property
     def address(self) -> int:
@@ -609,6 +610,7 @@ cdef class ZeProgram:
     def __dealloc__(self):
         if is_forked():
             self.module.take()
+        self.module.clear()
 
     def native_binary(self) -> bytes:
         """The machine code that the compiler made."""
