@@ -303,20 +303,6 @@ def graph_with_pinned_memory(scene):
     return Command(lambda queue, k: executable.launch(queue), lambda value, k: 13, executable, graph)
 
 
-def step_of_two_queues(scene):
-    kernel, x, steps, other = scene.program["advance"], scene.x, {}, scene.device.queue(blocking=False)
-
-    def submit(queue, k):
-        with steps.setdefault(queue.id, queue.step()):
-            queue.launch(kernel, *GRID, x, k)
-            other.wait(queue)
-            for each in (1, k):
-                other.launch(kernel, *GRID, x, each)
-            queue.wait(other)
-
-    return Command(submit, lambda value, k: advanced(advanced(advanced(value, k), 1), k), kernel, other)
-
-
 def step(scene):
     kernel, x, steps = scene.program["advance"], scene.x, {}
 
@@ -385,7 +371,6 @@ FEATURES = {
     "graph with pinned memory": Feature(graph_with_pinned_memory),
     "step": Feature(step, **STEP),
     "recorded step": Feature(step, **STEP, **RECORDED),
-    "step of two queues": Feature(step_of_two_queues, **STEP, several=True),
     "record": Feature(record, counts=True, untouched=True),
     "gate": Feature(gate, counts=True, untouched=True),
 }

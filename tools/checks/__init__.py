@@ -3,3 +3,9 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("core", "sync", "lifetimes", "events", "races", "queues")
+
+
+def cython_sources(*more):
+    """Return the .pyx and .pxd files of the engine, and of these folders."""
+    return sorted(path for folder in (*FOLDERS, *more) for path in (ROOT / folder).rglob("*.p[yx][xd]"))

@@ -13,9 +13,8 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from tools.checks import ROOT
+from tools.checks import FOLDERS, ROOT, cython_sources
 
-FOLDERS = ("core", "sync", "lifetimes", "events", "races", "queues")
 FUNCTION = re.compile(r"^( *)(?:cdef|cpdef|def) [^=\n]*\(", re.M)
 GUARD = re.compile(r"^ +cdef Guard \w+$", re.M)
 REFERENCE = re.compile(r"^ +cdef (?:Refs?\[\w+\]|\w+Ref) (\w+)", re.M)
@@ -25,15 +24,11 @@ def unguarded(header):
     """Return clang's warnings about a header."""
     builtin = Path(find_spec("ziglang").origin).parent / "lib" / "include"
     run = subprocess.run(
-        [
-            *(sys.executable, "-m", "ziglang", "clang", "-std=c++17", "-fsyntax-only", "-Wthread-safety", "-x", "c++"),
-            *("-Wno-pragma-once-outside-header", f"-I{ROOT}", "-isystem", builtin),
-            *("-isystem", sysconfig.get_path("include"), header),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "ziglang", "clang", "-std=c++17", "-fsyntax-only", "-Wthread-safety", "-x", "c++",
+         "-Wno-pragma-once-outside-header", f"-I{ROOT}", "-isystem", builtin,
+         "-isystem", sysconfig.get_path("include"), header],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     return [line for line in run.stderr.splitlines() if re.search("(?:warning|error): ", line)]
 
 
@@ -52,6 +47,6 @@ def findings():
     guarded = [path for path in headers if "GUARDED_BY(" in path.read_text(encoding="utf-8")]
     for header in guarded:
         yield from unguarded(header)
-    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.p[yx][xd]")):
+    for path in cython_sources():
         for line, name in released_under_guards(path.read_text(encoding="utf-8")):
             yield f"{path.relative_to(ROOT)}:{line} declares {name} behind a Guard, which is left after it"

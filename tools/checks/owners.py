@@ -6,7 +6,7 @@ address that is passed on.
 
 import re
 
-from tools.checks import ROOT
+from tools.checks import ROOT, cython_sources
 
 STATE = "core/state"
 OWNERS = {
@@ -28,7 +28,6 @@ OWNERS = {
 CHANGES = "push_back|push_front|pop_back|pop_front|insert|erase|clear|swap|resize|store|fetch_add|fetch_sub|exchange"
 FIELD = rf"\.({'|'.join(part for part in OWNERS if '.' not in part)})\.(\w+)(?:\.\w+|\[[^]]*\])*?"
 CHANGED = re.compile(rf"{FIELD}(?:\.(?:{CHANGES})\(| [-+|&]?= )|&\w+(?:\.\w+)*?{FIELD}\b(?!\()")
-FOLDERS = ("core", "sync", "lifetimes", "events", "races", "queues", "src/forebay")
 OWN_STATES = ("queues/opencl", "queues/levelzero", "queues/sycl", "queues/cuda")  # which have parts of such names
 
 
@@ -36,7 +35,7 @@ def findings():
     """Yield the lines that change a part that is another module's, and the parts that do not exist."""
     fields = re.findall(r"^    [^#\n]*?\b(\w+)(?=$|  #)", (ROOT / STATE).with_suffix(".pxd").read_text(), re.M)
     yield from (f"{STATE}.pxd has no {part}" for part in OWNERS if part.split(".")[-1] not in fields)
-    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.p[yx][xd]")):
+    for path in cython_sources("src/forebay"):
         module = path.relative_to(ROOT).with_suffix("").as_posix()
         if module.startswith(OWN_STATES):
             continue
