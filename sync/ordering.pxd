@@ -12,6 +12,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NOT_NOW, Driver, Interrupted, Status, Waits, no_waits
 from forebay.core.ownership cimport Ref, Refs, retain
+from forebay.core.process cimport is_memory_short
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
 from forebay.core.usage cimport Moment, Usage, is_created, note_use
 from forebay.core.vector_clock cimport (
@@ -24,6 +25,7 @@ cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Ref[Marker]& 
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Ref[Marker]& marker) noexcept nogil
 cdef Status mark_alone(QueueState* queue, Ref[Marker]& marker) noexcept nogil
 cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil
+cdef Status note_gate_epoch(QueueState* queue) noexcept nogil  # of a command that holds the queue
 cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil
 cdef uint64_t marked_before(QueueState* queue, uint64_t held) noexcept nogil
 cdef Status carry_pending(QueueState* queue) noexcept nogil
@@ -210,7 +212,7 @@ cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept no
 cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexcept:
     """`submit`, which keeps the GIL unless it may have to wait."""
     cdef Status status = NOT_NOW
-    if queue.lock.try_lock():
+    if not is_memory_short() and queue.lock.try_lock():
         status = submit_ready(queue, command)
         queue.lock.unlock()
     if status == NOT_NOW:

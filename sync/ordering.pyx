@@ -12,7 +12,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, TIMED, Driver, Interrupted, Status, Waits, no_waits
+    DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, NOT_NOW, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
 from forebay.core.locks cimport Lock
 from forebay.core.ownership cimport Ref, Refs, retain
@@ -1031,7 +1031,11 @@ cdef bint comes_after_creations(QueueState* queue, const Command* command) noexc
 cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept nogil:
     """Submit a command that carries the pending waits, and gathers none. The queue is locked."""
     cdef vector[void*] events
-    cdef Status status = command.call(queue, command, waits_of_pending(queue, events))
+    cdef Status status
+    for marker in queue.order.pending:
+        if is_memory_short() or may_be_held(queue, marker):
+            return NOT_NOW
+    status = command.call(queue, command, waits_of_pending(queue, events))
     if command.began:
         drop_pending(queue)
     return status

@@ -65,8 +65,8 @@ from forebay.races.checker cimport (
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
-    Command, await_capacity, commit, count_failed, init_command, may_stay_full, room_of_host_function, submit,
-    submit_ready, take_marker, wait_for_creation, wait_for_point, wait_on_host
+    Command, await_capacity, commit, count_failed, init_command, may_stay_full, note_gate_epoch, room_of_host_function,
+    submit, submit_ready, take_marker, wait_for_creation, wait_for_point, wait_on_host
 )
 
 from forebay.core.driver import AnyGraph
@@ -1253,6 +1253,10 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
         or may_stay_full(queue, room_of_launch(queue, submission, run.functions.size()))
     ):
         return OUT_OF_DATE
+    if not run.functions.empty():
+        status = note_gate_epoch(queue)
+        if status != 0:
+            return status
     run.waits = waits
     if submission.follows:
         begin_following(queue)
@@ -1287,7 +1291,6 @@ cdef Status submit_replay(
     cdef Status status
     init_command(&run, call_run)
     run.at_once = True
-    run.holds = not functions.empty()
     run.submission, run.versions, run.closings, run.functions = submission, versions, closings, &functions
     run.called = 0
     run.start = NULL

@@ -28,7 +28,7 @@ from libcpp.utility cimport move
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, Waits, element_of
 from forebay.core.ownership cimport Ref, Refs
-from forebay.core.state cimport AnyQueue, Marker, QueueState, is_closed, new_marker
+from forebay.core.state cimport AnyQueue, Marker, QueueState, closed_gates, is_closed, new_marker
 from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, set_marker
@@ -468,11 +468,8 @@ cdef int submit_kept(
         collect_device(state.device)
     init_copy(&copy, &to, &source, nbytes)
     copy.marks = done != NULL
-    if to.usage != NULL and nbytes < LARGE:  # from staging memory
-        status = submit_keeping_gil(state, &copy)
-    else:
-        with nogil:
-            status = submit(state, &copy)
+    with nogil:
+        status = submit(state, &copy)
     if status != 0:
         queue._raise(status, "copy")
     if done != NULL:
@@ -639,7 +636,11 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     fill.writes = buffer.allocation.usage
     fill.memory, fill.nbytes = &buffer.memory, buffer.nbytes
     fill.pattern, fill.pattern_size = first, size
-    status = submit_keeping_gil(state, &fill)
+    if closed_gates(state.device) == 0:  # behind one the first fill of its kind may wait, and no thread could open it
+        status = submit_keeping_gil(state, &fill)
+    else:
+        with nogil:
+            status = submit(state, &fill)
     del held
     if status != 0:
         queue._raise(status, "fill")
