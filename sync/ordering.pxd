@@ -143,10 +143,7 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
 
 
 cdef cppclass Command:
-    """One command of a queue, or several that no other command may come between.
-
-    Derive from it to add what `call` needs. `init_command` sets all of these; then set those that differ.
-    """
+    """A command of a queue, or several with no other between. Derive from it; `init_command` sets all of these."""
     # Calls the driver, and `commit` when the driver has taken something. The queue is locked.
     Status (*call)(QueueState* queue, Command* command, Waits waits) noexcept nogil
     Usage* writes  # memory whose use is noted; the caller keeps it. NULL for none
@@ -173,9 +170,7 @@ cdef void count_failed(QueueState* queue, Command* command) noexcept nogil
 
 
 cdef inline void commit(QueueState* queue, Command* command) noexcept nogil:
-    """Count what the driver took, and note its uses of memory. The first part has carried the waits. The queue is
-    locked.
-    """
+    """Count what the driver took, and note its uses of memory. The queue is locked."""
     if command.order != NULL and not command.began:
         commit_order(queue, command)
     else:

@@ -299,10 +299,7 @@ cdef Status launch_gathered(
     QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
     bint follows, const Versions* versions, uint32_t* failed_at
 ) noexcept nogil:
-    """Submit a launch with its waits.
-
-    `bound` is the plan of a bound launch, and `packed` its arguments; NULL for any other, whose plan must exist.
-    """
+    """Submit a launch with its waits. `bound` is the plan of a bound launch; for others it must exist."""
     cdef Launch launch
     cdef Status status = 0
     if bound == NULL:  # before any wait is gathered
