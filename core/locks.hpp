@@ -23,8 +23,8 @@ namespace forebay {
 // take seconds.
 //
 // The word's lowest byte says that the lock is held; the others count the waiting threads. A thread that comes while
-// others wait gives way for some milliseconds. Otherwise a thread that launches without pause, and so has the lock nearly
-// always, would keep a waiter that looks now and then out for as long as it goes on.
+// others wait gives way for some milliseconds. Otherwise a thread that launches without pause, and so has the lock
+// nearly always, would keep a waiter that looks now and then out for as long as it goes on.
 class THREAD_SAFETY(capability("lock")) Lock {
     static constexpr uint32_t WAITER = 256;
     union {

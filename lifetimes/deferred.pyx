@@ -374,7 +374,7 @@ cdef RetiredList sort_out(
 
 
 cdef void release_done(DeviceState* device, RetiredList done):
-    """Give back what is done, or keep it while nothing may be released."""
+    """Release what is done, or keep it while nothing may be released."""
     cdef multimap[size_t, PyObject*] spare
     cdef multimap[size_t, PyObject*].iterator each
     cdef bint allowed = may_release(device)
@@ -495,7 +495,7 @@ cdef void collect_queue(QueueState* queue):
 
 
 cdef void collect_used(QueueState* queue):
-    """Give back what they used."""
+    """`collect_queue`, where there may be something to release."""
     cdef Refs[Marker] markers
     cdef vector[PyObject*] dropped
     cdef RetiredList done

@@ -48,8 +48,8 @@ cdef extern from "<condition_variable>" namespace "std" nogil:
         void notify_all()
 
 
-# On the heap, and never deleted: threads may wait for them when the process ends, or have been when it was forked.
 cdef Lock lock  # guards what follows
+# Never deleted: threads may wait for it when the process ends, or have been waiting when it was forked
 cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open again

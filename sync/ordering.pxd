@@ -170,7 +170,7 @@ cdef void count_failed(QueueState* queue, Command* command) noexcept nogil
 
 
 cdef inline void commit(QueueState* queue, Command* command) noexcept nogil:
-    """Count what the driver took, and note its uses of memory. The queue is locked."""
+    """Count what the driver took, and the waits that it carried, and note its uses of memory. The queue is locked."""
     if command.order != NULL and not command.began:
         commit_order(queue, command)
     else:

@@ -1032,8 +1032,10 @@ cdef Status submit_after_pending(QueueState* queue, Command* command) noexcept n
     """Submit a command that carries the pending waits, and gathers none. The queue is locked."""
     cdef vector[void*] events
     cdef Status status
+    if is_memory_short():
+        return NOT_NOW
     for marker in queue.order.pending:
-        if is_memory_short() or may_be_held(queue, marker):
+        if may_be_held(queue, marker):
             return NOT_NOW
     status = command.call(queue, command, waits_of_pending(queue, events))
     if command.began:

@@ -198,7 +198,7 @@ struct CuContext {
         return cuda.ModuleLoadDataEx(module, image, 2, options, values);
     }
 
-    // Whether the other's memory can be used. False: a gate is closed. Pools say by themselves who has access to what
+    // Whether the other's memory can be used. False: a gate is closed. Pools know which GPUs have access to what
     // is taken from them, variables and other packages' memory do not.
     bool reach(CuContext *other, Status &status) {
         WithoutGates none;
@@ -272,7 +272,7 @@ struct CuContext {
         ended[kind].push_back(handle);
     }
 
-    // Destroy what nobody uses any more, which waits until nothing runs. No gate is closed, and for executables and
+    // Destroy what is no longer used, which waits until nothing runs. No gate is closed, and for executables and
     // modules the context is current.
     void destroy_ended(EndedKind kind) {
         std::vector<uint64_t> all;
@@ -576,7 +576,7 @@ inline Status CuContext::open(int32_t device, const char *kernels, CuContext *&c
             return 0;
         }
     std::unique_ptr<CuContext> made(new CuContext(device));
-    // What one has that fails is the primary context's, and little; nobody will ask for it again.
+    // If that fails, what it has made is the primary context's, and little; it is not used again.
     if (Status status = made->begin(kernels)) return status;
     // GPUs copy to and from each other's memory of the host; without access the driver ends the process then. If it
     // refuses, only copies between the two are concerned.

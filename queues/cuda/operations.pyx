@@ -7,7 +7,7 @@ Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
   does, and to add or change a node of a graph without one ends the process: `enter` and `leave`.
 - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
-  by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`begin_without_gates`), and
+  by cuMemFreeAsync, which does not block; a module is loaded while no gate is closed (`WithoutGates`), and
   unloaded when the next one is loaded.
 - cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So
   was the destruction of an executable.
@@ -223,7 +223,7 @@ CALL_NAMES: tuple[str, ...] = tuple([(b"cu" + call_names[i]).decode() for i in r
 
 
 cdef Status come_after(void* stream, Waits waits) noexcept nogil:
-    """Let the stream wait for these events. If a later call is refused the waits before it stay, and harm nobody."""
+    """Let the stream wait for these events. If a later call is refused, the waits before it stay and do no harm."""
     cdef Status status = 0
     cdef uint32_t i
     for i in range(waits.count):
@@ -403,7 +403,7 @@ cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, voi
     if status != 0:
         gate[0] = NULL
         WithoutGates.note_open()
-        if event != NULL:  # nobody knows when the stream has read the word, so it is not used again
+        if event != NULL:  # it is unknown when the stream has read the word, so it is not used again
             store(event.word, 1)
     if arrival != NULL:
         arrival.settle(status == 0)
@@ -561,7 +561,7 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     go on before the gate is opened.
     """
     cdef CuContext* on = <CuContext*> context
-    cdef unique_ptr[CuQueue] join  # which ends here if it may wait still, for nobody
+    cdef unique_ptr[CuQueue] join  # destroyed here if its wait may still go on
     cdef void* joined = NULL
     cdef Status status = 0
     cdef uint32_t i
@@ -655,7 +655,7 @@ cdef void release_recording(void* recording) noexcept nogil:
 
 
 cdef void release_queue(void* queue) noexcept nogil:
-    """Nobody asks the stream for anything any more. No lock is held: whoever owned an adopted one may go with it."""
+    """Release the stream, which is no longer used. No lock is held: the owner of an adopted one may go with it."""
     cdef CuQueue* released = <CuQueue*> queue
     if released.owner != NULL:
         with gil:

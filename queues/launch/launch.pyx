@@ -145,8 +145,7 @@ cdef Status call_launch(QueueState* state, Command* command, Waits waits) noexce
                 state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
         end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
     else:
-        status = submit_launch(
-            state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
+        status = submit_launch(state, launch.plan, launch.geometry, launch.packed, clock, waits, launch.failed_at)
     if status == 0:
         commit(state, command)
         launch.plan.epoch = submitted_epoch(state.epochs)

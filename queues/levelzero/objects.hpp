@@ -116,7 +116,7 @@ struct ZeDevice : Counted<ZeDevice> {
     void *newest_pool[EVENT_KINDS] = {};
     uint32_t pool_used[EVENT_KINDS] = {};
     std::vector<Ref<ZeQueue>> joins;  // private lists for host waits on many events, each one wait's at a time: idle
-    std::vector<ZeJoin> left_joins;  // waits that go on, though nobody waits for them any more
+    std::vector<ZeJoin> left_joins;  // waits that go on after the host has left them
 
     ZeDevice(void *handle, EventMode mode) : handle(handle), mode(mode) {}
     ~ZeDevice() {

@@ -657,8 +657,7 @@ cdef cppclass Prefetch(Command):
 
 cdef Status call_prefetch(QueueState* queue, Command* command, Waits waits) noexcept nogil:
     cdef Prefetch* prefetch = <Prefetch*> command
-    cdef Status status = queue.driver.prefetch(
-        queue.handle, prefetch.memory, prefetch.nbytes, prefetch.to_host, waits)
+    cdef Status status = queue.driver.prefetch(queue.handle, prefetch.memory, prefetch.nbytes, prefetch.to_host, waits)
     if status == 0:
         commit(queue, command)
     return status
