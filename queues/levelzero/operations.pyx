@@ -413,7 +413,7 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
 
 
 cdef Status wait_for_event(ZeEvent* event, Interrupted interrupted) noexcept nogil:
-    # Synchronize with an event, not with the list: nothing may be appended during a list's host synchronize, and forebay
+    # Synchronize with an event, not with the list: nothing is appended during a list's host synchronize, and forebay
     # must not hold a lock while the host waits.
     cdef Status status = NOT_READY
     while <uint32_t> status == NOT_READY:
