@@ -95,7 +95,7 @@ def test_memory_of_the_host_runs_out(device, library, programs):
 
 
 SHORT = """
-import ctypes
+import ctypes, sys
 import forebay as fb
 
 malloc = ctypes.CDLL(None)
@@ -103,27 +103,31 @@ device = fb.Device()
 held, waiting, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
 queues = [device.queue(blocking=False) for _ in range(600)]
 device.finish()
-gate, events, refused = held.gate(), [], 0
-for queue in queues:
-    queue.wait(held)
-    queue.fill(x, 1)
-    events.append(queue.record())
+refused, calls = 0, [lambda queue=queue: queue.fill(x, 1) for queue in queues]
+if sys.argv[1] == "waits":
+    gate, calls = held.gate(), []
+    for queue in queues:
+        queue.wait(held)
+        queue.fill(x, 1)
+        calls.append(lambda event=queue.record(): waiting.wait(event))
 malloc.fail(0, 1 << 30)
-for event in events:
+for call in calls:
     try:
-        waiting.wait(event)
+        call()
     except fb.OutOfMemoryError:
         refused += 1
 malloc.fail(0, 0)
-gate.open()
+if sys.argv[1] == "waits":
+    gate.open()
 device.finish()
 print(refused)
 """
 
 
 @pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
-def test_no_wait_begins_while_memory_is_short(device, library):
+@pytest.mark.parametrize("what", ["waits", "fills"])
+def test_nothing_begins_while_memory_is_short(device, library, what):
     """Or several would take more than is set aside for one."""
-    ended = python("-c", SHORT, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
+    ended = python("-c", SHORT, what, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert 0 < int(ended.stdout) < 600
