@@ -11,6 +11,7 @@ from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_POINTER, CHANGED_VALUE, Change, Driver, Memory, Status, element_of
+from forebay.core.ownership cimport Ref
 from forebay.core.vector_clock cimport Epochs, EpochsRef
 from forebay.core.usage cimport Moment, Usage
 
@@ -85,7 +86,7 @@ cdef cppclass Plan:
     uint64_t kernel_id
     EpochsRef queue  # of the queue that it is for; NULL for a plan of a graph or a step
     uint64_t epoch  # of its last launch
-    vector[Usage*] uses  # by parameter: of the allocation that the kernel has; retained, NULL for none
+    vector[Ref[Usage]] uses  # by parameter: of the allocation that the kernel has, if it has one
     vector[Parameter] parameters
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed

@@ -4,9 +4,10 @@ from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 
 from forebay.core.driver cimport NOT_CREATED, WRONG_TYPE, Driver, Status
+from forebay.core.ownership cimport Ref
 from forebay.core.vector_clock cimport Epochs
 from forebay.core.process cimport is_forked
-from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
+from forebay.core.usage cimport Moment, Usage, is_created, pin, unpin
 
 
 cdef Plan* new_plan(
@@ -19,7 +20,7 @@ cdef Plan* new_plan(
     plan.kernel = kernel
     plan.kernel_id = kernel_id
     plan.queue = queue
-    plan.uses.resize(count, NULL)
+    plan.uses.resize(count)
     plan.parameters.assign(parameters, parameters + count)
     plan.values.resize(packed_size)
     plan.known.resize(count)
@@ -53,11 +54,9 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
 
 
 cdef void forget_use(Plan* plan, size_t index) noexcept nogil:
-    if plan.uses[index] != NULL:
-        if plan.queue != NULL:
-            unpin(plan.uses[index], &plan.epoch, plan.parameters[index].writes)
-        release_usage(plan.uses[index])
-        plan.uses[index] = NULL
+    if plan.queue != NULL and plan.uses[index].get() != NULL:
+        unpin(plan.uses[index].get(), &plan.epoch, plan.parameters[index].writes)
+    plan.uses[index].clear()
 
 
 cdef void forget_queue(Plan* plan) noexcept nogil:
@@ -77,13 +76,13 @@ cdef void change_use(Plan* plan, size_t index, Usage* uses) noexcept nogil:
     Every plan retains it, or its address could become another allocation's, which `values` would take for this one.
     Graphs and steps note by themselves when it is used.
     """
-    if plan.uses[index] == uses:
+    if plan.uses[index].get() == uses:
         return
     forget_use(plan, index)
     if uses != NULL:
         if plan.queue != NULL:
             pin(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
-        plan.uses[index] = retain_usage(uses)
+        plan.uses[index] = Ref[Usage].share(uses)
 
 
 cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept nogil:

@@ -204,7 +204,8 @@ cdef cppclass QueueState:
     atomic[int32_t] references
     const Driver* driver
     void* handle
-    DeviceState* device  # retained
+    DeviceState* device  # `kept_device`'s
+    Ref[DeviceState] kept_device
     uint64_t owner  # the number of the Device that it is closed with; 0 for the null queue
     EpochsRef epochs
     bint is_null
@@ -293,6 +294,7 @@ cdef cppclass Gates:
 
 cdef cppclass DeviceState:
     atomic[int32_t] references
+    void (*destroy)(DeviceState* device) noexcept nogil
     const Driver* driver
     void* context
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
@@ -315,7 +317,7 @@ cdef vector[DeviceState*] states  # all that there are: private Devices have one
 cdef Ref[Marker] new_marker(
     DeviceState* device, Epochs* queue, uint64_t epoch, Clock* clock, void* event, int use
 ) noexcept nogil
-cdef DeviceState* new_device_state(
+cdef Ref[DeviceState] new_device_state(
     const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
 ) noexcept nogil
 cdef void release_device_state(DeviceState* device) noexcept nogil

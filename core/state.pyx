@@ -14,8 +14,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
 from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref, Refs
+from forebay.core.ownership cimport Ref, Refs, release
 from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport (
     Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, submitted_epoch
 )
@@ -60,7 +61,12 @@ cdef void renew_marker(Marker* marker, uint64_t epoch, Clock* clock, void* event
     marker.use = use if marker.driver.scopes_matter else use | FOR_HOST
 
 
+# In a forked process nothing that is counted is destroyed: what the driver has of it is the parent's.
+
+
 cdef void destroy_marker(Marker* marker) noexcept nogil:
+    if is_forked():
+        return
     if marker.event != NULL:
         marker.driver.release_event(marker.event)
     del marker
@@ -86,12 +92,13 @@ cdef Answer poll_marker(Marker* marker) noexcept nogil:
     return answer
 
 
-cdef DeviceState* new_device_state(
+cdef Ref[DeviceState] new_device_state(
     const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
 ) noexcept nogil:
     cdef DeviceState* device = new DeviceState()
     cdef Guard guard
     device.references.store(1, memory_order_relaxed)
+    device.destroy = destroy_device_state
     device.driver = driver
     device.context = context
     device.in_flight.keeps_gil_below = keeps_gil_below
@@ -101,14 +108,14 @@ cdef DeviceState* new_device_state(
     device.resident.listed.version.store(1)
     guard.take(states_lock)
     states.push_back(device)
-    return device
+    return Ref[DeviceState].adopt(device)
 
 
-cdef void release_device_state(DeviceState* device) noexcept nogil:
-    # At the last reference no queue is registered, because each holds one, and nothing retired is left.
+cdef void destroy_device_state(DeviceState* device) noexcept nogil:
+    """Delete the state. No queue is registered, because each holds a reference, and nothing retired is left."""
     cdef size_t i
     cdef Guard guard
-    if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
+    if is_forked():
         return
     guard.take(states_lock)
     for i in range(states.size()):
@@ -117,6 +124,10 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
             break
     guard.leave()
     del device
+
+
+cdef void release_device_state(DeviceState* device) noexcept nogil:
+    release(device)
 
 
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
@@ -149,7 +160,7 @@ cdef QueueState* new_queue_state(
     queue.destroy = destroy_queue_state
     queue.driver = device.driver
     queue.handle = handle
-    device.references.fetch_add(1, memory_order_relaxed)
+    queue.kept_device = Ref[DeviceState].share(device)
     queue.device = device
     queue.owner = owner
     queue.epochs = new_epochs(queue_id)
@@ -172,13 +183,13 @@ cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
     """Delete the state. The registry drops its reference only when the work is done and the driver's queue was handed
     on.
     """
-    cdef DeviceState* device = queue.device
     cdef unordered_map[uint64_t, Plan*].iterator plan = queue.plans.by_kernel.begin()
+    if is_forked():
+        return
     while plan != queue.plans.by_kernel.end():
         delete_plan(dereference(plan).second)
         preincrement(plan)
     del queue
-    release_device_state(device)
 
 
 cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:

@@ -13,6 +13,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.locks cimport Lock
+from forebay.core.ownership cimport Ref
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, EpochsRef, clock_epoch, completed_epoch
 
 
@@ -31,6 +32,7 @@ cdef struct Pin:
 
 cdef cppclass Usage:
     atomic[int32_t] references  # the allocation's, and one for each plan, graph, step and snapshot that has it
+    void (*destroy)(Usage* usage) noexcept nogil
     # The point after which the contents that the memory was made with are there (`zeros`, `array`); no queue: it was
     # made without any. It is set before other code has the memory, and never changes.
     ClockEntry creation
@@ -64,19 +66,27 @@ cdef inline bint is_created(const Usage* usage, const Moment* moment) noexcept n
     )
 
 
-cdef struct Version:
-    Usage* usage
+cdef cppclass Version:
+    Ref[Usage] usage
     uint64_t generation
 
 
 cdef cppclass Versions:
     """What a size was computed from. A launch looks at it again under the lock that it is submitted under."""
-    vector[Version] memory  # the owner retains the uses
+    vector[Version] memory
     uint64_t unseen_writes  # the device's count
 
 
 # A number that rises whenever something may have written there
 cdef uint64_t generation_of(Usage* usage) noexcept nogil
+
+
+cdef inline Version version_of(Ref[Usage]& usage) noexcept nogil:
+    """Return what the memory holds now."""
+    cdef Version version
+    version.usage = usage
+    version.generation = generation_of(usage.get())
+    return version
 
 
 cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) noexcept nogil:
@@ -85,12 +95,12 @@ cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) n
     if versions.unseen_writes != unseen_writes:
         return False
     for i in range(versions.memory.size()):
-        if generation_of(versions.memory[i].usage) != versions.memory[i].generation:
+        if generation_of(versions.memory[i].usage.get()) != versions.memory[i].generation:
             return False
     return True
 
 
-cdef Usage* new_usage() except NULL nogil
+cdef Ref[Usage] new_usage() noexcept nogil
 cdef Usage* retain_usage(Usage* usage) noexcept nogil
 cdef void release_usage(Usage* usage) noexcept nogil
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil

@@ -7,6 +7,7 @@ from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
 from forebay.core.locks cimport Guard
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch
 
@@ -14,12 +15,17 @@ cdef enum:
     FEW = 8
 
 
-cdef Usage* new_usage() except NULL nogil:
+cdef Ref[Usage] new_usage() noexcept nogil:
     cdef Usage* usage = new Usage()
     usage.references.store(1, memory_order_relaxed)
+    usage.destroy = destroy_usage
     usage.writes = 1
     usage.prune_at = FEW
-    return usage
+    return Ref[Usage].adopt(usage)
+
+
+cdef void destroy_usage(Usage* usage) noexcept nogil:
+    del usage
 
 
 cdef Usage* retain_usage(Usage* usage) noexcept nogil:

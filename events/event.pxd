@@ -7,7 +7,8 @@ from forebay.core.state cimport DeviceState, Marker, QueueState
 
 
 cdef class Event:
-    cdef DeviceState* state  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state
     cdef Ref[Marker] marker  # NULL until first recorded
     cdef readonly object device
     cdef readonly bint timing
@@ -30,7 +31,8 @@ cdef int wait_for_queue(
 
 
 cdef class IpcEvent:
-    cdef DeviceState* state  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state
     cdef void* handle  # owned
     cdef void* seen  # what the checker of races knows of this process's last record; owned; NULL: nothing
     cdef readonly object device

@@ -13,7 +13,7 @@ from libcpp.utility cimport move
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status, Waits
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker, release_device_state
+from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker
 from forebay.core.vector_clock cimport EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 cdef Event new_event(object device, DeviceState* state, bint timing):
     cdef Event event = Event.__new__(Event)
-    state.references.fetch_add(1, memory_order_relaxed)
+    event.kept_state = Ref[DeviceState].share(state)
     event.state = state
     event.device = device
     event.timing = timing
@@ -133,13 +133,8 @@ cdef class Event:
         raise ArgumentTypeError("an Event is made by Queue.record or Device.event")
 
     def __dealloc__(self):
-        if is_forked():
-            self.marker.take()  # it is the parent's
-            return
-        if self.seen != NULL:
+        if self.seen != NULL and not is_forked():
             drop_point(&self.seen)
-        if self.state != NULL:
-            release_device_state(self.state)
 
     @property
     def recorded(self) -> bool:
@@ -432,7 +427,7 @@ async def until(done: Callable[[], bool]) -> None:
 cdef IpcEvent new_ipc_event(object device, DeviceState* state, size_t handle, bytes ipc_handle):
     """Take over a handle of the driver."""
     cdef IpcEvent event = IpcEvent.__new__(IpcEvent)
-    state.references.fetch_add(1, memory_order_relaxed)
+    event.kept_state = Ref[DeviceState].share(state)
     event.state = state
     event.device = device
     event.handle = <void*> <uintptr_t> handle
@@ -518,7 +513,6 @@ cdef class IpcEvent:
         drop_point(&self.seen)
         with nogil:
             self.state.driver.release_event(self.handle)
-        release_device_state(self.state)
 
     def query(self) -> bool:
         """Return whether the point of the last record, of whatever process, has been reached. Never blocks.

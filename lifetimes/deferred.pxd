@@ -28,8 +28,8 @@ cdef void collect_all(DeviceState* device)
 cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil
 
 
-# Takes over the caller's reference to the state. `driver` is the `DriverDevice`, which the queues may need.
-cdef void abandon(DeviceState* state, object driver)
+# `driver` is the `DriverDevice`, which the queues may need.
+cdef void abandon(Ref[DeviceState]& state, object driver)
 cdef void collect_abandoned()
 
 

@@ -25,7 +25,7 @@ from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
     BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,
     add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
-    release_device_state, unregister, users_of_all
+    unregister, users_of_all
 )
 from forebay.core.vector_clock cimport (
     ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
@@ -543,17 +543,20 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
 # -- releases what contexts that are gone have left behind, once no outstanding work can use it any more
 
 
-cdef struct Abandoned:
-    DeviceState* state  # retained
+cdef cppclass Abandoned:
+    Ref[DeviceState] state
     PyObject* driver  # owned
 
 
 cdef vector[Abandoned] abandoned  # with work outstanding; only touched with the GIL
 
 
-cdef void abandon(DeviceState* state, object driver):
+cdef void abandon(Ref[DeviceState]& state, object driver):
+    cdef Abandoned context
     Py_INCREF(driver)
-    abandoned.push_back(Abandoned(state, <PyObject*> driver))
+    context.state = move(state)
+    context.driver = <PyObject*> driver
+    abandoned.push_back(context)
     collect_abandoned()
 
 
@@ -566,14 +569,17 @@ cdef bint is_in_use(DeviceState* device) noexcept nogil:
 cdef void collect_abandoned():
     """Release what can be released by now."""
     cdef vector[Abandoned] contexts
+    cdef Abandoned* context
+    cdef size_t i
     contexts.swap(abandoned)  # more may be abandoned meanwhile
-    for context in contexts:
-        collect_all(context.state)
-        if is_in_use(context.state):
-            abandoned.push_back(context)
+    for i in range(contexts.size()):
+        context = &contexts[i]
+        collect_all(context.state.get())
+        if is_in_use(context.state.get()):
+            abandoned.push_back(dereference(context))
         else:
-            release_idle_queues(context.state, 0)
-            release_device_state(context.state)
+            release_idle_queues(context.state.get(), 0)
+            context.state.clear()  # before the driver
             Py_DECREF(<object> context.driver)
 
 

@@ -1,5 +1,6 @@
 from libc.stdint cimport uint64_t
 
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, QueueState
 
 # How often a thread's own queue may have become another one, counted before it does; never 0. Only with the GIL. Who
@@ -8,7 +9,8 @@ cdef uint64_t changes
 
 
 cdef class Context:
-    cdef DeviceState* state  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state
     cdef QueueState* null_queue  # with its owner's reference; NULL before it is made
     cdef readonly object driver  # the `DriverDevice`
     cdef readonly object entered  # the queues that threads have entered by ``with``

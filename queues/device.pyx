@@ -1372,7 +1372,7 @@ cdef class Context:
         if self.null_queue != NULL:
             retire_queue(self.null_queue)
         if self.state != NULL:
-            abandon(self.state, self.driver)
+            abandon(self.kept_state, self.driver)
 
     cdef uint64_t number_device(self):
         """Return the number of a Device, and count its queues from now on."""
@@ -1413,9 +1413,10 @@ cdef Context new_context(object driver):
     context.driver = driver
     context.open_devices = 1
     context.entered = Entered()
-    context.state = new_device_state(
+    context.kept_state = new_device_state(
         <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below,
         driver.waits_starve)
+    context.state = context.kept_state.get()
     join_quota(context.state, driver.shared_room)
     # A Device that shares it may want to time records.
     native, handle = driver.create_queue(0, True)

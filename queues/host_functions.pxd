@@ -3,6 +3,7 @@
 from cpython.object cimport PyObject
 
 from forebay.core.driver cimport Driver, Status, Waits
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, QueueState
 
 
@@ -11,7 +12,7 @@ cdef cppclass Call:
     PyObject* queue  # owned
     void* gate
     const Driver* driver
-    DeviceState* device  # retained
+    Ref[DeviceState] device
     # The module's lock guards these.
     bint held  # it was submitted, and has its gate
     bint settled  # it is not submitted any more
@@ -22,7 +23,8 @@ cdef class Gate:
     cdef void let_go(self, bint failed)  # opens it, and collects nothing
     cdef void* handle
     cdef const Driver* driver
-    cdef DeviceState* device  # retained
+    cdef DeviceState* device
+    cdef Ref[DeviceState] kept_device
     cdef bint is_open
     cdef object __weakref__
 

@@ -22,8 +22,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
 from forebay.core.locks cimport Guard, Lock
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport QueueState, release_device_state
+from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport advance_submitted
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport Announcement, host_function, is_checked, other_command
@@ -136,8 +137,7 @@ def _run() -> None:
             if begin_opening(call):
                 call.driver.open_gate(call.gate, False)
                 call.driver.release_event(call.gate)
-                end_host_function(call.device)
-                release_device_state(call.device)
+                end_host_function(call.device.get())
                 end_opening(call)
         collect_abandoned()  # dropping the queue may have dropped its device too
 
@@ -201,7 +201,7 @@ cdef bint open_held() noexcept nogil:
     guard.leave()
     for i in range(left.size()):
         left[i].driver.open_gate(left[i].gate, False)
-        end_host_function(left[i].device)
+        end_host_function(left[i].device.get())
     return all_settled
 
 
@@ -216,8 +216,7 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
         del call
         raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
     call.driver = state.driver
-    state.device.references.fetch_add(1, memory_order_relaxed)
-    call.device = state.device
+    call.device = Ref[DeviceState].share(state.device)
     Py_INCREF(function)
     Py_INCREF(queue)
     call.function = <PyObject*> function
@@ -282,8 +281,6 @@ cdef int settle_call(object queue, object function, Call* call, bint submitted_i
     cdef bint gone
     with nogil:
         gone = end_call(call, submitted_it)
-        if not submitted_it:
-            release_device_state(call.device)
         if gone:
             del call
     if not submitted_it:
@@ -357,7 +354,7 @@ cdef class Gate:
                 self.driver.open_gate(self.handle, False)
                 self.driver.release_event(self.handle)
                 self.device.gates.closed.fetch_sub(1)
-            release_device_state(self.device)
+            self.kept_device.clear()
             collect_abandoned()
 
 
@@ -390,7 +387,7 @@ cdef Gate submit_gate(object queue, QueueState* state):
         queue._raise(status, "gate")
     gate.handle = hold.gate  # first, so that the gate opens whatever Python code runs next
     gate.driver = state.driver
-    state.device.references.fetch_add(1, memory_order_relaxed)
+    gate.kept_device = Ref[DeviceState].share(state.device)
     gate.device = state.device
     _gates.add(gate)
     if is_checked(state):

@@ -195,7 +195,7 @@ cdef int add_followed(Kernel kernel, list uses) except -1:
     if key not in everything:
         if not kernel.follows:
             return 0
-        everything[key] = <uintptr_t> new_usage()
+        everything[key] = <uintptr_t> new_usage().take()
     for use in uses:
         writes = writes or use.flags & WRITES
     use = use_of(

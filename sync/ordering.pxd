@@ -11,6 +11,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NOT_NOW, Driver, Interrupted, Status, Waits, no_waits
+from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport is_memory_short
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
@@ -59,7 +60,9 @@ cdef inline void give_way(QueueState* queue) noexcept nogil:
 
 
 cdef cppclass Order:
-    """The waits that the next command of a queue carries, and the changes that its success will make."""
+    """The waits that the next command of a queue carries, and the changes that its success will make. It has the lock
+    of the queue from `gather` on, and ends by giving it back before anything else.
+    """
     Refs[Marker] markers  # gathered for this command
     vector[void*] events  # what `waits_of` has listed
     ClockRef clock  # what the queue is ordered after once the command is submitted
@@ -68,6 +71,7 @@ cdef cppclass Order:
     uint64_t null_epoch
     uint64_t elided_completed
     uint64_t elided_ordered
+    Guard locked  # the last field: it goes first
 
 
 cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
@@ -207,9 +211,10 @@ cdef inline Status submit_ready(QueueState* queue, Command* command) noexcept no
 cdef inline Status submit_keeping_gil(QueueState* queue, Command* command) noexcept:
     """`submit`, which keeps the GIL unless it may have to wait."""
     cdef Status status = NOT_NOW
-    if not is_memory_short() and queue.lock.try_lock():
+    cdef Guard guard
+    if not is_memory_short() and guard.try_take(queue.lock):
         status = submit_ready(queue, command)
-        queue.lock.unlock()
+        guard.leave()
     if status == NOT_NOW:
         with nogil:
             status = submit(queue, command)

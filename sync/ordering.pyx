@@ -14,7 +14,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, NOT_NOW, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
-from forebay.core.locks cimport Lock
+from forebay.core.locks cimport Guard, Lock
 from forebay.core.ownership cimport Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
@@ -387,11 +387,11 @@ cdef uint64_t room_of_host_function(const QueueState* queue) noexcept nogil:
 
 cdef void keep_gil_below(DeviceState* device, uint64_t most) noexcept nogil:
     """Set how many commands each queue takes, besides what is lent to it."""
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     device.in_flight.keeps_gil_below = most
     for each in device.registry.queues:
         renew_room(each.queue)
-    device.registry.lock.unlock()
 
 
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil:
@@ -408,38 +408,38 @@ cdef void divide_capacity(DeviceState* device, uint64_t most) noexcept nogil:
     queue surely takes more than it has.
     """
     cdef Quota* quota = device.in_flight.quota
+    cdef Guard guard
+    cdef Guard of_states
     if quota == NULL:
         if device.in_flight.keeps_gil_below != most:
             keep_gil_below(device, most)
         return
-    quota.lock.lock()
+    guard.take(quota.lock)
     if quota.each == most:
-        quota.lock.unlock()
         return
     quota.each = most
-    states_lock.lock()
+    of_states.take(states_lock)
     for each in states:
         if each.in_flight.quota == quota:
             charge_quota(each, most)
     for each in states:
         if each.in_flight.quota == quota:
             keep_gil_below(each, most if quota.left >= 0 else 1)
-    states_lock.unlock()
-    quota.lock.unlock()
 
 
 cdef void restore_capacity(Quota* quota) noexcept nogil:
     """Let each queue have its own limit again once others have returned what they had too much. No registry is
     locked.
     """
-    quota.lock.lock()
-    if quota.left >= 0:
-        states_lock.lock()
-        for each in states:
-            if each.in_flight.quota == quota and each.in_flight.keeps_gil_below != quota.each:
-                keep_gil_below(each, quota.each)
-        states_lock.unlock()
-    quota.lock.unlock()
+    cdef Guard guard
+    cdef Guard of_states
+    guard.take(quota.lock)
+    if quota.left < 0:
+        return
+    of_states.take(states_lock)
+    for each in states:
+        if each.in_flight.quota == quota and each.in_flight.keeps_gil_below != quota.each:
+            keep_gil_below(each, quota.each)
 
 
 cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
@@ -447,7 +447,8 @@ cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
     cdef Epochs* epochs
     cdef QueueState* queue
     cdef uint64_t in_flight
-    device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(device.registry.lock)
     for each in device.registry.queues:
         epochs = each.epochs
         in_flight = submitted_epoch(epochs) - completed_epoch(epochs)
@@ -458,22 +459,22 @@ cdef void charge_quota(DeviceState* device, uint64_t most) noexcept nogil:
                     quota.borrowers.push_back(queue)
                 quota.left -= <int64_t> (in_flight - most - queue.in_flight.lent)
                 queue.in_flight.lent = in_flight - most
-    device.registry.lock.unlock()
 
 
 cdef void lend_quota(QueueState* queue, uint64_t lent) noexcept nogil:
-    queue.device.registry.lock.lock()
+    cdef Guard guard
+    guard.take(queue.device.registry.lock)
     queue.in_flight.lent = lent
     queue.in_flight.room = room_with(queue.device, lent)
-    queue.device.registry.lock.unlock()
 
 
 cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil:
     """Let the queues of a new Device share what there is to share in the driver's context; 0: nothing."""
     cdef Quota* quota
+    cdef Guard guard
     if shared == 0:
         return
-    quotas_lock.lock()
+    guard.take(quotas_lock)
     for quota in quotas:
         if quota.context == device.context:
             device.in_flight.quota = quota
@@ -484,27 +485,24 @@ cdef void join_quota(DeviceState* device, uint64_t shared) noexcept nogil:
         device.in_flight.quota.most_lent = shared * 3 // 4
         device.in_flight.quota.each = device.in_flight.keeps_gil_below
         quotas.push_back(device.in_flight.quota)
-    quotas_lock.unlock()
-    device.in_flight.quota.lock.lock()
+    guard.take(device.in_flight.quota.lock)
     device.in_flight.keeps_gil_below = device.in_flight.quota.each if device.in_flight.quota.left >= 0 else 1
-    device.in_flight.quota.lock.unlock()
 
 
 cdef bint borrow_quota(QueueState* queue, uint64_t more) noexcept nogil:
     cdef Quota* quota = queue.device.in_flight.quota
-    cdef bint borrowed
+    cdef Guard guard
     if quota == NULL or queue.device.in_flight.calls > 1:
         return False
-    quota.lock.lock()
-    borrowed = <int64_t> more <= quota.left and queue.in_flight.lent + more <= quota.most_lent
-    if borrowed:
-        more = min(max(more, <uint64_t> quota.left // 2), quota.most_lent - queue.in_flight.lent)
-        quota.left -= <int64_t> more
-        if queue.in_flight.lent == 0:
-            quota.borrowers.push_back(queue)
-        lend_quota(queue, queue.in_flight.lent + more)
-    quota.lock.unlock()
-    return borrowed
+    guard.take(quota.lock)
+    if <int64_t> more > quota.left or queue.in_flight.lent + more > quota.most_lent:
+        return False
+    more = min(max(more, <uint64_t> quota.left // 2), quota.most_lent - queue.in_flight.lent)
+    quota.left -= <int64_t> more
+    if queue.in_flight.lent == 0:
+        quota.borrowers.push_back(queue)
+    lend_quota(queue, queue.in_flight.lent + more)
+    return True
 
 
 cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
@@ -512,9 +510,10 @@ cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
     cdef Quota* quota = queue.device.in_flight.quota
     cdef uint64_t used = 0
     cdef size_t i
+    cdef Guard guard
     if queue.in_flight.lent == 0:
         return
-    quota.lock.lock()
+    guard.take(quota.lock)
     if in_flight > quota.each:
         used = min(in_flight - quota.each, queue.in_flight.lent)
     quota.left += <int64_t> (queue.in_flight.lent - used)
@@ -524,7 +523,10 @@ cdef void return_quota(QueueState* queue, uint64_t in_flight) noexcept nogil:
             quota.borrowers[i] = quota.borrowers.back()
             quota.borrowers.pop_back()
             break
-    quota.lock.unlock()
+
+
+cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
+    return submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
 
 
 cdef bint has_all(QueueState* queue) noexcept nogil:
@@ -539,21 +541,18 @@ cdef void reclaim_quota(Quota* quota) noexcept nogil:
     cdef Refs[QueueState] borrowers
     cdef QueueState* queue
     cdef bint done
-    quota.lock.lock()
+    cdef Guard guard
+    guard.take(quota.lock)
     for queue in quota.borrowers:
         borrowers.share(queue)
-    quota.lock.unlock()
+    guard.leave()
     for queue in borrowers:
-        if queue.lock.try_lock():
+        if guard.try_take(queue.lock):
             if queue.driver.poll != NULL and not is_empty(queue.epochs) and has_all(queue):
                 ask_queue(queue, &done)  # what has failed is in flight
-            return_quota(queue, submitted_epoch(queue.epochs) - completed_epoch(queue.epochs))
-            queue.lock.unlock()
+            return_quota(queue, in_flight_of(queue))
+    guard.leave()
     restore_capacity(quota)
-
-
-cdef uint64_t in_flight_of(QueueState* queue) noexcept nogil:
-    return submitted_epoch(queue.epochs) - completed_epoch(queue.epochs)
 
 
 cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
@@ -594,16 +593,16 @@ cdef bint ask_first_checkpoint(QueueState* queue) noexcept nogil:
     """Ask how far the queue is, by a mark, which is made if there is none: launches of graphs make none. Return False
     when there is none all the same. No lock is held.
     """
-    cdef bint marked = True
-    if queue.lock.try_lock():
-        forget_done_checkpoints(queue)
-        if queue.order.checkpoints.empty() and refusal(queue) == 0:
-            add_checkpoints(queue)
-        marked = not queue.order.checkpoints.empty()
-        if marked:
-            poll_marker(queue.order.checkpoints.front().get())
-        queue.lock.unlock()
-    return marked
+    cdef Guard guard
+    if not guard.try_take(queue.lock):
+        return True
+    forget_done_checkpoints(queue)
+    if queue.order.checkpoints.empty() and refusal(queue) == 0:
+        add_checkpoints(queue)
+    if queue.order.checkpoints.empty():
+        return False
+    poll_marker(queue.order.checkpoints.front().get())
+    return True
 
 
 cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
@@ -650,16 +649,16 @@ cdef Status await_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
     cdef Ref[Marker] marker
     cdef Status status
-    cdef bint full, collected = queue.device.in_flight.quota == NULL
+    cdef bint collected = queue.device.in_flight.quota == NULL
+    cdef Guard guard
     give_way(queue)
     while True:
-        queue.lock.lock()
-        status = 0
-        full = may_stay_full(queue, more)
-        if full and collected:
-            status = take_marker(queue, FOR_HOST, marker)  # one command more, and all who wait here share it
-        queue.lock.unlock()
-        if not full or status != 0:
+        guard.take(queue.lock)
+        if not may_stay_full(queue, more):
+            return 0
+        status = take_marker(queue, FOR_HOST, marker) if collected else 0  # all who wait here share it
+        guard.leave()
+        if status != 0:
             return status
         if not collected:
             # To wait without need is to wait for ever where a host function waits for what this thread does next.
@@ -681,7 +680,8 @@ cdef void init_order(Order* order) noexcept nogil:
 
 
 cdef void end_order(Order* order) noexcept nogil:
-    """Drop what the order still owns. The caller holds no lock, because releasing an event is a driver call."""
+    """Unlock the queue, and then drop what the order still owns: to release an event is a driver call."""
+    order.locked.leave()
     order.markers.clear()
     order.clock = NULL
     order.taken.clear()
@@ -723,12 +723,11 @@ cdef void add_wait(Order* order, Ref[Marker] reference) noexcept nogil:
 
 cdef void relist_taken(Order* order) noexcept nogil:
     """Return the queues that a failed command took off the list."""
-    cdef QueueState* queue
+    cdef Guard guard
     for queue in order.taken:
-        queue.lock.lock()
+        guard.take(queue.lock)
         if not queue.order.null_pending:  # else another command has entered it again meanwhile
             push_on_list(retain(queue))
-        queue.lock.unlock()
 
 
 cdef void take_list(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
@@ -745,13 +744,13 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
 
     Queues that are idle, and queues whose work the null queue is already ordered after, need no wait.
     """
-    cdef QueueState* queue
     cdef Ref[Marker] marker
     cdef Status status = 0
+    cdef Guard guard
     take_list(null_queue.device, order.taken)
     for queue in order.taken:
         marker.clear()
-        queue.lock.lock()
+        guard.take(queue.lock)
         queue.order.null_pending = queue.order.null_ordered = False
         if status != 0:
             pass  # an earlier queue failed: only unlist this one, as `relist_taken` returns them all
@@ -763,7 +762,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
             status = take_marker(queue, FOR_DEVICE, marker)
         if queue.adopted and not is_closed(queue) and status == 0:
             push_on_list(retain(queue))  # it may get new work at any time, and forebay does not see it
-        queue.lock.unlock()
+        guard.leave()
         if marker.get() != NULL and marker.get().event == NULL:  # it became idle since `is_idle`: no lock prevents that
             order.elided_completed += 1
         elif marker.get() != NULL:
@@ -790,52 +789,47 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     """
     cdef QueueState* null_queue = device.null_queue
     cdef Refs[QueueState] listed
-    if null_queue == NULL or not null_queue.lock.try_lock():
+    cdef Guard of_null
+    cdef Guard guard
+    if null_queue == NULL or not of_null.try_take(null_queue.lock):
         return
     take_list(device, listed)
     for queue in listed:
-        if not queue.lock.try_lock():  # another thread's call may block; no other code touches its place there
-            push_on_list(retain(queue))
-            continue
-        if is_idle(queue):
+        # Another thread's call may block with the lock; no other code touches its place there
+        if guard.try_take(queue.lock) and is_idle(queue):
             queue.order.null_pending = queue.order.null_ordered = False
         else:
             push_on_list(retain(queue))
-        queue.lock.unlock()
-    null_queue.lock.unlock()
 
 
 cdef void dissolve_list(DeviceState* device) noexcept nogil:
     """Drop the list of a null queue that has ended: no command comes any more that would take the queues off it."""
     cdef Refs[QueueState] listed
+    cdef Guard guard
     take_list(device, listed)
     for queue in listed:
-        queue.lock.lock()
+        guard.take(queue.lock)
         queue.order.null_pending = queue.order.null_ordered = False
-        queue.lock.unlock()
 
 
 cdef Status take_null_marker(QueueState* queue, Ref[Marker]& marker, Order* order) noexcept nogil:
     """Give the null-queue marker that this blocking queue, not locked, must wait for. ``marker`` stays NULL if none."""
     cdef QueueState* null_queue = queue.device.null_queue
     cdef uint64_t epoch = submitted_epoch(null_queue.epochs)
-    cdef bint ordered
     cdef Status status
+    cdef Guard guard
     order.null_epoch = epoch
     if queue.order.null_seen.load(memory_order_relaxed) == epoch:
         return 0
     if completed_epoch(null_queue.epochs) >= epoch:
         order.elided_completed += 1
         return 0
-    queue.lock.lock()
-    ordered = clock_epoch(queue.order.clock, null_queue.epochs) >= epoch
-    queue.lock.unlock()
-    if ordered:
+    guard.take(queue.lock)
+    if clock_epoch(queue.order.clock, null_queue.epochs) >= epoch:
         order.elided_ordered += 1
         return 0
-    null_queue.lock.lock()
+    guard.take(null_queue.lock)
     status = take_marker(null_queue, FOR_DEVICE, marker)
-    null_queue.lock.unlock()
     if status == 0:
         order.null_epoch = marker.get().epoch
     return status
@@ -850,7 +844,7 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
         status = take_null_marker(queue, null_marker, order)
         if status != 0:
             return status
-    queue.lock.lock()
+    order.locked.take(queue.lock)
     submit_collected(queue)
     order.clock = <Clock*> queue.order.clock
     status = refusal(queue)
@@ -872,12 +866,13 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
     of the two always sees the other.
     """
     cdef QueueState* null_queue = queue.device.null_queue
+    cdef Guard guard
     if queue.order.null_ordered or not queue.blocking or queue.is_null:
         return True
     enter_list(queue)
-    if not null_queue.lock.try_lock():
+    if not guard.try_take(null_queue.lock):
         return False
-    null_queue.lock.unlock()
+    guard.leave()
     queue.order.null_ordered = submitted_epoch(null_queue.epochs) == order.null_epoch
     return queue.order.null_ordered
 
@@ -904,15 +899,15 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
-    cdef QueueState* null_queue = queue.device.null_queue
     cdef Status status
+    cdef Guard guard
     if is_memory_short():  # nothing may run out of it from here on
         return NO_MEMORY
     status = gather(queue, order)
     while status == 0 and not settles_with_null(queue, order):
         abort_command(queue, order)
-        null_queue.lock.lock()  # once we hold this, its command is submitted
-        null_queue.lock.unlock()
+        guard.take(queue.device.null_queue.lock)  # once we hold this, its command is submitted
+        guard.leave()
         status = gather(queue, order)
     if status == 0 and not order.markers.empty() and closed_gates(queue.device) != 0:
         status = add_checkpoint_before_gate(queue)
@@ -963,14 +958,6 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     """
     relist_taken(order)
     forget_gate_epoch(queue)
-    queue.lock.unlock()
-    end_order(order)
-
-
-cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
-    """End an order that needed no wait and no command. Unlocks."""
-    settle(queue, order)
-    queue.lock.unlock()
     end_order(order)
 
 
@@ -1012,12 +999,11 @@ cdef Status submit(QueueState* queue, Command* command) noexcept nogil:
             count_failed(queue, command)
         command.order = NULL
     if command.began:
-        queue.lock.unlock()
-        end_order(&order)
-    elif status != 0 or not order.markers.empty():
+        return status
+    if status != 0 or not order.markers.empty():
         abort_command(queue, &order)
-    else:
-        conclude(queue, &order)
+    else:  # it needed no wait and no command
+        settle(queue, &order)
     return status
 
 
@@ -1069,11 +1055,9 @@ cdef Status gather_ahead(QueueState* queue) noexcept nogil:
     if status != 0:
         return status
     if order.markers.empty():
-        conclude(queue, &order)
-        return 0
-    leave_waits(queue, &order)
-    queue.lock.unlock()
-    end_order(&order)
+        settle(queue, &order)
+    else:
+        leave_waits(queue, &order)
     return 0
 
 
@@ -1108,12 +1092,12 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
 
 cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
     """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
+    cdef Guard guard
     if not device.driver.gates_forbid_releases:
         return
-    device.registry.lock.lock()
+    guard.take(device.registry.lock)
     device.gates.bridges.share(marker)
     device.gates.closed_bridges.fetch_add(1)
-    device.registry.lock.unlock()
 
 
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
@@ -1129,19 +1113,19 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     """
     cdef Order order
     cdef Status status
-    cdef bint dropped, covered
-    queue.lock.lock()
+    cdef bint covered
+    cdef Guard guard
+    guard.take(queue.lock)
     status = refusal(queue)
-    dropped = status == 0 and drops_wait(queue, marker)
-    queue.lock.unlock()
-    if status != 0 or dropped:
+    if status != 0 or drops_wait(queue, marker):
         return status
+    guard.leave()
     status = begin_at_once(queue, &order)
     if status != 0:
         return status
     covered = needs_no_wait(queue, order.clock, marker, &order)
     if covered and order.markers.empty():  # the producer finished, or another thread waited, since `drops_wait`
-        conclude(queue, &order)
+        settle(queue, &order)
         return 0
     if not covered:
         if may_be_held(queue, marker):
@@ -1152,24 +1136,21 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
             abort_command(queue, &order)
             return status
     leave_waits(queue, &order)
-    queue.lock.unlock()
-    end_order(&order)
     return 0
 
 
 cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
     """Add the edge if that blocks no thread and calls no driver. Return False where nothing was done."""
-    if is_memory_short() or not queue.lock.try_lock():
+    cdef Guard guard
+    if is_memory_short() or not guard.try_take(queue.lock):
         return False
     if not gathers_nothing(queue) or marker.context != queue.device.context or may_be_held(queue, marker):
-        queue.lock.unlock()
         return False
     if not drops_wait(queue, marker):
         add_pending(queue, marker)
         join_marker(queue.order.clock, marker, covers(queue.order.clock, marker.clock))
         queue.counts.waits_made += 1
         count_command(queue)
-    queue.lock.unlock()
     return True
 
 
@@ -1203,11 +1184,12 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
 cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noexcept nogil:
     """Add an edge from the creation of memory, on a queue of any Device, to the queue's next command."""
     cdef Ref[QueueState] found
-    states_lock.lock()
+    cdef Guard guard
+    guard.take(states_lock)
     for device in states:
         if found.get() == NULL:
             found = find_queue(device, creation.queue.queue_id)
-    states_lock.unlock()
+    guard.leave()
     if found.get() == NULL:  # it has ended: then all its work is done
         note_reached(creation.queue, creation.epoch, NULL)
         return 0
@@ -1217,15 +1199,13 @@ cdef Status wait_for_creator(QueueState* queue, const ClockEntry& creation) noex
 cdef Status wait_for_epoch(QueueState* queue, QueueState* producer, uint64_t epoch) noexcept nogil:
     cdef Ref[Marker] marker
     cdef Status status = 0
-    cdef bint ordered
-    queue.lock.lock()
-    ordered = clock_epoch(queue.order.clock, producer.epochs) >= epoch
-    queue.lock.unlock()
-    if ordered:
+    cdef Guard guard
+    guard.take(queue.lock)
+    if clock_epoch(queue.order.clock, producer.epochs) >= epoch:
         return 0
-    producer.lock.lock()
+    guard.take(producer.lock)
     status = take_point(producer, epoch, FOR_DEVICE, marker)
-    producer.lock.unlock()
+    guard.leave()
     if marker.get() != NULL:
         status = wait_for_marker(queue, marker.get())
     return status
@@ -1267,12 +1247,10 @@ cdef Status record_marker(QueueState* queue, int use, Ref[Marker]& marker) noexc
 
 cdef Status record_keeping_gil(QueueState* queue, int use, Ref[Marker]& marker) noexcept:
     cdef Status status
-    if not use & TIMED and not is_memory_short() and queue.lock.try_lock():
-        if gathers_nothing(queue):
-            status = take_marker(queue, use, marker)
-            queue.lock.unlock()
-            return status
-        queue.lock.unlock()
+    cdef Guard guard
+    if not use & TIMED and not is_memory_short() and guard.try_take(queue.lock) and gathers_nothing(queue):
+        return take_marker(queue, use, marker)
+    guard.leave()
     with nogil:
         status = record_marker(queue, use, marker)
     return status
@@ -1422,9 +1400,10 @@ cdef Watcher* watcher = new Watcher(look)  # never deleted: daemon threads may w
 cdef void begin_wait(HostWait* wait) noexcept nogil:
     global first_wait, awake, begun
     cdef bint asleep
+    cdef Guard guard
     wait.since = 0
     wait.previous = NULL
-    waits_lock.lock()
+    guard.take(waits_lock)
     wait.next = first_wait
     if first_wait != NULL:
         first_wait.previous = wait
@@ -1432,23 +1411,22 @@ cdef void begin_wait(HostWait* wait) noexcept nogil:
     begun = True
     asleep = not awake
     awake = True
-    waits_lock.unlock()
+    guard.leave()
     if asleep and not watcher.wake():
-        waits_lock.lock()
+        guard.take(waits_lock)
         awake = False  # the next wait tries again
-        waits_lock.unlock()
 
 
 cdef void end_wait(HostWait* wait) noexcept nogil:
     global first_wait
-    waits_lock.lock()
+    cdef Guard guard
+    guard.take(waits_lock)
     if wait.previous != NULL:
         wait.previous.next = wait.next
     else:
         first_wait = wait.next
     if wait.next != NULL:
         wait.next.previous = wait.previous
-    waits_lock.unlock()
 
 
 cdef Status wait_watched(const Driver* driver, void* context, Waits events, Interrupted ask) noexcept nogil:
@@ -1478,17 +1456,19 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
     global backlog, completed_then, contended, contended_at, last_submitted, rated_at
     cdef uint64_t submitted = 0, completed = 0, most = 0
     cdef Epochs* epochs
-    states_lock.lock()
+    cdef Guard of_states
+    cdef Guard guard
+    of_states.take(states_lock)
     for device in states:
         if device.in_flight.waits_starve:
-            device.registry.lock.lock()
+            guard.take(device.registry.lock)
             for each in device.registry.queues:
                 epochs = each.epochs
                 completed += completed_epoch(epochs)
                 submitted += submitted_epoch(epochs)
                 most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
-            device.registry.lock.unlock()
-    states_lock.unlock()
+    guard.leave()
+    of_states.leave()
     if disturbed and submitted > last_submitted:
         contended = True
         contended_at = now
@@ -1525,15 +1505,15 @@ cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
 
 cdef void limit_in_flight(uint64_t limit) noexcept nogil:
     """Let no queue whose waits starve have more commands in flight."""
-    states_lock.lock()
+    cdef Guard of_states
+    cdef Guard guard
+    of_states.take(states_lock)
     for device in states:
         if device.in_flight.waits_starve and device.in_flight.limit.load() != limit:
-            device.registry.lock.lock()
+            guard.take(device.registry.lock)
             device.in_flight.limit.store(limit)
             for each in device.registry.queues:
                 renew_room(each.queue)
-            device.registry.lock.unlock()
-    states_lock.unlock()
 
 
 cdef uint64_t look() noexcept nogil:
@@ -1542,7 +1522,8 @@ cdef uint64_t look() noexcept nogil:
     cdef bint lasting = False, starved = False, waited, goes_on
     cdef uint64_t now = microseconds(), most = 0
     cdef HostWait* wait
-    waits_lock.lock()
+    cdef Guard guard
+    guard.take(waits_lock)
     waited = first_wait != NULL
     wait = first_wait
     while wait != NULL:
@@ -1554,7 +1535,7 @@ cdef uint64_t look() noexcept nogil:
     idle_looks = 0 if waited or begun else idle_looks + 1
     begun = False
     awake = goes_on = idle_looks < IDLE_LOOKS
-    waits_lock.unlock()
+    guard.leave()
     if waited:
         most = note_progress(now, lasting)
     if not goes_on or contended and now > contended_at + CALM:

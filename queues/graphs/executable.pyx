@@ -41,9 +41,7 @@ from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state,
     renew_resident_list
 )
-from forebay.core.usage cimport (
-    Usage, Version, Versions, generation_of, note_use, release_usage, retain_usage, still_holds
-)
+from forebay.core.usage cimport Usage, Versions, note_use, release_usage, retain_usage, still_holds, version_of
 from forebay.core.vector_clock cimport (
     Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
 )
@@ -907,7 +905,7 @@ cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_sc
         sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
         if id_of(buffer) not in seen:
             seen[id_of(buffer)] = True
-            sizes.versions.memory.push_back(Version(buffer.allocation.usage, generation_of(buffer.allocation.usage)))
+            sizes.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
     reduced = reductions_of(queue, state, buffers)
     if reduced is None:
         sizes.lasting = False

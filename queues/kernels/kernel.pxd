@@ -5,6 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry, Reshape
 from forebay.core.plan cimport Parameter
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState
 
 
@@ -13,7 +14,8 @@ cdef enum:
 
 
 cdef class Kernel:
-    cdef DeviceState* state  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state
     cdef readonly object device
     cdef readonly str name
     cdef readonly tuple parameters

@@ -14,8 +14,9 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Reshape
 from forebay.core.locks cimport Guard
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport DeviceState, release_device_state
+from forebay.core.state cimport DeviceState
 from forebay.lifetimes.deferred cimport retire_after
 
 from forebay.core.driver import AnyQueue
@@ -78,7 +79,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     cdef Parameter* layout
     cdef Py_ssize_t i
     cdef size_t offset = 0
-    state.references.fetch_add(1, memory_order_relaxed)
+    kernel.kept_state = Ref[DeviceState].share(state)
     kernel.state = state
     kernel.device = device
     kernel.native = native
@@ -167,7 +168,6 @@ cdef class Kernel:
             if not self.closed:
                 self._forget_plans()
                 retire_after(self.state, self.native, NULL, 0)
-            release_device_state(self.state)
 
     cdef void _forget_plans(self) noexcept:
         cdef Guard guard

@@ -18,6 +18,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, Driver, Geometry, Status, Waits, no_waits
+from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport QueueState
 from forebay.core.usage cimport Moment, Versions
@@ -225,7 +226,7 @@ cdef inline int launch(
 
 cdef class BoundLaunch:
     cdef vectorcallfunc vectorcall
-    cdef QueueState* state  # retained
+    cdef Ref[QueueState] state
     cdef Plan* plan
     cdef Geometry geometry
     cdef bint follows  # the kernel did when it was bound

@@ -29,11 +29,12 @@ from forebay.core.driver cimport (
     DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
     WRONG_TYPE, Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
+from forebay.core.locks cimport Guard
+from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport (
     POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
     set_changed_arguments, usage_of
 )
-from forebay.core.ownership cimport release, retain
 from forebay.core.process cimport check_memory
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, QueueState,
@@ -178,11 +179,11 @@ cdef Status launch_at_once(
     """
     cdef Launch launch
     cdef Status status
-    if not state.lock.try_lock():
+    cdef Guard guard
+    if not guard.try_take(state.lock):
         return NO_PLAN
     init_launch(&launch, kernel.id, NULL, geometry, packed, spilled, kernel.follows, versions, failed_at)
     status = submit_ready(state, &launch)
-    state.lock.unlock()
     return NO_PLAN if status == NOT_NOW else status
 
 
@@ -301,12 +302,13 @@ cdef Status launch_gathered(
     """Submit a launch with its waits. `bound` is the plan of a bound launch; for others it must exist."""
     cdef Launch launch
     cdef Status status = 0
+    cdef Guard guard
     if bound == NULL:  # before any wait is gathered
-        state.lock.lock()
+        guard.take(state.lock)
         status = refusal(state)
         if status == 0 and find_plan(state, kernel_id) == NULL:
             status = NO_PLAN
-        state.lock.unlock()
+        guard.leave()
     if status != 0:
         return status
     init_launch(&launch, kernel_id, bound, geometry, packed, spilled, follows, versions, failed_at)
@@ -346,16 +348,17 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
     """Add a plan before the first launch of this kernel on this queue."""
     cdef Plan* plan
     cdef Status refused
+    cdef Guard guard
     queue._check_open()
     collect_device(state.device)  # first drop the plans of kernels that are gone
     plan = create_plan(state.driver, kernel, state.epochs)
     with nogil:
-        state.lock.lock()
+        guard.take(state.lock)
         refused = refusal(state)
         if refused == 0 and find_plan(state, kernel.id) == NULL:
             state.plans.by_kernel[kernel.id] = plan
             plan = NULL
-        state.lock.unlock()
+        guard.leave()
         if plan != NULL:  # another thread was faster
             delete_plan(plan)
     if kernel.closed:  # meanwhile, and a collection may have looked for its plans already
@@ -1300,7 +1303,8 @@ cdef void look_for_needs(
     cdef Spill* spill
     cdef Room room
     cdef size_t i
-    state.lock.lock()
+    cdef Guard guard
+    guard.take(state.lock)
     plan = bound if bound != NULL else find_plan(state, kernel_id)
     if plan != NULL:
         plan.spills.resize(plan.parameters.size())  # zeroed
@@ -1314,7 +1318,6 @@ cdef void look_for_needs(
             room.capacity = given.nbytes if spill.capacity < given.nbytes else 0
             room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else piece_size(spill, given.nbytes)
             rooms.push_back(room)
-    state.lock.unlock()
 
 
 cdef void put_in_place(
@@ -1324,7 +1327,8 @@ cdef void put_in_place(
     cdef Room* room
     cdef Spill* spill
     cdef size_t i
-    state.lock.lock()
+    cdef Guard guard
+    guard.take(state.lock)
     plan = bound if bound != NULL else find_plan(state, kernel_id)
     for i in range(rooms.size()):
         room = &rooms[i]
@@ -1345,7 +1349,6 @@ cdef void put_in_place(
             drop_smaller(state, spill, room.nbytes, dropped)
             spill.staging.push_front(room.staging)
             state.plans.staged += 1
-    state.lock.unlock()
 
 
 cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
@@ -1507,22 +1510,17 @@ cdef Status call_uploads(QueueState* state, Command* command, Waits waits) noexc
     return upload_spills(state, launch, command.order.clock, waits)
 
 
-cdef int bind_by_value(
-    object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed, Views* views
-) except -1:
+cdef int bind_by_value(object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed) except -1:
     """Upload the present bytes once, before the first launch."""
     cdef Launch uploads
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_ROOM
     init_launch(&uploads, kernel.id, plan, NULL, packed, True, False, NULL, &failed_at)
     uploads.call = call_uploads
-    try:
-        while status == NO_ROOM:
-            make_room(queue, state, kernel.id, plan, packed)
-            with nogil:
-                status = submit(state, &uploads)
-    finally:
-        release_views(views)
+    while status == NO_ROOM:
+        make_room(queue, state, kernel.id, plan, packed)
+        with nogil:
+            status = submit(state, &uploads)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
     use_spills(plan, packed)
@@ -1537,6 +1535,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     cdef char* packed
     cdef Views views
     cdef Status status
+    cdef Guard guard
     if kernel.state != state.device or kernel.closed:
         refuse_kernel(queue, kernel)
     if kernel.scratch_sizes:
@@ -1556,34 +1555,33 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item)
         owner.plan = create_plan(state.driver, kernel, state.epochs)
         bound.by_value = spilled_bytes(kernel, packed)
-    except BaseException:
-        release_views(&views)
-        raise
-    bound.state = retain(state)
-    bound.follows = kernel.follows
-    bound.vectorcall = <vectorcallfunc> (call_uncommon if kernel.follows else call_bound)
-    bound.queue = queue
-    bound.kernel = kernel
-    bound.arguments = arguments
-    bound.plan = owner.plan
-    bound.plan_owner = owner
-    with nogil:
-        status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-    if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:  # for now; so each call waits, if it must
-        bound.vectorcall = <vectorcallfunc> call_uncommon
-        status = 0
-    if views.unusual & HAS_BYTES:
-        bind_by_value(queue, state, kernel, bound.plan, packed, &views)
-        if needs_uploads(bound.plan):
+        bound.state = Ref[QueueState].share(state)
+        bound.follows = kernel.follows
+        bound.vectorcall = <vectorcallfunc> (call_uncommon if kernel.follows else call_bound)
+        bound.queue = queue
+        bound.kernel = kernel
+        bound.arguments = arguments
+        bound.plan = owner.plan
+        bound.plan_owner = owner
+        with nogil:
+            status = wait_for_creations(state, kernel.layout, kernel.count, packed)
+        if status == QUEUE_CAPTURED or status == NULL_FORBIDDEN:  # for now; so each call waits, if it must
             bound.vectorcall = <vectorcallfunc> call_uncommon
+            status = 0
+        if views.unusual & HAS_BYTES:
+            bind_by_value(queue, state, kernel, bound.plan, packed)
+            if needs_uploads(bound.plan):
+                bound.vectorcall = <vectorcallfunc> call_uncommon
+    finally:
+        release_views(&views)
     if status == 0:
         status = set_changed_arguments(bound.plan, packed, NULL, &bytes_set, &bytes_skipped, &failed_at)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
     with nogil:
-        state.lock.lock()
+        guard.take(state.lock)
         state.counts.arg_bytes_set += bytes_set
-        state.lock.unlock()
+        guard.leave()
     del held
     return bound
 
@@ -1592,25 +1590,27 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef char* packed = bound.plan.values.data()
+    cdef QueueState* state = bound.state.get()
     cdef Collecting answer = NOT_COLLECTED
+    cdef Guard guard
     if status == NO_PLAN:
-        if bound.state.slow_path & BY_STEP and not needs_uploads(bound.plan):
-            answer = ask_step(bound.state, bound.kernel, &bound.geometry, packed, &failed_at)
+        if state.slow_path & BY_STEP and not needs_uploads(bound.plan):
+            answer = ask_step(state, bound.kernel, &bound.geometry, packed, &failed_at)
         held = None
         if answer != COLLECTED:
             held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
-            answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
+            answer = ask_step_again(state, bound.kernel, &bound.geometry, packed, answer)
         if answer == COLLECTED:
             with nogil:
-                bound.state.lock.lock()
-                bound.plan.epoch = submitted_epoch(bound.state.epochs)
-                bound.state.lock.unlock()
+                guard.take(state.lock)
+                bound.plan.epoch = submitted_epoch(state.epochs)
+                guard.leave()
             return 0
         with nogil:
-            status = wait_for_creations(bound.state, bound.kernel.layout, bound.kernel.count, packed)
+            status = wait_for_creations(state, bound.kernel.layout, bound.kernel.count, packed)
             if status == 0:
                 status = launch_gathered(
-                    bound.state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
+                    state, 0, bound.plan, &bound.geometry, packed, True, bound.follows, NULL, &failed_at)
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture
@@ -1620,18 +1620,18 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
         return 1
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, failed_at)
-    tell_step(bound.state, answer, bound.kernel, &bound.geometry, packed)
+    tell_step(state, answer, bound.kernel, &bound.geometry, packed)
     return 0
 
 
 cdef int launch_bound(BoundLaunch bound, Status status) except -1:
     cdef Announcement announced = None
     cdef list uses
-    if is_observed(bound.state):
+    if is_observed(bound.state.get()):
         uses = []
         add_launch(
             bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
-        announced = announce(bound.queue, bound.state, uses)
+        announced = announce(bound.queue, bound.state.get(), uses)
         bound.check_arguments()  # the check may have run any code
     launch_bound_uncommon(bound, status)
     if announced is not None:
@@ -1640,7 +1640,7 @@ cdef int launch_bound(BoundLaunch bound, Status status) except -1:
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    cdef QueueState* state = bound.state
+    cdef QueueState* state = bound.state.get()
     cdef Plan* plan
     cdef Status status = NO_PLAN
     if PyVectorcall_NARGS(flags) or keywords != NULL:
@@ -1700,10 +1700,8 @@ cdef class BoundLaunch:
         raise ArgumentTypeError("a BoundLaunch is made by Kernel.bind")
 
     def __dealloc__(self):
-        if self.state != NULL:
-            if self.plan != NULL:
-                retire_after(self.state.device, self.plan_owner, self.state.epochs, self.plan.epoch)
-            release(self.state)
+        if self.plan != NULL:
+            retire_after(self.state.get().device, self.plan_owner, self.state.get().epochs, self.plan.epoch)
 
     def __call__(self) -> None:
         self.vectorcall(self, NULL, 0, NULL)
@@ -1714,7 +1712,8 @@ cdef class BoundLaunch:
         """
         cdef Py_ssize_t index
         cdef PyObject* argument
-        if self.state.device.resident.closings.load(memory_order_relaxed) == self.closings:
+        cdef uint64_t closings = self.state.get().device.resident.closings.load()
+        if closings == self.closings:
             return 0
         for index in range(self.kernel.count):
             argument = (<PyTupleObject*> self.arguments).ob_item[index]
@@ -1723,7 +1722,7 @@ cdef class BoundLaunch:
                 raise ClosedError(
                     f"kernel {self.kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): "
                     "this Buffer is closed")
-        self.closings = self.state.device.resident.closings.load()
+        self.closings = closings
         return 0
 
     def __repr__(self) -> str:

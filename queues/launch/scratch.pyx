@@ -18,11 +18,11 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
+from forebay.core.locks cimport Guard
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
-from forebay.core.state cimport DeviceState, QueueState, closed_gates, release_device_state
-from forebay.core.usage cimport (
-    Versions, Version, generation_of, note_use, release_usage, retain_usage, points_of
-)
+from forebay.core.ownership cimport Ref
+from forebay.core.state cimport DeviceState, QueueState, closed_gates
+from forebay.core.usage cimport Version, Versions, generation_of, note_use, points_of, version_of
 from forebay.core.vector_clock cimport ClockEntry, submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
@@ -143,7 +143,7 @@ cdef class Snapshot:
     launch may go on using it while another launch replaces it.
     """
 
-    cdef DeviceState* state  # retained
+    cdef Ref[DeviceState] state
     cdef tuple declared  # the kernel's scratch declarations at that time
     cdef vector[KnownBuffer] buffers  # each once
     cdef Versions versions  # the writes to these buffers, in their order
@@ -154,17 +154,10 @@ cdef class Snapshot:
     cdef list memory  # OwnedMemory of each, which does not keep the Device
     cdef list dtypes
 
-    def __dealloc__(self):
-        cdef size_t i
-        if self.state != NULL:
-            for i in range(self.versions.memory.size()):
-                release_usage(self.versions.memory[i].usage)
-            release_device_state(self.state)
-
 
 cdef inline bint is_same_buffer(const KnownBuffer* known, const Version* version, Buffer buffer):
     return (
-        buffer.allocation.usage == version.usage and generation_of(version.usage) == version.generation
+        buffer.allocation.usage == version.usage.get() and generation_of(version.usage.get()) == version.generation
         and not known.exposed and buffer.start == known.start and buffer.nbytes == known.nbytes
         and <PyObject*> buffer.dtype == known.dtype
     )
@@ -191,37 +184,38 @@ cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, co
     return True
 
 
+cdef bint lock_queue(QueueState* state, Guard& guard) except -1:
+    """Take the queue's lock, and keep the GIL with it. Return whether other threads ran before."""
+    cdef bint others_ran = False
+    while not guard.try_take(state.lock):
+        others_ran = True
+        with nogil:  # unlock before taking the GIL again: waiting for it with the lock held would block everybody
+            guard.take(state.lock)
+            guard.leave()
+    return others_ran
+
+
 cdef Snapshot find_snapshot(QueueState* state, uint64_t kernel_id, Views* views):
     cdef Plan* plan
-    cdef Snapshot found = None
-    while not state.lock.try_lock():
-        views.unusual |= RAN_PYTHON  # other threads run
-        with nogil:  # unlock before taking the GIL again: waiting for it with the lock held would block everybody
-            state.lock.lock()
-            state.lock.unlock()
+    cdef Guard guard
+    if lock_queue(state, guard):
+        views.unusual |= RAN_PYTHON
     plan = find_plan(state, kernel_id)
-    if plan != NULL and plan.snapshot != NULL:
-        found = <Snapshot> plan.snapshot
-    state.lock.unlock()
-    return found
+    return <Snapshot> plan.snapshot if plan != NULL and plan.snapshot != NULL else None
 
 
 cdef int keep_snapshot(object queue, QueueState* state, Kernel kernel, Snapshot snapshot) except -1:
-    cdef Plan* plan
+    cdef Plan* plan = NULL
     cdef PyObject* old = NULL
-    cdef bint kept = False
-    while not kept:
-        while not state.lock.try_lock():
-            with nogil:
-                state.lock.lock()
-                state.lock.unlock()
+    cdef Guard guard
+    while plan == NULL:
+        lock_queue(state, guard)
         plan = find_plan(state, kernel.id)
         if plan != NULL:
             Py_INCREF(snapshot)
             old, plan.snapshot = plan.snapshot, <PyObject*> snapshot
-            kept = True
-        state.lock.unlock()
-        if not kept:
+        guard.leave()
+        if plan == NULL:
             add_plan(queue, state, kernel)
     Py_XDECREF(old)
     return 0
@@ -234,9 +228,8 @@ cdef int launch_with_scratch(
     cdef PyObject** all_arguments
     cdef char* packed
     cdef Views views
-    cdef Snapshot snapshot
     cdef int stale = 1
-    cdef Py_ssize_t i, index, given = 0
+    cdef Py_ssize_t i, given = 0
     if kernel.closed or kernel.state != state.device:
         refuse_kernel(queue, kernel)
     check_count(kernel, count)
@@ -253,52 +246,53 @@ cdef int launch_with_scratch(
         pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
         try:
             check_elements(kernel, packed)
-        except BaseException:
+            if views.unusual & HAS_ARRAYS:
+                launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
+                return 0
+            stale = launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
+        finally:
             release_views(&views)
-            raise
-        if views.unusual & HAS_ARRAYS:
-            release_views(&views)
-            launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
-            return 0
-        if not kernel.scratch_sizes and kernel.device.debug:
-            return launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, None)
-        if not kernel.scratch_sizes:
-            return launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views, NULL)
-        try:
-            snapshot = find_snapshot(state, kernel.id, &views)
-            if snapshot is None or not holds(snapshot, kernel, all_arguments, packed):
-                queue._check_open()
-                snapshot = take_snapshot(queue, state, kernel, all_arguments, packed, snapshot)
-                keep_snapshot(queue, state, kernel, snapshot)
-                views.unusual |= RAN_PYTHON  # and other threads ran, while it was measured
-        except BaseException:
-            release_views(&views)
-            raise
-        for i in range(<Py_ssize_t> snapshot.scratch.size()):
-            index = snapshot.declared[i][0]
-            (<PackedPointer*> (packed + kernel.layout[index].offset))[0] = snapshot.scratch[i]
-        if kernel.device.debug:
-            stale = launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
-        else:
-            stale = launch_packed(
-                queue, state, kernel, grid, block, all_arguments, packed, &views, &snapshot.versions)
     return 0
 
 
 cdef int launch_packed(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, const Versions* versions
+    char* packed, Views* views
 ) except -1:
-    """Launch with packed arguments and the kernel's geometry. Releases the views. Returns 1 when `versions` do not
-    hold any more: then nothing was submitted. It is NULL for launches that need none.
+    """Launch with packed arguments and the kernel's geometry, and with scratch if the kernel has any. Returns 1 when
+    another thread has written to what its sizes are computed from: then nothing was submitted.
     """
+    cdef Snapshot snapshot = None
+    cdef Py_ssize_t i
+    if kernel.scratch_sizes:
+        snapshot = find_snapshot(state, kernel.id, views)
+        if snapshot is None or not holds(snapshot, kernel, arguments, packed):
+            queue._check_open()
+            snapshot = take_snapshot(queue, state, kernel, arguments, packed, snapshot)
+            keep_snapshot(queue, state, kernel, snapshot)
+            views.unusual |= RAN_PYTHON  # and other threads ran, while it was measured
+        for i in range(<Py_ssize_t> snapshot.scratch.size()):
+            parameter = &kernel.layout[<Py_ssize_t> snapshot.declared[i][0]]
+            (<PackedPointer*> (packed + parameter.offset))[0] = snapshot.scratch[i]
+    if kernel.device.debug:
+        return launch_guarded(queue, state, kernel, grid, block, arguments, packed, views, snapshot)
+    return launch_sized(queue, state, kernel, grid, block, arguments, packed, views, snapshot)
+
+
+cdef int launch_sized(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, Snapshot snapshot
+) except -1:
+    """`launch_packed`, with this scratch; None for a kernel without."""
+    cdef const Versions* versions = NULL
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
+    if snapshot is not None:
+        versions = &snapshot.versions
     if views.unusual & ~HAS_BYTES == 0:
         status = launch_at_once(
             state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
         if status == 0 or status == STALE:
-            release_views(views)
             return status == STALE
     return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, versions, status, failed_at)
 
@@ -319,8 +313,7 @@ cdef Snapshot take_snapshot(
 ):
     cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
     cdef dict scalars, buffers
-    state.device.references.fetch_add(1)
-    snapshot.state = state.device
+    snapshot.state = Ref[DeviceState].share(state.device)
     snapshot.declared = kernel.scratch_sizes
     snapshot.versions.unseen_writes = state.device.resident.unseen_writes.load()
     snapshot.packed.assign(packed, packed + kernel.packed_size)
@@ -381,8 +374,7 @@ cdef void note_buffer(Snapshot snapshot, Py_ssize_t index, Buffer buffer):
     cdef KnownBuffer known
     known.index = index
     known.exposed = buffer.allocation.exposed != 0
-    snapshot.versions.memory.push_back(
-        Version(retain_usage(buffer.allocation.usage), generation_of(buffer.allocation.usage)))
+    snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
     known.start = buffer.start
     known.nbytes = buffer.nbytes
     known.dtype = <PyObject*> buffer.dtype
@@ -447,10 +439,11 @@ cdef int keep_reduction(Allocation allocation, tuple values, tuple part, tuple r
 
 
 cdef void count_reductions(QueueState* state, uint64_t count):
+    cdef Guard guard
     with nogil:
-        state.lock.lock()
+        guard.take(state.lock)
         state.counts.reductions += count
-        state.lock.unlock()
+        guard.leave()
 
 
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
@@ -502,7 +495,7 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
 # -- debugging
 
 
-cdef class Guard:
+cdef class RedZone:
     """The bytes behind scratch: on a debugging device a kernel that writes there is found out."""
 
     cdef Kernel kernel
@@ -511,9 +504,9 @@ cdef class Guard:
     cdef size_t nbytes  # of the scratch
 
 
-def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> Guard:
+def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> RedZone:
     """Make the guard of scratch of this size. `declared` is the scratch's (index of the parameter, Size)."""
-    cdef Guard guard = Guard.__new__(Guard)
+    cdef RedZone guard = RedZone.__new__(RedZone)
     guard.kernel = kernel
     guard.declared = declared
     guard.nbytes = nbytes
@@ -523,7 +516,7 @@ def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared,
 
 def fill_guards(queue: Queue, list guards) -> None:
     """Fill the guards on the queue."""
-    cdef Guard guard
+    cdef RedZone guard
     refuse_on_host_thread("A launch of a debugging device")
     for guard in guards:
         queue.fill(guard.buffer, GUARD_BYTE)
@@ -531,7 +524,7 @@ def fill_guards(queue: Queue, list guards) -> None:
 
 def check_guards(queue: Queue, list guards) -> None:
     """Wait for the queue, and raise ScratchOverflowError if a kernel wrote behind its scratch."""
-    cdef Guard guard
+    cdef RedZone guard
     for guard in guards:
         written = np.flatnonzero(guard.buffer.get(queue=queue) != GUARD_BYTE)
         if written.size:
@@ -550,22 +543,16 @@ cdef int launch_guarded(
     """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory.
     `snapshot` is None for a kernel without scratch.
     """
-    cdef const Versions* versions = NULL
     cdef list guards = []
-    try:
-        if snapshot is not None:
-            versions = &snapshot.versions
-            guards = [
-                new_guard(queue.device, kernel, memory, declared, nbytes)
-                for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
-            fill_guards(queue, guards)
-        warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
-        behind = guard_buffers(queue, state, kernel, arguments)
-        views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
-    except BaseException:
-        release_views(views)
-        raise
-    if launch_packed(queue, state, kernel, grid, block, arguments, packed, views, versions):
+    if snapshot is not None:
+        guards = [
+            new_guard(queue.device, kernel, memory, declared, nbytes)
+            for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
+        fill_guards(queue, guards)
+    warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
+    behind = guard_buffers(queue, state, kernel, arguments)
+    views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
+    if launch_sized(queue, state, kernel, grid, block, arguments, packed, views, snapshot):
         return 1
     check_guards(queue, guards)
     return check_buffers(queue, kernel, behind)

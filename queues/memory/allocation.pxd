@@ -3,6 +3,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
+from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState
 from forebay.core.usage cimport Usage
@@ -24,8 +25,10 @@ cdef class OwnedMemory:
     # The driver's memory, and what is known of its uses. Whoever submits a command with it, or may submit it later, has
     # a reference, because the allocation may be closed meanwhile. With the last reference the memory is given back
     # after its uses; nothing else gives memory back.
-    cdef DeviceState* state  # retained
-    cdef Usage* usage  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state  # the same, as below
+    cdef Usage* usage
+    cdef Ref[Usage] kept_usage
     cdef readonly object native  # a `DriverMemory`, or what stands for a part of one
     cdef size_t reusable  # its bytes if it may be handed out again, else 0
     cdef bint listed  # kernels may follow pointers to it
@@ -42,8 +45,10 @@ cdef class Allocation:
     cdef OpenAllocations siblings  # as long as it is open
     cdef PyObject* before  # of these
     cdef PyObject* after
-    cdef DeviceState* state  # retained
-    cdef Usage* usage  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state  # the same, as below
+    cdef Usage* usage
+    cdef Ref[Usage] kept_usage
     cdef OwnedMemory memory  # None once it is closed
     cdef readonly object device
     cdef readonly bint closed

@@ -20,9 +20,10 @@ from libcpp.map cimport map
 from libcpp.vector cimport vector
 
 from forebay.core.locks cimport Guard
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport check_memory, is_forked
-from forebay.core.state cimport DeviceState, release_device_state
-from forebay.core.usage cimport list_memory, new_usage, points_of, release_usage, retain_usage, unlist_memory
+from forebay.core.state cimport DeviceState
+from forebay.core.usage cimport list_memory, new_usage, points_of, unlist_memory
 from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.races.checker cimport end_use
@@ -133,21 +134,20 @@ cdef class OwnedMemory:
         if not self.freed:
             points_of(self.usage, False, points)
             retire_memory(self.state, self.native, points, self.reusable)
-        release_usage(self.usage)
-        release_device_state(self.state)
 
 
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):
     """Take over memory of the driver. `listed`: kernels may follow pointers to it. `reusable`: see `retire_memory`."""
     cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
     memory.native = native
-    memory.usage = new_usage()
+    memory.kept_usage = new_usage()
+    memory.usage = memory.kept_usage.get()
     memory.reusable = native.nbytes if reusable else 0
     memory.listed = listed and state.driver.follow != NULL and native.address != 0
     if memory.listed:
         check_memory()
         list_memory(&state.resident.listed, native.address)
-    state.references.fetch_add(1, memory_order_relaxed)
+    memory.kept_state = Ref[DeviceState].share(state)
     memory.state = state
     return memory
 
@@ -189,9 +189,6 @@ cdef class Allocation:
 
     def __dealloc__(self):
         unlink(self)
-        if self.state != NULL:
-            release_usage(self.usage)
-            release_device_state(self.state)
 
     cdef close(self):
         if not self.closed:
@@ -203,9 +200,10 @@ cdef class Allocation:
 
 cdef Allocation new_allocation(object device, OwnedMemory memory):
     cdef Allocation allocation = Allocation.__new__(Allocation)
-    memory.state.references.fetch_add(1, memory_order_relaxed)
+    allocation.kept_state = memory.kept_state
     allocation.state = memory.state
-    allocation.usage = retain_usage(memory.usage)
+    allocation.kept_usage = memory.kept_usage
+    allocation.usage = memory.usage
     allocation.memory = memory
     allocation.device = device
     link(device._open_allocations, allocation)
@@ -325,13 +323,9 @@ cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceStat
 cdef class HostMemory:
     """Stands for the memory of an object that is not forebay's."""
 
-    cdef Usage* usage  # owned
+    cdef Ref[Usage] usage
     cdef object owner  # a weak reference
     cdef uint64_t begin  # the address that offsets are counted from
-
-    def __dealloc__(self):
-        if self.usage != NULL:
-            release_usage(self.usage)
 
 
 cdef dict host_memory = {}  # by id of the owner, until that is gone
@@ -374,5 +368,5 @@ cdef int add_host_use(
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     begin = address - memory.begin if address >= memory.begin else address
-    uses.append(end_use(memory.usage, begin, nbytes, writes, kind))
+    uses.append(end_use(memory.usage.get(), begin, nbytes, writes, kind))
     return 0

@@ -5,6 +5,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.locks cimport Lock
+from forebay.core.ownership cimport Ref
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport ClockEntry, ClockRef, Epochs
 
@@ -63,7 +64,8 @@ cdef extern from "queues/memory/heap.hpp" namespace "forebay" nogil:
 
 
 cdef class MemoryPool:
-    cdef DeviceState* state  # retained
+    cdef DeviceState* state
+    cdef Ref[DeviceState] kept_state
     cdef Heap* heap  # owned
     cdef object part_of  # `DriverDevice.part_of`, or None
     cdef uint64_t threshold

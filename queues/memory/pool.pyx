@@ -18,8 +18,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, Status
 from forebay.core.locks cimport Guard
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport check_memory, is_forked
-from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState, release_device_state
+from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState
 from forebay.core.usage cimport note_use
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, is_empty, submitted_epoch
 from forebay.lifetimes.deferred cimport reach_point, retire_after
@@ -133,7 +134,7 @@ cdef Kind kind_of(object dtype):
 
 cdef MemoryPool new_pool(DeviceState* state, object driver, object limit):
     cdef MemoryPool pool = MemoryPool.__new__(MemoryPool)
-    state.references.fetch_add(1, memory_order_relaxed)
+    pool.kept_state = Ref[DeviceState].share(state)
     pool.state = state
     pool.heap = new Heap(driver.has_addresses)
     pool.part_of = driver.part_of
@@ -175,7 +176,6 @@ cdef class MemoryPool:
             return
         give_up(self, 0, False)
         del self.heap
-        release_device_state(self.state)
 
     # -- properties
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
-from forebay.core.usage cimport Usage, generation_of, release_usage, retain_usage
+from forebay.core.ownership cimport Ref
+from forebay.core.usage cimport Usage, generation_of
 from forebay.events.event cimport Event
 from forebay.queues.memory.allocation cimport exposures
 from forebay.queues.memory.buffer cimport Buffer
@@ -37,16 +38,13 @@ def replace(owner: type, name: str, method: object) -> object:
 cdef class Memory:
     """Knows one piece of memory again, and when it was given back, without keeping it."""
 
-    cdef Usage* uses  # retained, or other memory could have its address later
+    cdef Ref[Usage] uses  # kept, or other memory could have its address later
     cdef object __weakref__
-
-    def __dealloc__(self):
-        release_usage(self.uses)
 
     @property
     def gone(self) -> bool:
         """Whether nobody has the memory any more."""
-        return self.uses.references.load() == 1  # there is one object of each
+        return self.uses.get().references.load() == 1  # there is one object of each
 
 
 _known: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
@@ -58,7 +56,7 @@ def memory_of(Buffer buffer) -> Memory:
     cdef Memory memory = _known.get(<uintptr_t> uses)
     if memory is None:
         memory = Memory.__new__(Memory)
-        memory.uses = retain_usage(uses)
+        memory.uses = buffer.allocation.kept_usage
         _known[<uintptr_t> uses] = memory
     return memory
 
