@@ -49,18 +49,22 @@ cdef void forget_done(Usage* usage) noexcept nogil:
     usage.prune_at = max(<size_t> FEW, 2 * kept)
 
 
-cdef void note_locked(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
-    cdef size_t i = usage.past.size()
-    cdef PastUse* use
-    cdef PastUse added
-    while i != 0:  # the newest first
-        i -= 1
-        use = &usage.past[i]
+cdef inline void note_locked(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
+    cdef PastUse* first = usage.past.data()
+    cdef PastUse* use = first + usage.past.size()
+    while use != first:  # the newest first
+        use -= 1
         if use.queue == queue:
             use.used = max(use.used, epoch)
             if writes:
                 use.written = max(use.written, epoch)
             return
+    add_use(usage, queue, epoch, writes)
+
+
+cdef void add_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
+    """Note the first use by a queue. The usage is locked."""
+    cdef PastUse added
     if usage.past.size() >= usage.prune_at:
         forget_done(usage)
     added.queue = queue

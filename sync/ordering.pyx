@@ -564,14 +564,13 @@ cdef bint has_capacity(QueueState* queue, uint64_t more) noexcept nogil:
     return borrow_quota(queue, in_flight + more + 1 - capacity)
 
 
-cdef Status check_capacity(QueueState* queue) noexcept nogil:
+cdef Status look_for_capacity(QueueState* queue) noexcept nogil:
     """Where the queue may be full, see to it that it soon is known not to be, if it is not. The queue is locked."""
-    cdef uint64_t limit = queue.device.in_flight.limit.load()
-    if has_capacity(queue, 0) and in_flight_of(queue) < limit:
-        return 0
     if queue.device.in_flight.quota != NULL and submitted_epoch(queue.epochs) % COLLECTS == 0:
         reclaim_quota(queue.device.in_flight.quota)
-    return add_checkpoints(queue) if queue.in_flight.room >= WORTH_MARKING or limit != UNLIMITED else 0
+    if queue.in_flight.room < WORTH_MARKING and queue.device.in_flight.limit.load() == UNLIMITED:
+        return 0
+    return add_checkpoints(queue)
 
 
 cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
@@ -886,10 +885,11 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     cdef Status status
     give_way(queue)
     status = begin_at_once(queue, order)
-    if status == 0:
-        status = check_capacity(queue)
-        if status != 0:
-            abort_command(queue, order)
+    if status != 0 or has_capacity(queue, 0) and in_flight_of(queue) < queue.device.in_flight.limit.load():
+        return status
+    status = look_for_capacity(queue)
+    if status != 0:
+        abort_command(queue, order)
     while status == 0 and may_stay_full(queue, 0):
         abort_command(queue, order)
         status = await_capacity(queue, 0)

@@ -219,7 +219,8 @@ cdef inline int launch(
     elif views.unusual == HAS_BYTES:
         status = launch_at_once(state, kernel, geometry, packed, True, NULL, &failed_at)
         if status == 0:
-            release_views(&views)
+            if views.count:
+                release_views(&views)
             return 0
     return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, &views, NULL, status, failed_at)
 

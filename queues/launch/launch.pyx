@@ -1074,17 +1074,18 @@ cdef enum:
     LARGEST_PIECE = 1 << 20  # unless one slot is larger
 
 
-cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
+cdef inline PackedBytes* spilled_at(const Parameter* parameter, const char* packed) noexcept nogil:
     """Return the slot of an argument by value. NULL for any other argument."""
-    cdef PackedBytes* slot = <PackedBytes*> (packed + plan.parameters[index].offset)
-    return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
+    cdef PackedBytes* slot = <PackedBytes*> (packed + parameter.offset)
+    return slot if parameter.kind == POINTER and slot.allocation == SPILLED else NULL
 
 
-cdef inline bint is_uploaded(Plan* plan, size_t index, const PackedBytes* given) noexcept nogil:
+cdef inline bint is_uploaded(
+    const Parameter* parameter, const Spill* spill, const PackedBytes* given
+) noexcept nogil:
     """Return whether the kernel finds these bytes without an upload. Where it may write to them, it has: then never."""
-    cdef Spill* spill = &plan.spills[index]
     return (
-        not plan.parameters[index].writes and spill.known and spill.nbytes == given.nbytes
+        not parameter.writes and spill.known and spill.nbytes == given.nbytes
         and (given.stamp != 0 and given.stamp == spill.stamp or memcmp(spill.last, given.data, spill.nbytes) == 0)
     )
 
@@ -1105,12 +1106,15 @@ cdef list spilled_bytes(Kernel kernel, const char* packed):
 
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
     """Replace the addresses of the bytes by those of the buffers to which the bytes were uploaded."""
+    cdef const Parameter* parameter = plan.parameters.data()
+    cdef const Spill* spill = plan.spills.data()
     cdef PackedBytes* slot
-    cdef size_t i
-    for i in range(plan.parameters.size()):
-        slot = spilled_at(plan, packed, i)
+    for _ in range(plan.spills.size()):
+        slot = spilled_at(parameter, packed)
         if slot != NULL:
-            (<PackedPointer*> slot)[0] = plan.spills[i].device
+            (<PackedPointer*> slot)[0] = spill.device
+        parameter += 1
+        spill += 1
 
 
 cdef bint is_free(QueueState* state, const Staging* piece) noexcept nogil:
@@ -1140,35 +1144,36 @@ cdef Status choose_uploads(
     This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
     the kernel sees, but the upload still fits, and the uploaded bytes are the ones remembered.
     """
+    cdef const Parameter* parameter = plan.parameters.data()
+    cdef const Parameter* end = parameter + plan.parameters.size()
+    cdef Spill* spill = plan.spills.data()
     cdef PackedBytes* given
     cdef const Usage* usage
     cdef Moment moment
-    cdef Spill* spill
     cdef uint64_t skipped = 0
-    cdef size_t i
     any_chosen[0] = False
     if plan.spills.empty():
         return NO_ROOM
-    for i in range(plan.parameters.size()):
-        given = spilled_at(plan, packed, i)
-        if given == NULL:
-            if plan.parameters[i].kind == POINTER:
-                usage = usage_of(<const PackedPointer*> (packed + plan.parameters[i].offset))
-                if usage != NULL and not is_known_created(usage):
-                    moment = moment_of(state, clock)
-                    if not is_created(usage, &moment):
-                        return NOT_CREATED
-            continue
-        if given.kind != 0 and plan.parameters[i].element not in (0, element_of(given.kind)):
-            return WRONG_TYPE  # as `check_types` says of memory
-        if is_uploaded(plan, i, given):
-            skipped += given.nbytes
-            continue
-        spill = &plan.spills[i]
-        if spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
-            return NO_ROOM
-        spill.known = False
-        any_chosen[0] = True
+    while parameter != end:
+        given = spilled_at(parameter, packed)
+        if given != NULL:
+            if given.kind != 0 and parameter.element not in (0, element_of(given.kind)):
+                return WRONG_TYPE  # as `check_types` says of memory
+            if is_uploaded(parameter, spill, given):
+                skipped += given.nbytes
+            elif spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
+                return NO_ROOM
+            else:
+                spill.known = False
+                any_chosen[0] = True
+        elif parameter.kind == POINTER:
+            usage = usage_of(<const PackedPointer*> (packed + parameter.offset))
+            if usage != NULL and not is_known_created(usage):
+                moment = moment_of(state, clock)
+                if not is_created(usage, &moment):
+                    return NOT_CREATED
+        parameter += 1
+        spill += 1
     state.counts.arg_bytes_skipped += skipped
     return 0
 
@@ -1226,7 +1231,7 @@ cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock,
     for i in range(plan.parameters.size()):
         if status != 0:
             break
-        given = spilled_at(plan, launch.packed, i)
+        given = spilled_at(&plan.parameters[i], launch.packed)
         if given == NULL or plan.spills[i].known:
             continue
         status = upload(state, &plan.spills[i], given, waits, submitted_epoch(state.epochs) + 1)
@@ -1309,9 +1314,9 @@ cdef void look_for_needs(
     if plan != NULL:
         plan.spills.resize(plan.parameters.size())  # zeroed
         for i in range(plan.parameters.size()):
-            given = spilled_at(plan, packed, i)
+            given = spilled_at(&plan.parameters[i], packed)
             spill = &plan.spills[i]
-            if given == NULL or is_uploaded(plan, i, given):
+            if given == NULL or is_uploaded(&plan.parameters[i], spill, given):
                 continue
             room.parameter = i
             room.nbytes = given.nbytes

@@ -163,12 +163,6 @@ cdef dict plain = {}  # types of structures that are plain bytes, by identity: e
 cdef object strided_view = StridedView
 
 
-cdef struct End:
-    # of a copy
-    Memory memory
-    Usage* usage  # NULL: pageable or staging memory of the host, which is kept otherwise
-
-
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
     cdef Announcement announced = None
@@ -283,7 +277,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")
     to, source = hold_memory(dst.allocation, "dst"), hold_memory(src.allocation, "src")
-    submit_copy(queue, state, End(dst.memory, to.usage), End(src.memory, source.usage), dst.nbytes)
+    submit_copy(queue, state, &dst.memory, to.usage, &src.memory, source.usage, dst.nbytes)
     return 0
 
 
@@ -292,7 +286,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     reaches the memory it reads it; else the null queue copies it to the host first.
     """
     cdef OwnedMemory to
-    cdef End staging
+    cdef Memory staging
     if src.allocation.closed:
         raise src._closed_error("copy: src")
     if src.allocation.state.driver != state.driver:
@@ -301,13 +295,13 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     if queue.device._copy_from_peer(queue, dst, src):
         return 0
     staged = queue.device.driver.stage(src.nbytes)
-    staging = End(host_memory_of(staged), NULL)
+    staging = host_memory_of(staged)
     other = src.device.null_queue
     src._let_follow_writers(other)  # also those of queues that do not block, for which `queue` may have waited
     copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
-    submit_kept(queue, state, End(dst.memory, to.usage), staging, dst.nbytes, staged, NULL)
+    submit_kept(queue, state, &dst.memory, to.usage, &staging, NULL, dst.nbytes, staged, NULL)
     return 0
 
 
@@ -318,13 +312,13 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
+    cdef Memory staging = host_memory_of(staged)
     cdef Announcement announced = None
     cdef list uses = []
     if is_checked(state):
         add_use(src, False, "copy", uses)
         announced = announce(queue, state, uses)
-    submit_kept(
-        queue, state, End(host_memory_of(staged), NULL), End(src.memory, source.usage), src.nbytes, staged, &marker)
+    submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
     if announced is not None:
         announced.open = False
     if marker.get() != NULL:
@@ -338,7 +332,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
     cdef OwnedMemory to
     cdef OwnedMemory pinned
     cdef Py_buffer view
-    cdef End staging
+    cdef Memory host
     check_buffer(queue, state, dst, "dst")
     try:
         open_end(src, False, dst, &view)
@@ -350,14 +344,15 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         to = hold_memory(dst.allocation, "dst")
         if pinned is not None:
-            submit_copy(queue, state, End(dst.memory, to.usage), End(host_memory(view.buf), pinned.usage), dst.nbytes)
+            host = host_memory(view.buf)
+            submit_copy(queue, state, &dst.memory, to.usage, &host, pinned.usage, dst.nbytes)
         else:
             staged = queue.device.driver.stage(view.len)
-            staging = End(host_memory_of(staged), NULL)
-            copy_bytes(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
+            host = host_memory_of(staged)
+            copy_bytes(<void*> <uintptr_t> host.address, view.buf, view.len)
             if view.len >= LARGE:
                 check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
-            submit_kept(queue, state, End(dst.memory, to.usage), staging, dst.nbytes, staged, NULL)
+            submit_kept(queue, state, &dst.memory, to.usage, &host, NULL, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -367,18 +362,17 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
     cdef OwnedMemory source
     cdef OwnedMemory pinned
     cdef Py_buffer view
+    cdef Memory host
     check_buffer(queue, state, src, "src")
     dst = open_end(dst, True, src, &view)
     try:
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         source = hold_memory(src.allocation, "src")
+        host = host_memory(view.buf)
         if pinned is not None:
-            submit_copy(
-                queue, state, End(host_memory(view.buf), pinned.usage), End(src.memory, source.usage), src.nbytes)
+            submit_copy(queue, state, &host, pinned.usage, &src.memory, source.usage, src.nbytes)
         elif queue.device.driver.takes_pageable:
-            submit_kept(
-                queue, state, End(host_memory(view.buf), NULL), End(src.memory, source.usage), src.nbytes,
-                pin_view(dst), NULL)
+            submit_kept(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, pin_view(dst), NULL)
         else:
             download_staged(queue, state, view.buf, src, source)
     finally:
@@ -391,13 +385,13 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     cdef Ref[Marker] marker
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
-    cdef End staging = End(host_memory_of(staged), NULL)
-    submit_kept(queue, state, staging, End(src.memory, source.usage), src.nbytes, staged, &marker)
+    cdef Memory staging = host_memory_of(staged)
+    submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
     if marker.get() == NULL:
         return 0
     markers.push_back(move(marker))
     wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
-    copy_bytes(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
+    copy_bytes(to, <const void*> <uintptr_t> staging.address, src.nbytes)
     return 0
 
 
@@ -430,20 +424,24 @@ cdef Status call_copy(QueueState* queue, Command* command, Waits waits) noexcept
     return 0
 
 
-cdef inline void init_copy(Copy* copy, const End* to, const End* source, size_t nbytes) noexcept nogil:
+cdef inline void init_copy(
+    Copy* copy, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
+) noexcept nogil:
     init_command(copy, call_copy)
-    copy.writes, copy.reads = to.usage, source.usage
-    copy.to, copy.source, copy.nbytes = &to.memory, &source.memory, nbytes
+    copy.writes, copy.reads = written, read
+    copy.to, copy.source, copy.nbytes = to, source, nbytes
     copy.marks = False
 
 
-cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
+cdef int submit_copy(
+    object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
+) except -1:
     """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
     cdef Copy copy
     cdef Status status
     if nbytes == 0:
         return 0
-    init_copy(&copy, &to, &source, nbytes)
+    init_copy(&copy, to, written, source, read, nbytes)
     status = submit_keeping_gil(state, &copy)
     if status != 0:
         queue._raise(status, "copy")
@@ -451,9 +449,11 @@ cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t
 
 
 cdef int submit_kept(
-    object queue, QueueState* state, End to, End source, size_t nbytes, object kept, Ref[Marker]* done
+    object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes,
+    object kept, Ref[Marker]* done
 ) except -1:
-    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long.
+    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long. The usage
+    of that memory is NULL.
 
     If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
     to copy.
@@ -466,7 +466,7 @@ cdef int submit_kept(
     collect_queue(state)
     if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
         collect_device(state.device)
-    init_copy(&copy, &to, &source, nbytes)
+    init_copy(&copy, to, written, source, read, nbytes)
     copy.marks = done != NULL
     with nogil:
         status = submit(state, &copy)
