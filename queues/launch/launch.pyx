@@ -196,75 +196,63 @@ cdef int launch_uncommon(
     """
     cdef Announcement announced = None
     cdef list uses, read
-    cdef int unusual = views.unusual, out_of_date
+    cdef Geometry geometry
+    cdef Collecting answer = NOT_COLLECTED
+    cdef int unusual = views.unusual
+    cdef bint spilled = unusual & HAS_BYTES != 0
+    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
     try:
         if is_observed(state) and not unusual & HAS_ARRAYS:  # these launch again, with Buffers
             uses, read = [], []
             check_elements(kernel, packed)
-            if unusual & HAS_BYTES:
+            if spilled:
                 add_by_value(kernel, arguments, read)
                 on_host(state.device, read)
             add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
             announced = announce(queue, state, uses)
             unusual |= RAN_PYTHON
-        out_of_date = launch_otherwise(
-            queue, state, kernel, grid, block, arguments, packed, unusual, versions, status, failed_at)
+        if state.slow_path & BY_STEP and versions == NULL and not unusual:
+            answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
+            if answer == COLLECTED:
+                return 0
+        check_elements(kernel, packed)
+        if unusual & HAS_ARRAYS:
+            launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
+            return 0
+        geometry = read_geometry(kernel, grid, block)[0]
+        # The GIL may go from here on, and was given to other code where an argument was converted.
+        _held = hold_arguments(kernel, arguments)
+        if state.slow_path & BY_STEP and versions == NULL and unusual == RAN_PYTHON:
+            answer = ask_step(state, kernel, &geometry, packed, &failed_at)
+        answer = ask_step_again(state, kernel, &geometry, packed, answer)
+        if answer == COLLECTED:
+            status = 0
+        elif versions == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
+            status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
+        while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
+            with nogil:
+                if status == NOT_CREATED:
+                    status = wait_for_creations(state, kernel.layout, kernel.count, packed)
+                if status == 0 or status == NO_PLAN or status == NO_ROOM:
+                    status = launch_gathered(
+                        state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
+            if status == NO_PLAN:
+                add_plan(queue, state, kernel)
+            elif status == NO_ROOM:
+                make_room(queue, state, kernel.id, NULL, packed)
+        if status == QUEUE_CAPTURED:
+            capture_launch(queue, kernel, grid, block, arguments)
+        elif status != 0 and status != STALE:
+            raise_launch_error(queue, kernel, status, failed_at)
+        elif status == 0:
+            tell_step(state, answer, kernel, &geometry, packed)
+            if waits_watcher is not None and state.counts.waits_made != waits:
+                waits_watcher(queue, kernel, state.counts.waits_made - waits)
         if announced is not None:
-            announced.open = out_of_date
-        return out_of_date
+            announced.open = status == STALE
+        return status == STALE
     finally:
         release_views(views)
-
-
-cdef int launch_otherwise(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, int unusual, const Versions* versions, Status status, uint32_t failed_at
-) except -1:
-    cdef Geometry geometry
-    cdef bint spilled = unusual & HAS_BYTES != 0
-    cdef Collecting answer = NOT_COLLECTED
-    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
-    if state.slow_path & BY_STEP and versions == NULL and not unusual:
-        answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
-        if answer == COLLECTED:
-            return 0
-    check_elements(kernel, packed)
-    if unusual & HAS_ARRAYS:
-        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
-        return 0
-    geometry = read_geometry(kernel, grid, block)[0]
-    # The GIL may go from here on, and was given to other code where an argument was converted.
-    _held = hold_arguments(kernel, arguments)
-    if state.slow_path & BY_STEP and versions == NULL and unusual == RAN_PYTHON:
-        answer = ask_step(state, kernel, &geometry, packed, &failed_at)
-    answer = ask_step_again(state, kernel, &geometry, packed, answer)
-    if answer == COLLECTED:
-        return 0
-    if versions == NULL and status == NO_PLAN and unusual & (RAN_PYTHON | HAS_MUCH) == RAN_PYTHON:
-        status = launch_at_once(state, kernel, &geometry, packed, spilled, NULL, &failed_at)
-        if status == 0:
-            return 0
-    while status == NO_PLAN or status == NO_ROOM or status == NOT_CREATED:
-        with nogil:
-            if status == NOT_CREATED:
-                status = wait_for_creations(state, kernel.layout, kernel.count, packed)
-            if status == 0 or status == NO_PLAN or status == NO_ROOM:
-                status = launch_gathered(
-                    state, kernel.id, NULL, &geometry, packed, spilled, kernel.follows, versions, &failed_at)
-        if status == NO_PLAN:
-            add_plan(queue, state, kernel)
-        elif status == NO_ROOM:
-            make_room(queue, state, kernel.id, NULL, packed)
-    if status == QUEUE_CAPTURED:
-        return capture_launch(queue, kernel, grid, block, arguments)
-    if status == STALE:
-        return 1
-    if status != 0:
-        raise_launch_error(queue, kernel, status, failed_at)
-    tell_step(state, answer, kernel, &geometry, packed)
-    if waits_watcher is not None and state.counts.waits_made != waits:
-        waits_watcher(queue, kernel, state.counts.waits_made - waits)
-    return 0
 
 
 cdef Status wait_for_creations(
@@ -295,7 +283,7 @@ cdef list hold_arguments(Kernel kernel, PyObject* const* arguments):
     return held
 
 
-cdef Status launch_gathered(
+cdef inline Status launch_gathered(
     QueueState* state, uint64_t kernel_id, Plan* bound, const Geometry* geometry, char* packed, bint spilled,
     bint follows, const Versions* versions, uint32_t* failed_at
 ) noexcept nogil:

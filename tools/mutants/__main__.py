@@ -20,10 +20,8 @@ TEXT => OTHER   any other fault; ``M`` in OTHER says whether the mutant is chose
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
-import random
 import re
 import resource
 import shutil
@@ -68,25 +66,21 @@ CHOSEN_IN = {  # how a mutant is asked for, and what a file needs for it
     ".pxd": ("mutant({})", "from forebay.core.mutant cimport mutant\n"),
 }
 
-# Of each package: where its files are, how many mutants are drawn from them, and the tests that judge them first.
-# A third more repeats faults of the past. Drawn once, by `--draw`; the table then stands for good.
+# Of each package: where its files are, and the tests that judge their mutants first.
 PACKAGES = {
-    "core": ("core", 18, "tests/ordering"),
-    "sync": ("sync", 20, "tests/ordering"),
-    "lifetimes": ("lifetimes", 10, "tests/ordering"),
-    "launch": ("queues/launch", 16, "tests/launch"),
-    "memory": ("queues/memory", 16, "tests/memory"),
-    "graphs": ("queues/graphs", 14, "tests/graphs"),
-    "steps": ("queues/graphs", 10, "tests/steps"),
-    "races": ("races", 8, "tests/races"),
-    "queues": ("queues events", 0, "tests/queues"),
+    "core": ("core", "tests/ordering"),
+    "sync": ("sync", "tests/ordering"),
+    "lifetimes": ("lifetimes", "tests/ordering"),
+    "launch": ("queues/launch", "tests/launch"),
+    "memory": ("queues/memory", "tests/memory"),
+    "graphs": ("queues/graphs", "tests/graphs"),
+    "steps": ("queues/graphs", "tests/steps"),
+    "races": ("races", "tests/races"),
+    "queues": ("queues events", "tests/queues"),
 }
 FUNCTION = re.compile(r"^ *(?:c?p?def|static|inline|void|bool|Past|Block)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M)
 CONDITION = re.compile(r"(if|elif|while) (.*):$", re.S)
 COMPARISON = re.compile(r" (?:<=?|>=?) ")
-OPERATORS = ("skip", "negate", "shift", "skip", "first", "one", "skip", "negate", "shift", "pair")  # as often as that
-SKIPPED = re.compile(r"(?:\w+(?:\.\w+)*\(.*\)|\w[\w.\[\]]* [|&+-]?= .*)$")
-NUMBER = re.compile(r"(?:[=<>(,*/%+-]|==) (\d+)\b")
 
 
 class Mutant(NamedTuple):
@@ -112,7 +106,7 @@ class Mutant(NamedTuple):
 
     @property
     def package(self):
-        return next(name for name, (folders, *_) in PACKAGES.items() if self.file.startswith(tuple(folders.split())))
+        return next(name for name, (folders, _) in PACKAGES.items() if self.file.startswith(tuple(folders.split())))
 
 
 def mutants():
@@ -298,7 +292,7 @@ class Judge:
     def judge(self, stage, mutant):
         """Run a stage of the tests that come by the mutant until one fails. A survivor of the last one is alive."""
         reaching = [each for each in self.tests.values() if mutant.number in each["reached"]]
-        own = PACKAGES[mutant.package][2] + "/"
+        own = PACKAGES[mutant.package][1] + "/"
         reaching.sort(key=lambda each: (not each["test"].startswith(own), each["seconds"]))
         killer = self.killer(mutant, some) if (some := reaching[STAGES[stage] : STAGES[stage + 1]]) else None
         if killer is None and len(reaching) > STAGES[stage + 1]:
@@ -336,49 +330,6 @@ def table_of(results):
     return "\n".join(lines) + "\n"
 
 
-def candidates(file):
-    """Each mutant that an operator can make in a file: operator, line of the source, line of the table."""
-    source = Path(file).read_text(encoding="utf-8")
-    for match in FUNCTION.finditer(source):
-        start, end = extent(source, match)
-        lines = re.sub(r'"""(.|\n)*?"""', "", source[start:end]).splitlines()[1:]
-        for line in map(str.strip, lines):
-            found = []
-            if "#" in line or line.startswith(("cdef ", "return", "global ")):
-                continue
-            if CONDITION.match(line):
-                found = [("negate", line), ("skip", line)] + [("shift", line)] * bool(COMPARISON.search(line))
-            elif SKIPPED.match(line) and not line.endswith("lock()"):
-                found = [("skip", line)]
-            elif line.endswith(".lock.lock()"):
-                found = [("pair", line[: -len(".lock()")])]
-            elif line.startswith("for ") and not line.startswith("for _ ") and "range(" in line and "," not in line:
-                found = [("first", line)]
-            if number := NUMBER.search(line):
-                found.append(("one", line[: number.end()]))
-            for operator, text in found:
-                mutant = Mutant(0, f"{file} {match[1]}: {operator} {text}", "")
-                with contextlib.suppress(LookupError):
-                    spliced(source, mutant)
-                    yield operator, (file, line), mutant.text
-
-
-def draw(seed):
-    """Print as many mutants of each package as PACKAGES says, drawn by a fixed seed: operators in turn, a line once."""
-    chance = random.Random(seed)
-    for folders, count, _ in PACKAGES.values():
-        files = subprocess.check_output(["git", "ls-files", *folders.split()], text=True).split()
-        pool = [each for file in files if file.endswith(".pyx") for each in candidates(file)]
-        chance.shuffle(pool)
-        drawn, operators = {}, itertools.cycle(OPERATORS)
-        while len(drawn) < count:
-            operator = next(operators)
-            one = next((each for each in pool if each[0] == operator and each[1] not in drawn), None)
-            if one is not None:
-                drawn[one[1]] = one[2]
-        print("\n".join(f"  {text}" for text in sorted(drawn.values())))
-
-
 def main():
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.split("\n")[0])
     parser.add_argument("--tree", type=Path, default=Path("build/mutants"), help="scratch folder; it is kept")
@@ -390,15 +341,12 @@ def main():
     parser.add_argument("--marked", default="not long", help="which tests, as pytest's -m takes it")
     parser.add_argument("-n", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--build-only", action="store_true")
-    parser.add_argument("--draw", type=int, metavar="SEED", help="print mutants for a new table")
     options = parser.parse_args()
-    if options.draw is not None:
-        return draw(options.draw)
     every = mutants()
     tree = options.tree.resolve()
     prepare(tree, options.tests, every)
     if options.build_only:
-        return None
+        return
     results = json.loads(options.results.read_text()) if options.resume and options.results.exists() else {}
     known = tree / "build/reached.json"
     if not (options.resume and known.exists()):
@@ -411,7 +359,6 @@ def main():
             list(threads.map(partial(judge.judge, stage), [each for each in left if each.text not in results]))
     alive = sum(each["killed_by"] is None for each in results.values())
     print(f"{len(results) - alive} killed, {alive} alive: {options.results.with_suffix('.md')}")
-    return None
 
 
 if __name__ == "__main__":
