@@ -37,7 +37,7 @@ def use_until_closed(command, queue, under_way, raised):
 @pytest.mark.parametrize("feature", FIRST)
 def test_a_device_is_closed_while_a_thread_uses_it(device, calls, feature):
     """Nothing is under way then, and nothing of the queue is left."""
-    for _ in turns(TURNS):
+    for _ in turns(TURNS, least=2, seconds=2):
         other, raised, under_way = fb.Device(device.name, private=True), [], threading.Event()
         command, queue = feature.make(Scene(other, program_of(other))), other.queue()
         first, handle = len(calls), calls.handle_of(queue)
