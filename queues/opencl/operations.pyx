@@ -138,19 +138,23 @@ def add_fill_program(uintptr_t context, uintptr_t program) -> None:
     cdef Guard guard
     filler.context = context
     filler.program = program
-    guard.take(lock)
-    fillers.push_back(filler)
+    with nogil:
+        guard.take(lock)
+        fillers.push_back(filler)
+        guard.leave()
 
 
 def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
     cdef Filler* filler
     cdef Guard guard
-    guard.take(lock)
-    filler = find_filler(<void*> context, program)
-    for kernel in filler.idle:
-        cl.ReleaseKernel(kernel)
-    fillers.erase(fillers.begin() + (filler - fillers.data()))
+    with nogil:
+        guard.take(lock)
+        filler = find_filler(<void*> context, program)
+        for kernel in filler.idle:
+            cl.ReleaseKernel(kernel)
+        fillers.erase(fillers.begin() + (filler - fillers.data()))
+        guard.leave()
 
 
 cdef Filler* find_filler(void* context, uintptr_t program) noexcept nogil:

@@ -45,15 +45,15 @@ def is_picture(path):
 @pytest.mark.parametrize(
     ("name", "arguments", "draws", "printed"),
     [
-        pytest.param("photo", "--tiles 2 --queues 2", True, "OK: ", marks=LONG),
+        pytest.param("photo", "--tiles 2 --queues 2", True, "OK: ", marks=pytest.mark.long),
         pytest.param("photo", "--tiles 3 --queues 2", True, "OK: ", marks=LONG),
-        pytest.param("photo", "--tiles 1 --queues 1", True, "OK: ", marks=LONG),
+        pytest.param("photo", "--tiles 1 --queues 1", True, "OK: ", marks=pytest.mark.long),
         pytest.param("nbody", "--groups 4 --steps 60", True, "60 steps", marks=LONG),
         ("products", "--queues 32 --length 7", False, "0 waits between queues"),
         ("products", "--queues 1 --length 7", False, "0 waits between queues"),
         pytest.param("inference", "--requests 20 --repeats 1", True, "\n 20 queues: half of the questions", marks=LONG),
         pytest.param("training", "--steps 600", False, "OK: the same both ways", marks=LONG),
-        pytest.param("jacobi", f"{JACOBI} --grid 1 1", True, "300 steps of 1 blocks", marks=LONG),
+        pytest.param("jacobi", f"{JACOBI} --grid 1 1", True, "300 steps of 1 blocks", marks=pytest.mark.long),
         pytest.param("jacobi", f"{JACOBI} --grid 2 3", True, "300 steps of 6 blocks", marks=LONG),
         pytest.param("jacobi", "--size 20 20 --steps 3000 --every 250", False, " from the equation", marks=LONG),
     ],
