@@ -16,7 +16,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker
 from forebay.core.vector_clock cimport EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
-from forebay.races.checker cimport come_after_point, come_after_queue, drop_point, is_checked, note_point, reached
+from forebay.races.checker cimport RecordedPoint, is_checked, order_of, reach, record_point
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport Command, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
 
@@ -109,7 +109,7 @@ def wait_for_all(events: Iterable[Event]) -> None:
         state = event.state
         wait_for_markers(device, state, markers, f"{len(own)} events")
         for event in own:
-            reached(event.seen)
+            reach(event.seen.get())
 
 
 @cython.freelist(64)
@@ -132,10 +132,6 @@ cdef class Event:
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("an Event is made by Queue.record or Device.event")
 
-    def __dealloc__(self):
-        if self.seen != NULL and not is_forked():
-            drop_point(&self.seen)
-
     @property
     def recorded(self) -> bool:
         """Whether it was recorded at least once."""
@@ -154,8 +150,7 @@ cdef class Event:
         if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
             self.state.lost or is_forked()
         ):
-            if self.seen != NULL:
-                reached(self.seen)
+            reach(self.seen.get())
             return True
         self._check_outside("query()")
         kept = self.marker  # another thread may record it again
@@ -163,7 +158,7 @@ cdef class Event:
             return True
         if not ask(self, kept.get()):
             return False
-        reached(self.seen)
+        reach(self.seen.get())
         return True
 
     @property
@@ -189,7 +184,7 @@ cdef class Event:
         markers.push_back(self.marker)
         queue = self.queue()
         wait_for_markers(self.device, self.state, markers, self)
-        reached(self.seen)
+        reach(self.seen.get())
         collect_device(self.state)
         self.device._give_back_memory()
         if queue is not None:  # what host functions raised keeps their queue
@@ -308,17 +303,9 @@ cdef object record(object queue, QueueState* state, object device, object captur
     if status != 0:
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
-    if state.slow_path != 0 or event.seen != NULL:
-        note_record(queue, state, &event.seen)
+    if state.slow_path != 0 or event.seen.get() != NULL:
+        event.seen = record_point(queue)
     return event
-
-
-cdef int note_record(object queue, QueueState* state, void** seen) except -1:
-    """Tell the checker of races what an event was recorded for."""
-    if is_checked(state):
-        return note_point(queue, state, seen)
-    drop_point(seen)
-    return 0
 
 
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
@@ -335,7 +322,7 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
     wait_for(queue, state, event.marker.get())
     if is_checked(state):
-        come_after_point(queue, state, event.seen)
+        order_of(queue).wait(event.seen.get())
     return 0
 
 
@@ -361,7 +348,7 @@ cdef int wait_for_queue(
         producer._raise(status, "wait")
     wait_for(queue, state, marker.get())
     if is_checked(state) and is_checked(producer_state):
-        come_after_queue(queue, state, producer, producer_state)
+        order_of(queue).wait(record_point(producer).get())
     return 0
 
 
@@ -479,9 +466,9 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
     if status != 0:
         queue._raise(status, what)
     if records:
-        return note_record(queue, state, &event.seen)
-    if is_checked(state):
-        come_after_point(queue, state, event.seen)
+        event.seen = record_point(queue)
+    elif is_checked(state):
+        order_of(queue).wait(event.seen.get())
     return 0
 
 
@@ -510,7 +497,6 @@ cdef class IpcEvent:
     def __dealloc__(self):
         if self.state == NULL or is_forked():
             return
-        drop_point(&self.seen)
         with nogil:
             self.state.driver.release_event(self.handle)
 
@@ -529,7 +515,7 @@ cdef class IpcEvent:
             answer = self.state.driver.event_status(self.handle)
         if not is_done(self, answer):
             return False
-        reached(self.seen)
+        reach(self.seen.get())
         return True
 
     @property

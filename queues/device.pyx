@@ -64,7 +64,7 @@ from forebay.queues.memory.shapes import (
     Moves, host_array, name_of as name_of_type, read_dtype, read_int, read_shape, to_array
 )
 from forebay.queues.selection import adopt_device, adopt_queue
-from forebay.races.launches import announced_move
+from forebay.races.launches import declare_move
 from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
 from forebay.sync.ordering import end_watching
 
@@ -839,7 +839,7 @@ cdef class Device:
     @property
     def _moves(self) -> Moves:
         if self._moving is None:
-            self._moving = Moves(self, announced_move)
+            self._moving = Moves(self, declare_move)
         return self._moving
 
     def _make_kernel(
@@ -947,20 +947,20 @@ cdef class Device:
 
 def check_races(Device device, raises: bool) -> None:
     """Check the queues of its context for races from now on."""
-    begin_check(device, device.state, raises)
+    begin_check(device.null_queue, raises)
     device.check = "races,error" if raises else "races"
     begin_summary()
 
 
 def forget_races_of(Device device) -> None:
     """Forget which races were told; for tests."""
-    forget_races(<uintptr_t> device.state)
+    forget_races(device.state.null_queue.epochs.queue_id)
 
 
 def races_of(Device device) -> tuple[Race, ...]:
     if device._told is not None:
         return device._told
-    return found_races(<uintptr_t> device.state) if device.state.checked else ()
+    return found_races(device.state.null_queue.epochs.queue_id) if device.state.checked else ()
 
 
 def adopt_native_queue(Device device, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:

@@ -27,7 +27,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport advance_submitted
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
-from forebay.races.checker cimport Announcement, host_function, is_checked, other_command
+from forebay.races.checker cimport begin_command, host_function, is_checked, record_point, settle
 from forebay.sync.ordering cimport (
     Command, be_host_thread, begin_host_function, commit, end_host_function, init_command, room_of_host_function, submit
 )
@@ -293,10 +293,9 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     cdef HostFunction submitted
     cdef Status status
     cdef Call* call
-    cdef Announcement announced = None
-    if is_checked(state):
-        announced = Announcement.__new__(Announcement)
-        function = host_function(queue, state, function, announced)
+    announced = begin_command(queue) if is_checked(state) else None
+    if announced is not None:
+        function = host_function(function, announced)
     call = new_call(queue, state, function)
     init_command(&submitted, call_function)
     submitted.holds = submitted.parted = True
@@ -306,9 +305,7 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     settle_call(queue, function, call, status == 0)
     if status != 0:
         queue._raise(status, "host function")
-    if announced is not None:
-        announced.open = False
-    return 0
+    return settle(announced)
 
 
 @cython.no_gc_clear
@@ -391,7 +388,7 @@ cdef Gate submit_gate(object queue, QueueState* state):
     gate.device = state.device
     _gates.add(gate)
     if is_checked(state):
-        other_command(queue, state)
+        record_point(queue)
     return gate
 
 

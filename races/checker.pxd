@@ -1,51 +1,59 @@
-"""Checks the order of commands. Who submits one on a queue with BY_CHECK says here what it does; see `checker.pyx`."""
+"""Checks the order of commands: see `checker.pyx`. What submits one on a queue with BY_CHECK announces it here."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
 
-from forebay.core.state cimport STILL_ALLOWED, BY_CHECK, BY_STEP, BY_WATCH, DeviceState, QueueState
+from forebay.core.ownership cimport Ref
+from forebay.core.state cimport (
+    STILL_ALLOWED, BY_CHECK, BY_STEP, BY_WATCH, AnyQueue, DeviceState, QueueState
+)
 from forebay.core.usage cimport Usage
+from forebay.core.vector_clock cimport Clock
 
-cdef enum:
-    WRITES = 1  # the use may write
-    NOT_CONST = 2  # which is known of nothing but a pointer that is not const
-    DOUBTFUL = 4  # whether there is such a use is unknown
-    DECLARED = 8  # by `Kernel.reads` or `Kernel.writes`
-    ATOMIC = 16  # by atomic operations only
-    GIVEN = 32  # of memory that a launch was given, beside one that may use any
+cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
+    cdef enum:
+        WRITES, NOT_CONST, DOUBTFUL, ATOMIC, GIVEN
 
+    cdef cppclass Counted:
+        pass
 
-cdef class Use:
-    """What a command does with a piece of memory."""
+    cdef cppclass RecordedPoint "forebay::races::Point":
+        Ref[Clock] past
 
-    cdef uintptr_t memory  # the address of its `Usage`, by which it is known
-    cdef uint64_t lo, hi  # bytes: the first, and behind the last
-    cdef uint64_t pitch, width  # bytes between rows, and of a row; 0: all of it
-    cdef uint64_t choice  # which part the kernel may have chosen by its arguments; 0: none
-    cdef readonly tuple what  # (kind of command, name of the kernel, argument); a node of a graph also has its place
-    cdef readonly uint8_t flags
-    # set when the command is checked
-    cdef readonly tuple line  # of the program
-    cdef readonly uint64_t queue
-    cdef uint64_t epoch, command
-    cdef dict past
+    cdef cppclass Order:
+        size_t checking, raising
+        void come_after(const Clock* past)
+        void wait(const RecordedPoint* point)
+        Ref[Clock] moment()
+
+    cdef cppclass Use:
+        Counted* memory
+        uint64_t begin, end, pitch, width, choice
+        uint32_t what, line
+        uint8_t flags
+
+    cdef cppclass Command:
+        vector[Use] uses
+        Order* queue  # NULL: it was not announced
+        Ref[Clock] past  # what precedes it
+
+    bint join(Ref[Clock]& past, const Clock* other)
+    void reach(const Clock* past)  # the host knows all of it as done
+    void reach(const RecordedPoint* point)
 
 
 cdef class Announcement:
-    """The uses of a command, noted before it is submitted, and the order of its queue before.
+    """A command, and what it uses. Dropped before it is settled, it was refused, and leaves nothing."""
 
-    If it is dropped while it is open, its command was not submitted: it takes back its uses, and restores the order.
-    """
-
-    cdef bint open
-    cdef list uses, replaced  # replaced: those that its own stand for
-    cdef uint64_t queue, command
-    cdef dict past, past_after, told, told_after
-    cdef uint64_t null_seen, commands_after  # the count itself stays: others may have seen it
-    cdef list unlisted  # queues that it took off the null queue's list
+    cdef Command command
+    cdef object place  # of a node of a graph: the line that made it
+    cdef Use* add(self, Usage* usage, uint64_t start, uint64_t nbytes, uint8_t flags, tuple what) except NULL
+    # What a command other than a launch does with memory
+    cdef int add_end(self, Usage* usage, uint64_t start, uint64_t nbytes, bint writes, str kind) except -1
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:
-    """Return whether a command is to be told to the checker: the queue is checked, and not captured."""
+    """Return whether the checker must know of a command: the queue is checked, and not captured."""
     return queue.slow_path & ~<uint32_t> (BY_STEP | BY_WATCH) == BY_CHECK
 
 
@@ -56,40 +64,27 @@ cdef inline bint is_observed(const QueueState* queue) noexcept nogil:
     return queue.slow_path & (BY_CHECK | BY_WATCH) != 0 and queue.slow_path & ~<uint32_t> STILL_ALLOWED == 0
 
 
-cdef Use use_of(Usage* uses, uint64_t start, uint64_t nbytes, uint8_t flags, tuple what)
-cdef Use end_use(Usage* uses, uint64_t start, uint64_t nbytes, bint writes, str kind)  # of a copy or a fill
+# Call `announce` before a command is submitted. It raises RaceError where a Device wants that; else races are only
+# reported. It may run Python code: what the command uses is checked again after it. Call `settle` when it was submitted.
+cdef Announcement announce(AnyQueue queue, Announcement announced)
+cdef Announcement announce_use(
+    AnyQueue queue, Usage* usage, uint64_t start, uint64_t nbytes, bint writes, str kind)
+cdef Announcement begin_command(AnyQueue queue)  # before that, to join its past with what only this command comes after
+cdef int settle(Announcement announced) except -1  # None: nothing was announced
+cdef int on_host(DeviceState* device, Announcement announced) except -1  # what the host does at once
+cdef object host_function(object function, Announcement announced)  # returns what calls the function
 # `dependencies` are those that each node comes after, by their places in `nodes`.
-cdef int check_nodes(DeviceState* device, list uses_of_nodes, tuple nodes, list dependencies) except -1
+cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list dependencies) except -1
+cdef uint32_t made(DeviceState* device, Usage* usage, uint64_t nbytes) except? 0  # returns the line
+cdef int note_created(AnyQueue queue, Usage* usage) except -1  # each use comes after what there was
 
-# Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
-# It may run Python code: what the command uses is checked again after it.
-cdef Announcement announce(object queue, QueueState* state, list uses, Announcement announced=*)
-# Call before joins that are made for one command only, such as `come_after_past`, so that they are withdrawn with it
-cdef Announcement begin_announcement(object queue, QueueState* state)
-cdef int on_host(DeviceState* device, list uses) except -1  # what the host does at once
-cdef int note_created(object queue, QueueState* state, Usage* uses) except -1  # each use comes after what there was
-cdef uint32_t made(DeviceState* device, Usage* uses, uint64_t nbytes) except? 0  # returns the line
-
-# Order
-# A record; `kept` is given back by `drop_point`
-cdef int note_point(object queue, QueueState* state, void** kept) except -1
-cdef void drop_point(void** kept) noexcept
-cdef int come_after_point(object queue, QueueState* state, const void* kept) except -1
-cdef int come_after_queue(
-    object queue, QueueState* state, object producer, QueueState* producer_state
-) except -1
-cdef int reached(const void* kept) except -1  # the host knows it
-cdef int other_command(object queue, QueueState* state) except -1  # which uses no memory
-cdef int come_after_unseen(object queue, QueueState* state) except -1
-cdef int finished(object queue, QueueState* state) except -1
-cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
-cdef int finished_device(DeviceState* device, bint blocking_only=*) except -1
-# What the uses of memory, or the writes among them, come after, with these themselves. Take it before looking for the
-# uses to wait for, and join it when the wait was made: other threads may submit more meanwhile.
-cdef dict past_of_uses(Usage* uses, bint writers_only)
-cdef int waited_for_past(dict past) except -1
-cdef int come_after_past(object queue, QueueState* state, dict past) except -1
-# Returns what calls the function; `announce` need not be called for it
-cdef object host_function(object queue, QueueState* state, object function, Announcement announced)
-cdef int begin_check(object device, DeviceState* state, bint raises) except -1
-cdef int end_check(DeviceState* state, bint raises) except -1
+cdef Order* order_of(AnyQueue queue) except NULL
+cdef Ref[RecordedPoint] record_point(AnyQueue queue) except *  # NULL where the queue is not checked
+cdef int wait_for_unseen(AnyQueue queue) except -1
+# What all uses of memory, or the writes among them, precede. Take it before looking for the uses to wait for, and join it
+# when the wait was made: other threads may submit more meanwhile.
+cdef Ref[Clock] past_of_uses(Usage* usage, bint writers_only) noexcept
+cdef int finished(QueueState* queue, bint alone=*) except -1
+cdef int finished_device(DeviceState* device) except -1
+cdef int begin_check(AnyQueue null_queue, bint raises) except -1
+cdef int end_check(DeviceState* device, bint raises) except -1

@@ -3,10 +3,15 @@
 from cpython.object cimport PyObject
 
 from forebay.core.driver cimport Geometry
+from forebay.core.state cimport AnyQueue
 from forebay.queues.kernels.kernel cimport Kernel
+from forebay.races.checker cimport Announcement
 
-# Adds the uses of a launch. `packed` are its arguments as `pack_arguments` lays them out.
+# `packed` are the arguments as `pack_arguments` lays them out.
+cdef Announcement announce_launch(
+    AnyQueue queue, Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry)
+# Without `at_once` the launch's bytes by value were read before.
 cdef int add_launch(
-    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, list uses
+    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, Announcement uses,
+    Announcement at_once=*
 ) except -1
-cdef int add_by_value(Kernel kernel, PyObject* const* arguments, list read) except -1

@@ -6,10 +6,6 @@ work-items than elements, or has as many only because its grid is rounded up, ma
 given, and then another launch may choose another part.
 """
 
-import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from cpython.object cimport PyObject
@@ -18,21 +14,22 @@ from libc.string cimport memcpy
 
 from forebay.core.driver cimport Geometry
 from forebay.core.plan cimport POINTER, VALUE, Parameter
+from forebay.core.state cimport AnyQueue
 from forebay.core.usage cimport Usage, new_usage
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport (
-    ATOMIC, DECLARED, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Use, end_use, use_of
+    ATOMIC, DOUBTFUL, GIVEN, NOT_CONST, WRITES, Announcement, Use, announce, on_host
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from forebay.queues.memory.shapes import StridedView
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
 cdef dict whats = {}  # what a use of a kernel's argument is called, by the kernel's id and the argument
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
+cdef int UNIT = -1  # in `parts` of a kernel of forebay's own that copies strided memory: the bytes that it copies at once
+# By the null queue's id, which no other has: the address of a `Usage` that stays for good. It stands for all memory of
+# a context, once a kernel may follow pointers.
+cdef dict everything = {}
 
 
 cdef inline uint64_t mix(uint64_t found, uint64_t value) noexcept nogil:
@@ -88,10 +85,8 @@ cdef uint64_t choice_of(
 cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t otherwise) except? -1:
     if size is None:
         return otherwise
-    known = {}
-    for leaf in size.leaves():
-        known[leaf] = integer_at(&kernel.layout[<Py_ssize_t> kernel._index_of(leaf.name)], packed)
-    return size.evaluate(known)
+    return size.evaluate({
+        leaf: integer_at(&kernel.layout[<Py_ssize_t> kernel._index_of(leaf.name)], packed) for leaf in size.leaves()})
 
 
 cdef tuple what_of(Kernel kernel, Py_ssize_t i):
@@ -101,22 +96,6 @@ cdef tuple what_of(Kernel kernel, Py_ssize_t i):
         parameter = kernel.parameters[i]
         what = whats[key] = ("launch", kernel.name, f"{parameter.type_name} {parameter.name}")
     return what
-
-
-cdef int add_declared(
-    Kernel kernel, Py_ssize_t i, tuple declared, Buffer buffer, uint64_t itemsize, const char* packed, list uses
-) except -1:
-    """Add what `Kernel.reads` and `Kernel.writes` said of a parameter."""
-    cdef uint8_t flags = DECLARED | (WRITES if declared[0] else 0)
-    cdef int64_t elements = buffer.nbytes // itemsize
-    cdef int64_t first = evaluated(declared[1], kernel, packed, 0)
-    cdef int64_t end = evaluated(declared[2], kernel, packed, elements)
-    first, end = max(first, 0), min(end, elements)
-    if first < end:
-        uses.append(use_of(
-            buffer.allocation.usage, buffer.start + first * itemsize, (end - first) * itemsize, flags,
-            what_of(kernel, i)))
-    return 0
 
 
 cdef bytes seen_in_code(Kernel kernel):
@@ -135,19 +114,34 @@ cdef bytes seen_in_code(Kernel kernel):
     return kernel.seen
 
 
+cdef Announcement announce_launch(
+    AnyQueue queue, Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry
+):
+    cdef Announcement uses = Announcement.__new__(Announcement), at_once = Announcement.__new__(Announcement)
+    add_launch(kernel, arguments, packed, geometry, uses, at_once)
+    on_host(queue.state.device, at_once)
+    return announce(queue, uses)
+
+
 cdef int add_launch(
-    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, list uses
+    Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry, Announcement uses,
+    Announcement at_once=None
 ) except -1:
     cdef Buffer buffer
-    cdef uint64_t itemsize
+    cdef int64_t elements, first, end, itemsize
     cdef uint8_t flags
     cdef Py_ssize_t i
-    cdef Use use
     cdef bytes seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
-    if take_announced(kernel, uses):
-        return 0
+    cdef dict parts = kernel.parts
+    if parts is not None and UNIT in parts:
+        return add_move(kernel, arguments, packed, parts[UNIT], uses)
     for i in range(kernel.count):
-        if kernel.layout[i].kind != POINTER or type(<object> arguments[i]) is not Buffer:
+        if kernel.layout[i].kind != POINTER:
+            continue
+        if type(<object> arguments[i]) is not Buffer:
+            value = None if at_once is None else getattr(<object> arguments[i], "value", None)  # of a ByValue
+            if isinstance(value, np.ndarray):
+                add_host_use(value, value.ctypes.data, value.nbytes, False, "launch", at_once)
             continue
         buffer = <Buffer> <object> arguments[i]
         if buffer.nbytes == 0:
@@ -155,40 +149,26 @@ cdef int add_launch(
         itemsize = kernel.layout[i].element >> 1
         if itemsize == 0 or buffer.nbytes % itemsize != 0:
             itemsize = buffer.dtype.itemsize
-        if kernel.parts is not None and i in kernel.parts:
-            add_declared(kernel, i, kernel.parts[i], buffer, itemsize, packed, uses)
+        elements = buffer.nbytes // itemsize
+        if parts is not None and i in parts:
+            writes, start, stop = parts[i]
+            first = max(evaluated(start, kernel, packed, 0), 0)
+            end = min(evaluated(stop, kernel, packed, elements), elements)
+            if first < end:
+                uses.add(
+                    buffer.allocation.usage, buffer.start + first * itemsize, (end - first) * itemsize,
+                    WRITES if writes else 0, what_of(kernel, i))
             continue
         flags = <uint8_t> seen[i] if kernel.layout[i].writes else 0
-        use = use_of(
-            buffer.allocation.usage, buffer.start, buffer.nbytes, flags, what_of(kernel, i))
-        use.choice = choice_of(kernel, packed, geometry, buffer.nbytes // itemsize)
-        uses.append(use)
-    add_followed(kernel, uses)
-    return 0
+        uses.add(
+            buffer.allocation.usage, buffer.start, buffer.nbytes, flags, what_of(kernel, i)
+        ).choice = choice_of(kernel, packed, geometry, elements)
+    return add_followed(kernel, uses)
 
 
-cdef int add_by_value(Kernel kernel, PyObject* const* arguments, list read) except -1:
-    """Add the memory of the host from which a launch takes bytes by value, at once."""
-    cdef Py_ssize_t i
-    for i in range(kernel.count):
-        value = getattr(<object> arguments[i], "value", None)  # of a ByValue
-        if isinstance(value, np.ndarray):
-            add_host_use(value, value.ctypes.data, value.nbytes, False, "launch", read)
-    return 0
-
-
-# -- kernels that follow pointers
-
-
-# By the null queue's id, which no other has: the address of a `Usage` that stays for good. It stands for all memory of
-# a context, once a kernel may follow pointers.
-cdef dict everything = {}
-
-
-cdef int add_followed(Kernel kernel, list uses) except -1:
+cdef int add_followed(Kernel kernel, Announcement uses) except -1:
     """Add that a launch may have used any memory, or that it used some that such a launch may use too."""
-    cdef Use use
-    cdef bint writes = kernel.follows
+    cdef uint8_t flags = DOUBTFUL
     if not everything and not kernel.follows:
         return 0
     key = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
@@ -196,72 +176,59 @@ cdef int add_followed(Kernel kernel, list uses) except -1:
         if not kernel.follows:
             return 0
         everything[key] = <uintptr_t> new_usage().take()
-    for use in uses:
-        writes = writes or use.flags & WRITES
-    use = use_of(
-        <Usage*> <uintptr_t> everything[key], 0, EVERYWHERE, DOUBTFUL | (WRITES if writes else 0),
+    if kernel.follows:
+        flags |= WRITES
+    else:
+        flags |= GIVEN  # two that follow nothing cannot meet there
+        for use in uses.command.uses:
+            flags |= use.flags & WRITES
+    uses.add(
+        <Usage*> <uintptr_t> everything[key], 0, EVERYWHERE, flags,
         ("launch", "", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
-    if not kernel.follows:
-        use.flags |= GIVEN  # two that follow nothing cannot meet there
-    uses.append(use)
     return 0
 
 
 # -- launches that forebay makes to copy strided memory
 
 
-cdef Use use_of_view(object view, bint writes):
-    """Return what a copy does with the rows of a strided view."""
-    cdef Buffer memory = view.memory
-    cdef Use use
-    axes = sorted([(abs(stride), extent, stride) for extent, stride in zip(view.shape, view.strides) if extent > 1])
-    width, pitch, doubtful = view.dtype.itemsize, 0, False
-    low = memory.start + view.start + sum([stride * (extent - 1) for _, extent, stride in axes if stride < 0])
-    span = view.dtype.itemsize + sum([step * (extent - 1) for step, extent, _ in axes])
+def declare_move(Kernel kernel not None, unit: int) -> None:
+    """Declare that the kernel, one of `queues.memory.shapes`, copies so many bytes at once between strided memory."""
+    kernel.parts = {UNIT: unit}
+
+
+cdef int add_move(
+    Kernel kernel, PyObject* const* arguments, const char* packed, int64_t unit, Announcement uses
+) except -1:
+    """Add what a strided copy does: to, its start, from, its start, rows, (count, to, from) of x, y, z, and of w."""
+    cdef list numbers = [
+        integer_at(&kernel.layout[i], packed) if kernel.layout[i].kind == VALUE else 0 for i in range(kernel.count)]
+    counts = [*numbers[5:14:3], numbers[4] // (numbers[8] * numbers[11])]
+    for place in range(2):
+        steps = [step * unit for step in (*numbers[6 + place:14:3], numbers[14 + place])]
+        if place == 0 or any(steps) or max(counts) == 1:  # else it repeats one element of forebay's own
+            add_rows(<Buffer> <object> arguments[2 * place], numbers[2 * place + 1] * unit, unit, counts, steps, place == 0, uses)
+    return 0
+
+
+cdef int add_rows(
+    Buffer memory, int64_t start, int64_t unit, list counts, list steps, bint writes, Announcement uses
+) except -1:
+    cdef Use* use
+    axes = sorted([(abs(step), count, step) for step, count in zip(steps, counts) if count > 1])
+    width, pitch, doubtful = unit, 0, False
+    low = memory.start + start + sum([step * (count - 1) for _, count, step in axes if step < 0])
+    span = unit + sum([step * (count - 1) for step, count, _ in axes])
     for step, extent, _ in axes:
         if pitch == 0 and step <= width:
-            width = step * (extent - 1) + width
+            width += step * (extent - 1)
         elif pitch == 0:
-            pitch, count = step, extent
-        elif step == pitch * count:
-            count *= extent
+            pitch, rows = step, extent
+        elif step == pitch * rows:
+            rows *= extent
         else:
             doubtful = True
-    use = end_use(memory.allocation.usage, low, span, writes, "copy")
-    use.flags |= DOUBTFUL if doubtful else 0
+    use = uses.add(
+        memory.allocation.usage, low, span, (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0),
+        ("copy", "", "to" if writes else "from"))
     use.pitch, use.width = 0 if doubtful else pitch, width
-    return use
-
-
-class Moves(threading.local):
-    """The strided copy whose launch a thread is about to make."""
-
-    innermost = None  # (kernel, uses) until the launch has taken them
-
-
-moves = Moves()
-
-
-@contextmanager
-def announced_move(Kernel kernel not None, to: StridedView, source: StridedView) -> Iterator[None]:
-    """Declare the bytes that the launch of one strided copy uses, in a `with` block around it.
-
-    A launch that other code makes in the block, such as a destructor, takes no other launch's declaration.
-    """
-    uses = [use_of_view(to, True)]
-    if any(source.strides) or source.size == 1:  # else it repeats one element of forebay's own
-        uses.append(use_of_view(source, False))
-    outer, moves.innermost = moves.innermost, (kernel, uses)
-    try:
-        yield
-    finally:
-        moves.innermost = outer
-
-
-cdef bint take_announced(Kernel kernel, list uses) except -1:
-    move = moves.innermost
-    if move is None or move[0] is not kernel:
-        return False
-    moves.innermost = None
-    uses.extend(move[1])
-    return True
+    return 0

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -16,7 +17,7 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
 log: logging.Logger = logging.getLogger("forebay.races")
 
-WRITES, NOT_CONST, DOUBTFUL, ATOMIC = 1, 2, 4, 16  # as the checker has them
+WRITES, NOT_CONST, DOUBTFUL, ATOMIC = 1, 2, 4, 8  # as `races/state.hpp` has them
 Line = tuple[str, int, str]
 
 
@@ -118,8 +119,9 @@ MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
 
 
 def tell(told: Any) -> Race:
-    """Tell a race, which is a `Conflict` of the checker, once for each pair of lines, and return it."""
-    key = (told.context, told.first.line, told.second.line, told.first.what, told.second.what, told.certain)
+    """Report a race, which is a `Conflict` of the checker, once for each pair of lines, and return it."""
+    sides = told.first, told.second
+    key = (told.context, *(side["line"] for side in sides), *(side["what"] for side in sides), told.certain)
     known = _known.get(key)
     if known is not None:
         return known
@@ -131,15 +133,14 @@ def tell(told: Any) -> Race:
 
 
 def found(context: int | None = None) -> tuple[Race, ...]:
-    """Return what was found on a context, or in this process, certain or not."""
+    """Return what was found on a context, by its null queue's id, or in this process, certain or not."""
     return tuple(race for key, race in list(_known.items()) if context in (None, key[0]))
 
 
 def forget(context: int) -> None:
-    """Forget what was found on a context of this number, which is gone."""
-    for key in list(_known):
-        if key[0] == context:
-            _known.pop(key, None)
+    """Forget what was found on a context."""
+    for key in [key for key in list(_known) if key[0] == context]:
+        _known.pop(key, None)
 
 
 # -- text
@@ -152,33 +153,29 @@ def place_of(line: Line) -> str:
 
 def made_of(told: Any) -> Race:
     """Put what was found into words."""
-    first, second = told.first, told.second
     names = Names(told.first_queue, told.second_queue)
-    first_name = names.of(told.first_queue, f"queue_{first.queue}")
-    second_name = "" if told.second_queue is None else names.of(told.second_queue, f"queue_{second.queue}")
-    where = f"before {place_of(names.line)}"
+    sides = (told.first, told.first_queue), (told.second, told.second_queue)
+    first, second = [names.of(queue, f"queue_{side['queue']}" if side["queue"] else "") for side, queue in sides]
+    where, missing, early = f"before {place_of(names.line)}", "", ""
     if told.missing is not None:
         missing, where = told.missing
     elif told.second_queue is None:
-        missing = names.finish(first_name)
+        missing = names.finish(first)
     elif told.first_queue is None or told.first_queue.closed:
         missing = names.finish_device(told.second_queue.device)
     else:
-        missing = names.wait(second_name, first_name)
-    early = ""
-    if told.early is not None:
+        missing = names.wait(second, first)
+    if told.early[1]:
         early = (
-            f"what {second_name} waits for was recorded at {place_of(told.early)}, before the first command: "
+            f"what {second} waits for was recorded at {place_of(told.early)}, before the first command: "
             "record it after that"
         )
-    size = f"{told.nbytes} bytes" if told.nbytes else "memory"
     return Race(
         told.certain,
-        f"{size} made at {place_of(told.made)}" if told.made[1] else size,
+        (f"{told.nbytes} bytes" if told.nbytes else "memory") + (f" made at {place_of(told.made)}" if told.made[1] else ""),
         told.begin,
         told.end,
-        access_of(first, "a graph" if told.missing else named_queue(first_name, first.queue)),
-        access_of(second, "a graph" if told.missing else named_queue(second_name, second.queue)),
+        *(access_of(side, name, told.missing is not None) for side, name in zip((told.first, told.second), (first, second))),
         missing,
         where,
         early,
@@ -186,28 +183,40 @@ def made_of(told: Any) -> Race:
     )
 
 
-def named_queue(name: str, number: int) -> str:
-    """Return what the program calls a queue, with its id; the host has no name."""
-    return f"{name} (queue {number})" if name not in ("", f"queue_{number}") else name or "the host"
+def access_of(side: dict[str, Any], name: str, in_graph: bool) -> Access:
+    """Return one of the two commands; the host has no name."""
+    kind, kernel, argument, *node = side["what"]
+    number = side["queue"]
+    if in_graph:
+        queue = "a graph"
+    else:
+        queue = f"{name} (queue {number})" if name not in ("", f"queue_{number}") else name or "the host"
+    return Access(kind, kernel, argument, bool(side["flags"] & WRITES), queue, *side["line"], *node)
 
 
-def access_of(side: Any, queue: str) -> Access:
-    """Return one of the two commands."""
-    kind, kernel, argument, *node = side.what
-    return Access(kind, kernel, argument, bool(side.flags & WRITES), queue, *side.line, *node)
+def missing_edge(first: Any, second: Any) -> tuple[str, str]:
+    """Return the line of Python that orders two nodes of a graph, and where it belongs."""
+    earlier, later = first._captured_on(), second._captured_on()
+    if earlier is not None and later is not None:
+        names = Names(earlier, later)
+        line = names.wait(names.of(later, f"queue_{later.id}"), names.of(earlier, f"queue_{earlier.id}"))
+        return line, f"in the capture, before {second._place}"
+    names = Names(first.graph, first, second)
+    graph, *nodes = names.of(first.graph, "graph"), names.of(first, "first"), names.of(second, "second")
+    return f"{graph}.add_dependency({', '.join(nodes)})", "before the graph is launched"
 
 
 def reasons(told: Any) -> Iterator[str]:
     """Say what the verdict rests on."""
     sides = told.first, told.second
-    if not any(side.flags & WRITES and not side.flags & NOT_CONST for side in sides):
-        for side in sides:
-            if side.flags & NOT_CONST:
-                name = side.what[2].rpartition(" ")[2]
-                yield (
-                    f"{name} of {side.what[1]!r} counts as written because it is not const: declare it const, or call "
-                    f'kernel.reads("{name}"), if the kernel only reads it'
-                )
+    both, either = sides[0]["flags"] & sides[1]["flags"], sides[0]["flags"] | sides[1]["flags"]
+    if not any(side["flags"] & (WRITES | NOT_CONST) == WRITES for side in sides):
+        for _, kernel, argument, *_ in [side["what"] for side in sides if side["flags"] & NOT_CONST]:
+            name = argument.rpartition(" ")[2]
+            yield (
+                f"{name} of {kernel!r} counts as written because it is not const: declare it const, or call "
+                f'kernel.reads("{name}"), if the kernel only reads it'
+            )
     if told.host_between:
         yield "a host function comes after the first command: it may tell the program by means that are not seen"
     if told.foreign:
@@ -217,9 +226,9 @@ def reasons(told: Any) -> Iterator[str]:
             "a kernel may choose a part by a number that it is given, and the other command may not touch that: pass "
             "a slice, or call kernel.writes(name, part)"
         )
-    if told.first.flags & told.second.flags & ATOMIC:
+    if both & ATOMIC:
         yield "both kernels change it by atomic operations only, whose order may not matter"
-    if (told.first.flags | told.second.flags) & DOUBTFUL:
+    if either & DOUBTFUL:
         yield "not all is known: which bytes pointers in memory or strides lead to, or whom a wait for a value is for"
 
 
@@ -235,30 +244,24 @@ class Names:
     """
 
     def __init__(self, *things: Any) -> None:
-        self.hip: str = ""
         self.line: Line = ("", 0, "")
-        frames = list(frames_of_program())[:MOST_FRAMES]
-        for frame in frames:
-            self._enter(frame)
-            if all(self._named(thing) for thing in things if thing is not None):
-                return
-        self._enter(frames[0] if frames else None)
-
-    def _enter(self, frame: FrameType | None) -> None:
-        self.hip = ""
-        self.scopes: list[dict[str, Any]] = [] if frame is None else [frame.f_locals, frame.f_globals]
-        if frame is not None:
+        self.hip: str = ""
+        self.scopes: list[dict[str, Any]] = []
+        frames = list(islice(frames_of_program(), MOST_FRAMES))
+        for frame in (*frames, *frames[:1]):
+            self.hip = ""
+            self.scopes = [frame.f_locals, frame.f_globals]
             self.line = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-    def _named(self, thing: Any) -> str:
-        """Return an expression for a queue or another object; empty when there is none."""
-        if not isinstance(thing, AnyQueue):
-            return self._find(lambda value: value is thing)
-        return self._find(lambda value: self._is_queue(value, thing)) or self._of_device(thing)
+            if all(self.of(thing, "") for thing in things if thing is not None):
+                return
 
     def of(self, thing: Any, otherwise: str) -> str:
         """Return an expression for a queue or another object."""
-        return (self._named(thing) if thing is not None else "") or otherwise
+        if thing is None:
+            return otherwise
+        if not isinstance(thing, AnyQueue):
+            return self._find(lambda value: value is thing) or otherwise
+        return self._find(lambda value: self._is_queue(value, thing)) or self._null_queue(thing) or otherwise
 
     def _is_queue(self, value: Any, queue: Any) -> bool:
         if isinstance(value, AnyQueue):
@@ -272,7 +275,7 @@ class Names:
     def _note_hip(self) -> None:
         self.hip = self.hip or self._find(is_hip) or "hip"
 
-    def _of_device(self, queue: Any) -> str:
+    def _null_queue(self, queue: Any) -> str:
         if not queue.is_null:
             return ""
         if self._find(is_hip) and not self._find(lambda value: isinstance(value, AnyQueue)):
@@ -286,13 +289,10 @@ class Names:
 
     def wait(self, second: str, first: str) -> str:
         """Return the line that has one queue wait for another."""
-        if self.hip:
-            hip = self.hip
-            return (
-                f"event = {hip}.hipEventCreate()[1]; {hip}.hipEventRecord(event, {first}); "
-                f"{hip}.hipStreamWaitEvent({second}, event, 0)"
-            )
-        return f"{second}.wait({first})"
+        if not self.hip:
+            return f"{second}.wait({first})"
+        event = f"event = {self.hip}.hipEventCreate()[1]; {self.hip}.hipEventRecord(event, {first})"
+        return f"{event}; {self.hip}.hipStreamWaitEvent({second}, event, 0)"
 
     def finish(self, first: str) -> str:
         """Return the line that has the host wait for a queue."""
@@ -311,9 +311,8 @@ def named_values(scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, (list, tuple)):
             yield from ((f"{name}[{i}]", each) for i, each in enumerate(value[:MOST_ITEMS]))
         elif isinstance(value, dict) and not name.startswith("__"):
-            for key, each in list(value.items())[:MOST_ITEMS]:
-                if isinstance(key, (str, int)):
-                    yield f"{name}[{key!r}]", each
+            items = list(value.items())[:MOST_ITEMS]
+            yield from ((f"{name}[{key!r}]", each) for key, each in items if isinstance(key, (str, int)))
         elif name == "self":
             yield from ((f"self.{key}", each) for key, each in list(getattr(value, "__dict__", {}).items()))
 

@@ -25,7 +25,7 @@ from forebay.core.vector_clock cimport (
     submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
-from forebay.races.checker cimport come_after_past, finished, is_checked, past_of_uses, waited_for_past
+from forebay.races.checker cimport finished, is_checked, order_of, past_of_uses, reach
 from forebay.sync.ordering cimport (
     ask_queue, await_event, carry_pending, first_gate_epoch, marked_before, submit_waits,
     take_marker, take_point, wait_for_point, wait_on_host
@@ -53,7 +53,7 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
     if status != 0:
         queue._raise(status, "finish")
     if is_checked(state):
-        finished(queue, state)
+        finished(state)
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -247,7 +247,7 @@ cdef bint query_queue(object queue, QueueState* state) except -1:
         return False
     collect_queue(state)
     if is_checked(state):
-        finished(queue, state)
+        finished(state)
     return True
 
 
@@ -362,7 +362,7 @@ cdef int wait_for_uses(
     It is refused on the host thread and beside captures, for writers only where there is something to wait for.
     """
     cdef vector[ClockEntry] points
-    cdef dict past = None
+    cdef Ref[Clock] past
     if not writers_only:
         check_may_wait()
     if state.checked:
@@ -371,7 +371,7 @@ cdef int wait_for_uses(
         points_to_wait_for(state, uses, writers_only, points)
     if not points.empty():
         wait_for_points(device, state, points, reader)
-    waited_for_past(past)
+    reach(past.get())
     return 0
 
 
@@ -460,7 +460,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     """
     cdef vector[ClockEntry] points
     cdef Ref[QueueState] producer
-    cdef dict past = None
+    cdef Ref[Clock] past
     cdef Status status = 0
     if of != state.device:
         return 0
@@ -478,7 +478,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     if status != 0:
         queue._raise(status, "wait")
     if is_checked(state):
-        come_after_past(queue, state, past)
+        order_of(queue).come_after(past.get())
     return 0
 
 

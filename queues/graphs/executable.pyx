@@ -10,7 +10,6 @@ import math
 import threading
 from collections import deque
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
@@ -58,8 +57,8 @@ from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    Announcement, Use, announce, begin_announcement, check_nodes, come_after_past, come_after_point,
-    drop_point, host_function, is_checked, note_point, past_of_uses
+    Announcement, RecordedPoint, announce, begin_command, check_nodes, host_function, is_checked, join, past_of_uses,
+    record_point, settle
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
@@ -764,7 +763,7 @@ def _memories(works: Sequence[Work], kind: str) -> Iterator[GraphMemory]:
 # -- for the checker of races
 
 
-cdef int add_end(object end, CopyWork work, bint writes, list uses) except -1:
+cdef int add_end(object end, CopyWork work, bint writes, Announcement uses) except -1:
     if isinstance(end, Buffer):
         return add_use(end, writes, "copy", uses)
     return add_host_use(
@@ -772,7 +771,7 @@ cdef int add_end(object end, CopyWork work, bint writes, list uses) except -1:
         writes, "copy", uses)
 
 
-cdef int add_uses(Work work, list uses) except -1:
+cdef int add_uses(Work work, Announcement uses) except -1:
     cdef KernelWork launched
     if type(work) is KernelWork:
         launched = work
@@ -792,15 +791,12 @@ cdef int add_uses(Work work, list uses) except -1:
     return 0
 
 
-cdef list uses_of_nodes(tuple works, tuple nodes):
-    """Return the uses of each work; each says which line made the node."""
-    cdef Use use
-    found: list[list[Use]] = [[] for _ in nodes]
-    for work, node, uses in zip(works, nodes, found, strict=True):
+cdef Announcement uses_of_nodes(tuple works, tuple nodes, Announcement uses):
+    """Add the uses of each work; each says which line made the node."""
+    for work, node in zip(works, nodes, strict=True):
+        uses.place = node._place
         add_uses(work, uses)
-        for use in uses:
-            use.what = (*use.what, node._place)
-    return found
+    return uses
 
 
 # -- what two graphs must share for one to replace the other
@@ -2181,13 +2177,10 @@ cdef class ExecutableGraph:
     cdef Lock lock  # allows one launch at a time; guards the two below
     cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
-    cdef void* seen  # what the checker of races knows of the last launch; owned; NULL: nothing
+    cdef Ref[RecordedPoint] seen  # what the checker of races knows of the last launch; NULL: nothing
     cdef object __weakref__
 
     device: Device
-
-    def __dealloc__(self):
-        drop_point(&self.seen)
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
@@ -2213,7 +2206,8 @@ cdef class ExecutableGraph:
     cdef int check(self, tuple works) except -1:
         """Tell the races of nodes with each other."""
         return check_nodes(
-            (<Queue> self.device.null_queue).state.device, uses_of_nodes(works, self.ordered), self.ordered,
+            (<Queue> self.device.null_queue).state.device,
+            [uses_of_nodes((work,), (node,), Announcement()) for work, node in zip(works, self.ordered)], self.ordered,
             [dependencies for _, dependencies, _ in self.shape])
 
     cdef int replace(self, tuple works) except -1:
@@ -2404,23 +2398,26 @@ cdef class ExecutableGraph:
         if is_checked(on.state):
             self.launch_checked(on)
         else:
-            self.launch_now(on)
+            self.launch_now(on, None)
 
     cdef int launch_checked(self, Queue on) except -1:
         """Launch on a queue that is checked for races."""
-        cdef Announcement announced = begin_announcement(on, on.state)
+        cdef Announcement announced = begin_command(on)
         works = self.current()
-        come_after_point(on, on.state, self.seen)  # the launch before
+        if self.seen.get() != NULL:  # the launch before
+            join(announced.command.past, self.seen.get().past.get())
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
-                come_after_past(on, on.state, past_of_uses((<MemoryWork> work).buffer.allocation.usage, False))
-        announce(on, on.state, list(chain.from_iterable(uses_of_nodes(works, self.ordered))), announced)
-        self.launch_now(on)
-        announced.open = False
-        return note_point(on, on.state, &self.seen)
+                join(
+                    announced.command.past, past_of_uses((<MemoryWork> work).buffer.allocation.usage, False).get())
+        announce(on, uses_of_nodes(works, self.ordered, announced))
+        self.launch_now(on, announced)
+        settle(announced)
+        self.seen = record_point(on)
+        return 0
 
-    cdef int launch_now(self, Queue on) except -1:
+    cdef int launch_now(self, Queue on, Announcement announced) except -1:
         cdef Replay replay
         cdef Status status
         cdef uint64_t room = 0
@@ -2435,10 +2432,10 @@ cdef class ExecutableGraph:
             replay.users += 1
             try:
                 if replay.lifetimes is None:
-                    submitted = self.submit_on(on, replay)
+                    submitted = self.submit_on(on, replay, announced)
                 else:
                     with self.handing_out:
-                        submitted = self.submit_on(on, replay)
+                        submitted = self.submit_on(on, replay, announced)
             finally:
                 replay.users -= 1
 
@@ -2485,14 +2482,13 @@ cdef class ExecutableGraph:
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
         return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
 
-    cdef bint submit_on(self, Queue queue, Replay replay) except -1:
+    cdef bint submit_on(self, Queue queue, Replay replay, Announcement announced) except -1:
         """Submit a replay. Returns False if a buffer was written to or closed since `ready` looked at it, or
         the queue was filled up.
         """
         cdef vector[Call*] calls
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
-        cdef Announcement told = None
         cdef size_t i, called = 0
         cdef bint begun = False
         cdef Status status = 1  # a failure, until the launch is tried
@@ -2502,11 +2498,9 @@ cdef class ExecutableGraph:
             return False
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
-        if is_checked(queue.state):
-            told = Announcement.__new__(Announcement)
-            functions = [host_function(queue, queue.state, function, told) for function in replay.prepared.functions]
-        else:
-            functions = replay.prepared.functions
+        functions = replay.prepared.functions
+        if announced is not None:
+            functions = [host_function(function, announced) for function in functions]
         guards, lifetimes = replay.prepared.guards, replay.lifetimes
         if guards:
             fill_guards(queue, guards)
@@ -2538,8 +2532,6 @@ cdef class ExecutableGraph:
                 end = Point(self.last_queue, self.last_epoch)
                 self.lock.unlock()
         finally:
-            if told is not None:
-                told.open = status != 0
             for i in range(calls.size()):
                 settle_call(queue, functions[i], calls[i], i < called)
             if lifetimes is not None:

@@ -47,8 +47,8 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.transfers cimport LARGE, copy_bytes, host_memory_of, structure_bytes, view_bytes
-from forebay.races.checker cimport Announcement, announce, is_observed, on_host
-from forebay.races.launches cimport add_by_value, add_launch
+from forebay.races.checker cimport Announcement, is_observed, settle
+from forebay.races.launches cimport announce_launch
 from forebay.sync.ordering cimport (
     Command, commit, drop_pending, gather_ahead, gathers_nothing, init_command, is_ready_to_launch, moment_of, submit,
     submit_ready, wait_for_creation, waits_of_pending
@@ -195,7 +195,6 @@ cdef int launch_uncommon(
     Returns 1 when `versions` does not hold any more: then nothing was submitted.
     """
     cdef Announcement announced = None
-    cdef list uses, read
     cdef Geometry geometry
     cdef Collecting answer = NOT_COLLECTED
     cdef int unusual = views.unusual
@@ -203,13 +202,8 @@ cdef int launch_uncommon(
     cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
     try:
         if is_observed(state) and not unusual & HAS_ARRAYS:  # these launch again, with Buffers
-            uses, read = [], []
             check_elements(kernel, packed)
-            if spilled:
-                add_by_value(kernel, arguments, read)
-                on_host(state.device, read)
-            add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
-            announced = announce(queue, state, uses)
+            announced = announce_launch(queue, kernel, arguments, packed, read_geometry(kernel, grid, block))
             unusual |= RAN_PYTHON
         if state.slow_path & BY_STEP and versions == NULL and not unusual:
             answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
@@ -248,8 +242,8 @@ cdef int launch_uncommon(
             tell_step(state, answer, kernel, &geometry, packed)
             if waits_watcher is not None and state.counts.waits_made != waits:
                 waits_watcher(queue, kernel, state.counts.waits_made - waits)
-        if announced is not None:
-            announced.open = status == STALE
+        if status != STALE:
+            settle(announced)
         return status == STALE
     finally:
         release_views(views)
@@ -1619,17 +1613,13 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
 
 cdef int launch_bound(BoundLaunch bound, Status status) except -1:
     cdef Announcement announced = None
-    cdef list uses
     if is_observed(bound.state.get()):
-        uses = []
-        add_launch(
-            bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(), &bound.geometry, uses)
-        announced = announce(bound.queue, bound.state.get(), uses)
+        announced = announce_launch(
+            bound.queue, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(),
+            &bound.geometry)
         bound.check_arguments()  # the check may have run any code
     launch_bound_uncommon(bound, status)
-    if announced is not None:
-        announced.open = False
-    return 0
+    return settle(announced)
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):

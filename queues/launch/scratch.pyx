@@ -19,11 +19,11 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
 from forebay.core.locks cimport Guard
-from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.ownership cimport Ref
+from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates
 from forebay.core.usage cimport Version, Versions, generation_of, note_use, points_of, version_of
-from forebay.core.vector_clock cimport ClockEntry, submitted_epoch
+from forebay.core.vector_clock cimport Clock, ClockEntry, submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
     HAS_ARRAYS, HAS_BYTES, NO_ARGUMENT, RAN_PYTHON, Views, add_plan, check_elements, find_plan, launch_at_once,
@@ -32,7 +32,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
-from forebay.races.checker cimport come_after_past, is_checked, past_of_uses
+from forebay.races.checker cimport is_checked, order_of, past_of_uses
 from forebay.sync.ordering cimport wait_for_point
 
 from forebay.core.errors import (
@@ -449,7 +449,7 @@ cdef void count_reductions(QueueState* state, uint64_t count):
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
     """Order the queue after all known writes to the allocation."""
     cdef vector[ClockEntry] writers
-    cdef dict past = None
+    cdef Ref[Clock] past
     cdef Status status = 0
     cdef size_t i
     if is_checked(state):
@@ -462,7 +462,7 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
     if status != 0:
         queue._raise(status, "wait")
     if is_checked(state):
-        come_after_past(queue, state, past)
+        order_of(queue).come_after(past.get())
     return 0
 
 

@@ -5,6 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
 from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport PackedPointer
+from forebay.races.checker cimport Announcement
 from forebay.core.state cimport DeviceState
 from forebay.core.usage cimport Usage
 
@@ -71,6 +72,6 @@ cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state, uint64_t* start=*)
 # Memory of the host that an object shows, which is not pinned: nothing is added where it cannot be known again.
 cdef int add_host_use(
-    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, list uses
+    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, Announcement uses
 ) except -1
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

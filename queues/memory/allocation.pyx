@@ -26,7 +26,7 @@ from forebay.core.state cimport DeviceState
 from forebay.core.usage cimport list_memory, new_usage, points_of, unlist_memory
 from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
-from forebay.races.checker cimport end_use
+from forebay.races.checker cimport Announcement
 
 from forebay.core.driver import AnyDevice
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
@@ -345,7 +345,7 @@ cdef object owner_of(object host):
 
 
 cdef int add_host_use(
-    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, list uses
+    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, Announcement uses
 ) except -1:
     cdef HostMemory memory
     cdef uint64_t begin
@@ -353,7 +353,7 @@ cdef int add_host_use(
     if type(owner) is HostView:  # memory that the device shares
         begin = (<HostView> owner).memory.native.address
         if begin and address >= begin:
-            uses.append(end_use((<HostView> owner).allocation.usage, address - begin, nbytes, writes, kind))
+            uses.add_end((<HostView> owner).allocation.usage, address - begin, nbytes, writes, kind)
         return 0
     memory = <HostMemory> host_memory.get(id(owner))
     if memory is None:
@@ -368,5 +368,4 @@ cdef int add_host_use(
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     begin = address - memory.begin if address >= memory.begin else address
-    uses.append(end_use(memory.usage.get(), begin, nbytes, writes, kind))
-    return 0
+    return uses.add_end(memory.usage.get(), begin, nbytes, writes, kind)

@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Memory
 from forebay.queues.memory.allocation cimport Allocation
+from forebay.races.checker cimport Announcement
 
 
 cdef class Buffer:
@@ -17,5 +18,5 @@ cdef class Buffer:
 
 
 # For the checker of races: what a command of this kind, a copy or a fill, does with it
-cdef int add_use(Buffer buffer, bint writes, str kind, list uses) except -1
+cdef int add_use(Buffer buffer, bint writes, str kind, Announcement uses) except -1
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)

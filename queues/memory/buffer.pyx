@@ -20,7 +20,7 @@ from forebay.core.usage cimport Usage, generation_of, last_write, points_of
 from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
-from forebay.races.checker cimport DOUBTFUL, end_use, note_created, on_host, use_of
+from forebay.races.checker cimport DOUBTFUL, Announcement, note_created, on_host
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
@@ -125,10 +125,8 @@ cdef object view_in_place(Buffer buffer):
     return np.ndarray(buffer.shape, buffer.dtype, HostView(buffer.allocation), buffer.start)
 
 
-cdef int add_use(Buffer buffer, bint writes, str kind, list uses) except -1:
-    if buffer.nbytes:
-        uses.append(end_use(buffer.allocation.usage, buffer.start, buffer.nbytes, writes, kind))
-    return 0
+cdef int add_use(Buffer buffer, bint writes, str kind, Announcement uses) except -1:
+    return uses.add_end(buffer.allocation.usage, buffer.start, buffer.nbytes, writes, kind)
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -158,7 +156,7 @@ def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
         return
     usage.creation = ClockEntry(state.epochs, epoch)
     if state.device.checked:
-        note_created(queue, state, usage)
+        note_created(queue, usage)
 
 
 @cython.no_gc_clear
@@ -341,8 +339,9 @@ cdef class Buffer:
                 f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
                 "usm_type='shared'")
         if self.nbytes and self.allocation.state.checked:  # the host may read the memory now, and later just as well
-            on_host(self.allocation.state, [use_of(
-                self.allocation.usage, self.start, self.nbytes, DOUBTFUL, ("host", "", "a view of it"))])
+            view = Announcement()
+            view.add(self.allocation.usage, self.start, self.nbytes, DOUBTFUL, ("host", "", "a view of it"))
+            on_host(self.allocation.state, view)
         return view_in_place(self)
 
     @property

@@ -26,9 +26,7 @@ from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, is_empty, subm
 from forebay.lifetimes.deferred cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.races.checker cimport (
-    WRITES, Announcement, announce, is_checked, is_observed, made, use_of
-)
+from forebay.races.checker cimport announce_use, is_checked, is_observed, made, settle
 from forebay.sync.ordering cimport carry_pending, submit_waits, wait_for_creation, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
@@ -283,7 +281,9 @@ cdef class MemoryPool:
         buffer.memory.offset = buffer.start = 0
         buffer.memory.kind = kind.code
         if is_observed(state):
-            note_alloc(queue, state, buffer)
+            if is_checked(state):
+                buffer.allocation.made_at = made(state.device, buffer.allocation.usage, buffer.nbytes)
+            settle(announce_use(queue, buffer.allocation.usage, 0, buffer.nbytes, True, "alloc"))
         return buffer
 
     cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes):
@@ -507,15 +507,6 @@ cdef int submit_free(object queue, QueueState* state) except -1:
     return 0
 
 
-cdef int note_alloc(object queue, QueueState* state, Buffer buffer) except -1:
-    """Tell the checker of races that memory is a queue's from now on: others may use it after a wait for that."""
-    if is_checked(state):
-        buffer.allocation.made_at = made(state.device, buffer.allocation.usage, buffer.nbytes)
-    announce(
-        queue, state, [use_of(buffer.allocation.usage, 0, buffer.nbytes, WRITES, ("alloc", "", ""))]).open = False
-    return 0
-
-
 cdef inline int free_memory(object queue, QueueState* state, Allocation allocation, object native) except -1:
     cdef Status status
     if allocation.usage.creation.queue != NULL:
@@ -540,7 +531,6 @@ cdef inline int free_memory(object queue, QueueState* state, Allocation allocati
 
 cdef int free(object queue, QueueState* state, object buf) except -1:
     cdef Allocation allocation
-    cdef Announcement announced = None
     if type(buf) is not Buffer:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
@@ -551,9 +541,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-    if is_observed(state):  # memory goes back after all that the queue comes after
-        announced = announce(queue, state, [use_of(allocation.usage, 0, native.nbytes, WRITES, ("free", "", ""))])
+    # memory goes back after all that the queue comes after
+    announced = announce_use(queue, allocation.usage, 0, native.nbytes, True, "free") if is_observed(state) else None
     free_memory(queue, state, allocation, native)
-    if announced is not None:
-        announced.open = False
-    return 0
+    return settle(announced)

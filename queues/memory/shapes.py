@@ -10,7 +10,6 @@ import re
 import reprlib
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -503,15 +502,16 @@ def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
 class Moves:
     """The kernels of a device that copy between strided memory.
 
-    `announced` makes a context manager of kernel, destination and source, in which the checker of races knows the copy.
+    `declare` takes each with the bytes that it copies at once: the checker of races knows it then.
     """
 
-    def __init__(self, device: Device, announced: Callable[[Kernel, StridedView, StridedView], Any]) -> None:
-        self._announced = announced
+    def __init__(self, device: Device, declare: Callable[[Kernel, int], None]) -> None:
         source = "".join(SOURCE.replace("UNIT", name) for name in UNITS.values())
         natives = device.driver.moves()
         program = device.program(source) if natives is None else device._program_of(natives, source)
         self._kernels: dict[int, Kernel] = {size: program[f"move_{name}"] for size, name in UNITS.items()}
+        for size, kernel in self._kernels.items():
+            declare(kernel, size)
 
     def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:
         """Copy. Both have one shape and element size, and do not overlap. Does not block.
@@ -540,11 +540,8 @@ class Moves:
         width = min(BLOCK, 1 << (x[0] - 1).bit_length())
         block = (width, BLOCK // width)
         grid = (-(-x[0] // width), min(-(-rows // block[1]), MOST_ROWS))
-        kernel = self._kernels[unit]
-        with self._announced(kernel, to, source) if queue.checked else nullcontext():
-            queue.launch(
-                kernel, grid, block, into, to.start // unit, out_of, source.start // unit, rows, *x, *y, *z, *w[1:]
-            )
+        starts = to.start // unit, source.start // unit
+        queue.launch(self._kernels[unit], grid, block, into, starts[0], out_of, starts[1], rows, *x, *y, *z, *w[1:])
 
 
 def merged(to: StridedView, source: StridedView) -> list[tuple[int, int, int]]:

@@ -36,7 +36,7 @@ from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_af
 from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, add_host_use, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
-    Announcement, announce, end_use, is_checked, is_observed, note_point, on_host
+    Announcement, announce, announce_use, is_checked, is_observed, on_host, record_point, settle
 )
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport Command, commit, init_command, keep_copied, submit, submit_keeping_gil
@@ -165,9 +165,7 @@ cdef object strided_view = StridedView
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
-    cdef Announcement announced = None
-    if is_observed(state):
-        announced = announce_copy(queue, state, dst, src)
+    announced = announce_copy(queue, state, dst, src) if is_observed(state) else None
     if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
         copy_strided(queue, dst, src)
@@ -181,30 +179,30 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
     else:
         raise ArgumentTypeError(
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
-    if announced is not None:
-        announced.open = False
-    return 0
+    return settle(announced)
 
 
 cdef Announcement announce_copy(object queue, QueueState* state, object dst, object src):
     """Tell the checker of races. None for strided memory: a launch copies it, which is checked itself."""
-    cdef list uses = [], read = []
+    cdef Announcement uses = Announcement(), at_once = Announcement()
+    if strided_view in (type(dst), type(src)):
+        return None
     if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
         if isinstance(src, Buffer):
             if (<Buffer> src).allocation.state == state.device:
                 add_use(src, False, "copy", uses)
-        elif type(src) is not strided_view:
-            add_host_end(src, False, state, uses, read)
-            on_host(state.device, read)
+        else:
+            add_host_end(src, False, state, uses, at_once)
+            on_host(state.device, at_once)
         add_use(dst, True, "copy", uses)
     elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
         add_use(src, False, "copy", uses)
         add_host_end(dst, True, state, uses, uses)
-    return announce(queue, state, uses) if strided_view not in (type(dst), type(src)) and uses else None
+    return None if uses.command.uses.empty() else announce(queue, uses)
 
 
 cdef int add_host_end(
-    object host, bint writes, QueueState* state, list uses, list at_once
+    object host, bint writes, QueueState* state, Announcement uses, Announcement at_once
 ) except -1:
     """Add an end of a copy in memory of the host. What is not pinned is read `at_once`, because it is staged."""
     cdef OwnedMemory pinned
@@ -218,8 +216,8 @@ cdef int add_host_end(
         pinned = pinned_memory_of(view.buf, view.len, state.device, &start)
         if pinned is None:
             add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
-        elif view.len:
-            uses.append(end_use(pinned.usage, start, view.len, writes, "copy"))
+        else:
+            uses.add_end(pinned.usage, start, view.len, writes, "copy")
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -313,18 +311,14 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     event = new_event(queue.device, state.device, False)
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
     cdef Memory staging = host_memory_of(staged)
-    cdef Announcement announced = None
-    cdef list uses = []
+    announced = None
     if is_checked(state):
-        add_use(src, False, "copy", uses)
-        announced = announce(queue, state, uses)
+        announced = announce_use(queue, src.allocation.usage, src.start, src.nbytes, False, "copy")
     submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
-    if announced is not None:
-        announced.open = False
+    settle(announced)
     if marker.get() != NULL:
         set_marker(event, marker, False, queue)
-        if is_checked(state):
-            note_point(queue, state, &(<Event> event).seen)
+        (<Event> event).seen = record_point(queue)
     return event
 
 
@@ -624,13 +618,10 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     cdef Announcement announced = None
     cdef Fill fill
     cdef Status status
-    cdef list uses
     if buffer.nbytes == 0:
         return 0
     if is_observed(state):
-        uses = []
-        add_use(buffer, True, "fill", uses)
-        announced = announce(queue, state, uses)
+        announced = announce_use(queue, buffer.allocation.usage, buffer.start, buffer.nbytes, True, "fill")
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
     init_command(&fill, call_fill)
     fill.writes = buffer.allocation.usage
@@ -644,9 +635,7 @@ cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsign
     del held
     if status != 0:
         queue._raise(status, "fill")
-    if announced is not None:
-        announced.open = False
-    return 0
+    return settle(announced)
 
 
 cdef cppclass Prefetch(Command):
