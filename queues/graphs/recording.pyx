@@ -91,8 +91,8 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
                 if status == 0:
                     chosen[0] = copy
                 return status
-        if count >= most:
-            return NOT_NOW
+    if count >= most:
+        return NOT_NOW
     status = record(recorder, run, &recording)
     if recording != NULL:
         copy = new Copy()
