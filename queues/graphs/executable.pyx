@@ -19,10 +19,9 @@ import numpy as np
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -100,28 +99,6 @@ cdef extern from "Python.h":
         PyObject** ob_item
 
 
-cdef enum:
-    FEW_BYTES = 128  # of packed arguments
-
-
-cdef cppclass PackedBlock:
-    """The packed arguments of a launch. Few are in the object itself: a work is made whenever a node is changed."""
-    size_t count
-    char few[FEW_BYTES]
-    vector[char] many
-
-
-cdef inline char* packed_bytes(PackedBlock* block) noexcept nogil:
-    return &block.few[0] if block.count <= FEW_BYTES else block.many.data()
-
-
-cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
-    block.count = size
-    if size > FEW_BYTES:
-        block.many.resize(size)
-    return packed_bytes(block)
-
-
 cdef class Work:
     """The work of a node. Immutable; made by the methods of `Graph` and by capture.
 
@@ -150,20 +127,12 @@ cdef class Work:
 
 
 cdef class KernelWork(Work):
-    """A launch.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    grid, block : tuple of int
-    arguments : tuple
-        Bytes by value are copies.
-    """
+    """A launch, with copies of bytes by value."""
 
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
     cdef Geometry geometry
-    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
+    cdef vector[char] packed  # as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -184,13 +153,7 @@ cdef class KernelWork(Work):
 
 
 cdef class CopyWork(Work):
-    """A copy.
-
-    Attributes
-    ----------
-    dst, src : Buffer or host memory
-    nbytes : int
-    """
+    """A copy of `nbytes` from `src` to `dst`, Buffers or host memory."""
 
     cdef readonly object dst
     cdef readonly object src
@@ -210,15 +173,7 @@ cdef class CopyWork(Work):
 
 
 cdef class FillWork(Work):
-    """A fill.
-
-    Attributes
-    ----------
-    buffer : Buffer
-    value : scalar
-    pattern : bytes
-        The bytes of the value.
-    """
+    """A fill of `buffer` with `value`."""
 
     cdef readonly object buffer
     cdef readonly object value
@@ -233,12 +188,7 @@ cdef class FillWork(Work):
 
 
 cdef class HostWork(Work):
-    """A host function.
-
-    Attributes
-    ----------
-    function : callable
-    """
+    """A call of `function`, on the host."""
 
     cdef readonly object function
 
@@ -249,13 +199,7 @@ cdef class HostWork(Work):
 
 
 cdef class MemoryWork(Work):
-    """Memory that the graph hands out, or takes back.
-
-    Attributes
-    ----------
-    buffer : Buffer
-    memory : GraphMemory
-    """
+    """Memory, a GraphMemory, that the graph hands out as `buffer`, or takes back."""
 
     cdef readonly Buffer buffer
     cdef readonly object memory
@@ -267,12 +211,7 @@ cdef class MemoryWork(Work):
 
 
 cdef class ListWork(Work):
-    """Several works, one after the other: the rows of a copy or fill, or all the works of a graph.
-
-    Attributes
-    ----------
-    works : tuple of Work
-    """
+    """`works` one after the other: the rows of a copy or fill, or all of a graph."""
 
     cdef readonly tuple works
 
@@ -328,7 +267,8 @@ cdef KernelWork kernel_work(
     work.kernel = kernel
     work.scratch = kernel.scratch_sizes
     work.has_scratch = bool(work.scratch)
-    packed = resize_packed(&work.packed, kernel.packed_size)
+    work.packed.resize(kernel.packed_size)
+    packed = work.packed.data()
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -357,7 +297,7 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     work.kind = "kernel"
     work.kernel = bound.kernel
     work.scratch = ()
-    memcpy(resize_packed(&work.packed, bound.plan.values.size()), bound.plan.values.data(), bound.plan.values.size())
+    work.packed = bound.plan.values
     work.geometry = bound.geometry
     work.by_value = bound.by_value
     note_arguments(work, bound.arguments, None)
@@ -669,14 +609,8 @@ def graph_memory_of(Buffer buffer) -> GraphMemory | None:
 
 
 class Lifetimes:
-    """The graph memory that a launch hands out and takes back.
-
-    Parameters
-    ----------
-    nodes, works
-        In the order in which they run.
-    auto_free : bool
-        Whether a launch takes back the memory that the previous launch handed out.
+    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run;
+    with `auto_free` a launch takes back what the previous one handed out.
 
     Raises
     ------
@@ -776,7 +710,7 @@ cdef int add_uses(Work work, list uses) except -1:
     if type(work) is KernelWork:
         launched = work
         return add_launch(
-            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(&launched.packed),
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, launched.packed.data(),
             &launched.geometry, uses)
     if type(work) is CopyWork:
         add_end((<CopyWork> work).src, work, False, uses)
@@ -928,15 +862,14 @@ cdef bint overlap(tuple one, tuple other):
 cdef class Accesses:
     """What the works of a graph write to, and what sizes of their scratch are read from."""
 
-    cdef list unsorted  # works, added while no size was read from anything
     cdef dict written  # the Work by allocation and (start, nbytes)
     cdef dict read  # (KernelWork, leaf, Buffer) by allocation and (start, nbytes)
     cdef Work follows  # one that follows pointers, so it may write anywhere; or None
 
     def __cinit__(self) -> None:
-        self.unsorted, self.written, self.read = [], {}, {}
+        self.written, self.read = {}, {}
 
-    def add(self, works: Sequence[Work]) -> None:
+    def add(self, works: Iterable[Work]) -> None:
         """Add works.
 
         Raises
@@ -948,31 +881,24 @@ cdef class Accesses:
         cdef KernelWork launch
         cdef Buffer buffer
         cdef dict read = {}, written = {}
-        cdef bint any_measures = bool(self.read)
-        for work in works:
-            any_measures = any_measures or work.measures
-        if not any_measures:
-            self.unsorted.extend(works)
-            return
-        works = [*self.unsorted, *works]
         for work in works:
             if work.follows:
                 follows = work
             for buffer in work.writes:
                 written.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = work
-        for launch in works_with_scratch(works):
-            for leaf, buffer in launch.measured.items():
-                read.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = launch, leaf, buffer
+            for launch in works_with_scratch((work,)) if work.measures else ():
+                for leaf, buffer in launch.measured.items():
+                    read.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = launch, leaf, buffer
         if follows is not None:
             for entry in (*self.read.values(), *read.values()):
                 refuse(next(iter(entry.values())), follows)
         for of, among in ((read, self.written), (read, written), (self.read, written)):
-            for allocation in of.keys() & among.keys():
+            for allocation in of.keys() & among.keys() if of else ():
                 for part, entry in of[allocation].items():
                     for other, writer in among[allocation].items():
                         if overlap(part, other):
                             refuse(entry, writer)
-        self.unsorted, self.follows = [], follows
+        self.follows = follows
         for into, new in ((self.written, written), (self.read, read)):
             for allocation, parts in new.items():
                 into.setdefault(allocation, {}).update(parts)
@@ -1028,6 +954,7 @@ cdef struct UseOf:
 cdef cppclass GraphCommand(Recorded):
     bint follows  # a launch of a kernel that follows pointers
     size_t plan_at  # in `Kept.plans`
+    size_t step
 
 
 cdef cppclass Submission:
@@ -1290,33 +1217,6 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
     return status
 
 
-cdef Status submit_replay(
-    QueueState* queue, Submission* submission, const Versions* versions, uint64_t closings, vector[Call*]& functions,
-    size_t* called, bint* began
-) noexcept nogil:
-    """Submit a whole launch under one lock. `called` counts the host functions that were submitted. `began` is set when
-    anything was submitted to the queue.
-    """
-    cdef Launch run
-    cdef size_t i
-    cdef Status status
-    init_command(&run, call_run)
-    run.at_once = True
-    run.submission, run.versions, run.closings, run.functions = submission, versions, closings, &functions
-    run.called = 0
-    run.start = NULL
-    run.touched = 0
-    run.joined = True
-    status = submit(queue, &run)
-    called[0], began[0] = run.called, run.began
-    if not run.joined:
-        finish_touched(queue, submission, &run)
-    for i in range(run.events.size()):
-        if run.events[i] != NULL:
-            queue.driver.release_event(run.events[i])
-    return status
-
-
 # -- what the launches of a graph submit, with all that this needs
 
 
@@ -1345,7 +1245,6 @@ cdef class Prepared:
     cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
     cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
     cdef vector[size_t] command_of  # by node: the index of its launch, NO_LAUNCH for other nodes
-    cdef vector[size_t] step_of
     cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
     cdef list functions
@@ -1387,7 +1286,8 @@ cdef class Prepared:
         command = new GraphCommand()
         command.command.kind = kind
         submission.commands.push_back(command)
-        submission.steps[submission.steps.size() - 1].count += 1
+        command.step = submission.steps.size() - 1
+        submission.steps[command.step].count += 1
         self.cut = alone
         return command
 
@@ -1514,7 +1414,7 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef GraphCommand* launch
     cdef Status status
     cdef Py_ssize_t i
-    packed.assign(packed_bytes(&work.packed), packed_bytes(&work.packed) + work.packed.count)
+    packed = work.packed
     for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")
@@ -1632,7 +1532,6 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
         if type(works[node]) is KernelWork:
             add_kernel(prepared, device, works[node])
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
-            prepared.step_of[<size_t> node] = submission.steps.size() - 1
         else:
             add_work(prepared, device, works[node])
     if not segment.nodes:
@@ -1676,8 +1575,8 @@ cdef int join_steps(Prepared prepared) except -1:
     prepared.lane = 0
     if not submission.commands.empty():
         prepared.add_step(COMMANDS, 0, submission.commands.size())
-    for i in range(prepared.step_of.size()):
-        prepared.step_of[i] = 0
+    for i in range(submission.commands.size()):
+        submission.commands[i].step = 0
     return 0
 
 
@@ -1782,7 +1681,6 @@ cdef Prepared new_prepared(
     prepared.functions, prepared.guards = [], []
     prepared.by_arguments, prepared.scratch, prepared.room = {}, {}, {}
     prepared.command_of.resize(len(snapshot.works), NO_LAUNCH)
-    prepared.step_of.resize(len(snapshot.works), 0)
     prepared.submission.lanes.push_back(NULL)
     for lane in lanes or ():
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
@@ -1830,19 +1728,21 @@ cdef bint has_same_block(PyObject* work, PyObject* other):
     return memcmp(&geometry.block[0], &becomes.block[0], 3 * sizeof(uint32_t)) == 0 and (
         not (<KernelWork> work).kernel.has_local or has_same_local(
             (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
-            packed_bytes(&(<KernelWork> work).packed), packed_bytes(&(<KernelWork> other).packed)))
+            (<KernelWork> work).packed.data(), (<KernelWork> other).packed.data()))
 
 
 cdef bint can_become(Prepared prepared, size_t node, PyObject* work, PyObject* other):
     """Return whether the work of a node can be changed to the other."""
-    cdef Run* run = prepared.submission.steps[prepared.step_of[node]].run
+    cdef size_t at = prepared.command_of[node]
+    cdef Run* run
     if (
         type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
-        or prepared.command_of[node] == NO_LAUNCH
+        or at == NO_LAUNCH
         or <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
         or not is_changeable(work) or not is_changeable(other)
     ):
         return False
+    run = prepared.submission.steps[prepared.submission.commands[at].step].run
     if run == NULL or has_same_block(work, other):
         return run == NULL or run.copies.empty() or prepared.recorder.changeable
     prepared.repeats = 0
@@ -1860,14 +1760,14 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
     cdef Py_ssize_t i
     for i in range(work.kernel.count):
         parameter = &work.kernel.layout[i]
-        known, value = launch.values.data() + parameter.offset, packed_bytes(&work.packed) + parameter.offset
+        known, value = launch.values.data() + parameter.offset, work.packed.data() + parameter.offset
         if not has_value(known, value, parameter.width):
             take_value(known, value, parameter.width)
             launch.changed_at[i] = prepared.versions[at] = version
     if memcmp(&launch.command.geometry.groups[0], &work.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
         launch.changed_at[work.kernel.count] = prepared.versions[at] = version
     launch.command.geometry = work.geometry
-    if prepared.submission.steps[prepared.step_of[node]].run != NULL:
+    if prepared.submission.steps[launch.step].run != NULL:
         return 0
     if prepared.sharers[launch.plan_at] > 1 and prepared.versions[at] == version:
         prepared.sharers[launch.plan_at] -= 1
@@ -1954,10 +1854,6 @@ cdef bint take(Prepared prepared, Snapshot snapshot) except -1:
     return True
 
 
-cdef extern from "Python.h":
-    PyObject* PyDict_GetItemWithError(object dictionary, object key)
-
-
 cdef struct Point:
     uint64_t queue
     uint64_t epoch
@@ -1991,7 +1887,6 @@ cdef class ExecutableGraph:
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef dict places  # of these, by node
-    cdef Py_ssize_t last_place  # that was asked for
     cdef list shape
     cdef bint auto_free
     cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
@@ -2271,8 +2166,8 @@ cdef class ExecutableGraph:
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
         cdef Announcement told = None
-        cdef size_t i, called = 0
-        cdef bint begun = False
+        cdef Launch run
+        cdef size_t i
         cdef Status status = 1  # a failure, until the launch is tried
         cdef Snapshot now = prepared.now
         cdef Submission* submission = prepared.submission
@@ -2293,6 +2188,10 @@ cdef class ExecutableGraph:
             before = lifetimes.begin()
             for queue_id, epoch in lifetimes.freed_at:
                 points.push_back(Point(queue_id, epoch))
+        init_command(&run, call_run)
+        run.at_once = run.joined = True
+        run.submission, run.versions, run.closings, run.functions = submission, &now.versions, now.closings, &calls
+        run.called, run.start, run.touched = 0, NULL, 0
         try:
             for function in functions:
                 calls.push_back(new_call(queue, queue.state, function))
@@ -2308,21 +2207,25 @@ cdef class ExecutableGraph:
                     if status == 0:
                         status = wait_for_creation(queue.state, submission.uses[i].uses)
                 if status == 0:
-                    status = submit_replay(
-                        queue.state, submission, &now.versions, now.closings, calls, &called, &begun)
+                    status = submit(queue.state, &run)
+                    if not run.joined:
+                        finish_touched(queue.state, submission, &run)
                     submission.created = submission.created or status == 0
                     if status != OUT_OF_DATE:
                         self.last_queue = queue.state.epochs.queue_id
                         self.last_epoch = submitted_epoch(queue.state.epochs)
+                for i in range(run.events.size()):
+                    if run.events[i] != NULL:
+                        queue.state.driver.release_event(run.events[i])
                 end = Point(self.last_queue, self.last_epoch)
                 guard.leave()
         finally:
             if told is not None:
                 told.open = status != 0
             for i in range(calls.size()):
-                settle_call(queue, functions[i], calls[i], i < called)
+                settle_call(queue, functions[i], calls[i], i < run.called)
             if lifetimes is not None:
-                if begun or status == 0:
+                if run.began or status == 0:
                     lifetimes.end(end.queue, end.epoch)
                 else:
                     lifetimes.undo(before)
@@ -2440,36 +2343,14 @@ cdef class ExecutableGraph:
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
         cdef Py_ssize_t at
-        if self.closed:
-            self._check_open()
-        at = self.place_near_last(<PyObject*> node)
-        if at < 0:
-            at = self.look_up(node, kind)
+        self._check_open()
+        try:
+            at = self.places[node]
+        except (KeyError, TypeError):  # what has no hash is no node
+            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from") from None
         if (<Work> self.works[at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
-        self.last_place = at
         return at
-
-    cdef Py_ssize_t place_near_last(self, PyObject* node) noexcept:
-        """Return the place of the node that was looked for last, or the next; -1 if it is neither. Looking it up takes
-        twice as long.
-        """
-        cdef PyObject** nodes = (<PyTupleObject*> self.ordered).ob_item
-        cdef Py_ssize_t at
-        for at in range(self.last_place, min(self.last_place + 2, len(self.ordered))):
-            if nodes[at] == node:
-                return at
-        return -1
-
-    cdef Py_ssize_t look_up(self, object node, str kind) except -1:
-        cdef PyObject* found = PyDict_GetItemWithError(self.places, node)
-        if found == NULL:
-            if PyErr_Occurred() != NULL:
-                if not PyErr_ExceptionMatches(TypeError):
-                    return -1
-                PyErr_Clear()  # what has no hash is no node
-            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        return <object> found
 
     cdef int put(self, Py_ssize_t at, Work work) except -1:
         """Replace the work of a node, of the same kind, from the next launch on. On an error nothing has changed."""

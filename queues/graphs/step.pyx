@@ -144,7 +144,6 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
     elif run.end != end:  # another run that begins there
         take_copies(lane.dropped, run)
     run.end = end
-    recorder.driver, recorder.queue, recorder.owner = queue.driver, queue.handle, queue
     recorder.commands, recorder.versions = <Recorded**> lane.entries.data(), lane.versions.data()
     status = choose_copy(recorder[0], run, MOST_COPIES, &copy)
     if copy == NULL:
@@ -201,19 +200,15 @@ cdef enum:
 
 cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* uses) noexcept nogil:
     cdef bint writes = entry.plan.parameters[index].writes
-    if entry.uses[index] == uses:
+    cdef Usage* before = entry.uses[index]
+    if before == uses:
         return
-    forget_use(entry, index)
+    entry.uses[index] = uses
     if uses != NULL:
-        pin(uses, queue.epochs, &entry.epoch, writes)
-        entry.uses[index] = retain_usage(uses)
-
-
-cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
-    if entry.uses[index] != NULL:
-        unpin(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
-        release_usage(entry.uses[index])
-        entry.uses[index] = NULL
+        pin(retain_usage(uses), queue.epochs, &entry.epoch, writes)
+    if before != NULL:
+        unpin(before, &entry.epoch, writes)
+        release_usage(before)
 
 
 cdef Status take_arguments(
@@ -332,7 +327,7 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     for i in range(kept, lane.entries.size()):
         entry = lane.entries[i]
         for j in range(entry.uses.size()):
-            forget_use(entry, <uint32_t> j)
+            change_use(NULL, entry, <uint32_t> j, NULL)
         del entry
     lane.entries.resize(kept)
     lane.versions.resize(kept)
@@ -436,9 +431,10 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.recording = lane.plain = lane.told = False
     lane.recorded = 0
     lane.refused.status = 0
+    lane.recorder.driver, lane.recorder.queue = state.driver, state.handle
     lane.recorder.after = NULL
     lane.recorder.changeable = True
-    lane.recorder.may_run = may_run
+    lane.recorder.may_run, lane.recorder.owner = may_run, state
     return owner
 
 
