@@ -1,9 +1,9 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
-An executable has works and, made from them, a replay. Works never change: new ones take their place, in a new tuple, or
-in the same one while no other code has it. A replay is changed only while no thread launches it and, where the driver
-minds, it does not run; else a new one takes its place. So a launch is not disturbed when another thread changes or
-closes the executable, and never waits for it.
+An executable has works and, made from them, what is `Prepared` for launches. Works never change: new ones take their
+place, and a launch makes a snapshot of them. What is prepared is changed only while no thread launches it; else it is
+prepared anew. So a launch is not disturbed when another thread changes or closes the executable, and never waits for
+it.
 """
 
 import math
@@ -18,33 +18,29 @@ import numpy as np
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp, memcpy
-from libcpp.algorithm cimport sort, unique
-from libcpp.atomic cimport memory_order_relaxed
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW,
-    Change, Driver, Geometry, Memory, RecordedCommand, Status, Waits, no_waits
+    COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Driver, Geometry, Memory,
+    RecordedCommand, Status, Waits, no_waits
 )
-from forebay.core.plan cimport (
-    PackedPointer, Parameter, Plan, change_of, delete_plan, has_same_local, has_value, set_changed_arguments
-)
-from forebay.core.locks cimport Lock
+from forebay.core.plan cimport PackedPointer, Parameter, has_same_local, has_value, take_value
+from forebay.core.locks cimport Guard, Lock
 from forebay.core.ownership cimport Ref
 from forebay.core.state cimport (
-    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, release_device_state,
-    renew_resident_list
+    DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, renew_resident_list
 )
 from forebay.core.usage cimport Usage, Versions, note_use, release_usage, retain_usage, still_holds, version_of
 from forebay.core.vector_clock cimport (
     Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
+from forebay.queues.graphs.recording cimport (
+    MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, set_arguments, take_copies
+)
 from forebay.queues.host_functions cimport Call, new_call, settle_call, submit_call
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
@@ -100,28 +96,6 @@ cdef extern from "Python.h":
         PyObject** ob_item
 
 
-cdef enum:
-    FEW_BYTES = 128  # of packed arguments
-
-
-cdef cppclass PackedBlock:
-    """The packed arguments of a launch. Few are in the object itself: a work is made whenever a node is changed."""
-    size_t count
-    char few[FEW_BYTES]
-    vector[char] many
-
-
-cdef inline char* packed_bytes(PackedBlock* block) noexcept nogil:
-    return &block.few[0] if block.count <= FEW_BYTES else block.many.data()
-
-
-cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
-    block.count = size
-    if size > FEW_BYTES:
-        block.many.resize(size)
-    return packed_bytes(block)
-
-
 cdef class Work:
     """The work of a node. Immutable; made by the methods of `Graph` and by capture.
 
@@ -150,20 +124,12 @@ cdef class Work:
 
 
 cdef class KernelWork(Work):
-    """A launch.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    grid, block : tuple of int
-    arguments : tuple
-        Bytes by value are copies.
-    """
+    """A launch, with copies of bytes by value."""
 
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
     cdef Geometry geometry
-    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
+    cdef vector[char] packed  # as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -184,13 +150,7 @@ cdef class KernelWork(Work):
 
 
 cdef class CopyWork(Work):
-    """A copy.
-
-    Attributes
-    ----------
-    dst, src : Buffer or host memory
-    nbytes : int
-    """
+    """A copy of `nbytes` from `src` to `dst`, Buffers or host memory."""
 
     cdef readonly object dst
     cdef readonly object src
@@ -210,15 +170,7 @@ cdef class CopyWork(Work):
 
 
 cdef class FillWork(Work):
-    """A fill.
-
-    Attributes
-    ----------
-    buffer : Buffer
-    value : scalar
-    pattern : bytes
-        The bytes of the value.
-    """
+    """A fill of `buffer` with `value`."""
 
     cdef readonly object buffer
     cdef readonly object value
@@ -233,12 +185,7 @@ cdef class FillWork(Work):
 
 
 cdef class HostWork(Work):
-    """A host function.
-
-    Attributes
-    ----------
-    function : callable
-    """
+    """A call of `function`, on the host."""
 
     cdef readonly object function
 
@@ -249,13 +196,7 @@ cdef class HostWork(Work):
 
 
 cdef class MemoryWork(Work):
-    """Memory that the graph hands out, or takes back.
-
-    Attributes
-    ----------
-    buffer : Buffer
-    memory : GraphMemory
-    """
+    """Memory, a GraphMemory, that the graph hands out as `buffer`, or takes back."""
 
     cdef readonly Buffer buffer
     cdef readonly object memory
@@ -267,12 +208,7 @@ cdef class MemoryWork(Work):
 
 
 cdef class ListWork(Work):
-    """Several works, one after the other: the rows of a copy or fill, or all the works of a graph.
-
-    Attributes
-    ----------
-    works : tuple of Work
-    """
+    """`works` one after the other: the rows of a copy or fill, or all of a graph."""
 
     cdef readonly tuple works
 
@@ -328,7 +264,8 @@ cdef KernelWork kernel_work(
     work.kernel = kernel
     work.scratch = kernel.scratch_sizes
     work.has_scratch = bool(work.scratch)
-    packed = resize_packed(&work.packed, kernel.packed_size)
+    work.packed.resize(kernel.packed_size)
+    packed = work.packed.data()
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -357,7 +294,7 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     work.kind = "kernel"
     work.kernel = bound.kernel
     work.scratch = ()
-    memcpy(resize_packed(&work.packed, bound.plan.values.size()), bound.plan.values.data(), bound.plan.values.size())
+    work.packed = bound.plan.values
     work.geometry = bound.geometry
     work.by_value = bound.by_value
     note_arguments(work, bound.arguments, None)
@@ -669,14 +606,8 @@ def graph_memory_of(Buffer buffer) -> GraphMemory | None:
 
 
 class Lifetimes:
-    """The graph memory that a launch hands out and takes back.
-
-    Parameters
-    ----------
-    nodes, works
-        In the order in which they run.
-    auto_free : bool
-        Whether a launch takes back the memory that the previous launch handed out.
+    """The graph memory that a launch hands out and takes back. `nodes` and `works` are in the order in which they run;
+    with `auto_free` a launch takes back what the previous one handed out.
 
     Raises
     ------
@@ -776,7 +707,7 @@ cdef int add_uses(Work work, Announcement uses) except -1:
     if type(work) is KernelWork:
         launched = work
         return add_launch(
-            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(&launched.packed),
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, launched.packed.data(),
             &launched.geometry, uses)
     if type(work) is CopyWork:
         add_end((<CopyWork> work).src, work, False, uses)
@@ -859,12 +790,14 @@ cdef inline bint is_still(const Versions* versions, const DeviceState* device) n
     return versions.memory.empty() or still_holds(versions, device.resident.unseen_writes.load())
 
 
-cdef class Sizes:
-    """The sizes of all scratch of a graph."""
+cdef class Snapshot:
+    """What a launch does: the works of a graph as they are at one moment, and the sizes of all scratch."""
 
-    cdef tuple works  # the graph's, all of them
+    cdef tuple works  # all of them
+    cdef uint64_t version  # of the executable
+    cdef uint64_t closings  # the device's count when all buffers were last seen open
     cdef dict by_work  # bytes of each scratch of a KernelWork
-    cdef Versions versions  # the writes to what they were read from, whose buffers the works keep
+    cdef Versions versions  # the writes to what the sizes were read from, whose buffers the works keep
     cdef bint lasting  # False when not all sizes are known, or others write without forebay's knowledge
 
 
@@ -883,34 +816,36 @@ cdef list works_with_scratch(object works):
     return found
 
 
-cdef Sizes read_sizes(object queue, QueueState* state, tuple works, bint have_scratch):
+cdef Snapshot look_at(object queue, QueueState* state, tuple works, uint64_t version, bint have_scratch):
     """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None
     it stays unknown.
     """
-    cdef Sizes sizes = Sizes.__new__(Sizes)
+    cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
     cdef KernelWork work
     cdef Buffer buffer
     cdef dict seen = {}
-    sizes.works = works
-    sizes.by_work = {}
-    sizes.lasting = True
-    sizes.versions.unseen_writes = state.device.resident.unseen_writes.load()
-    launches = works_with_scratch(works) if have_scratch else []
+    snapshot.works, snapshot.version, snapshot.by_work = works, version, {}
+    snapshot.closings = state.device.resident.closings.load()
+    snapshot.lasting = True
+    snapshot.versions.unseen_writes = state.device.resident.unseen_writes.load()
+    if not have_scratch:
+        return snapshot
+    launches = works_with_scratch(works)
     buffers = [buffer for work in launches for buffer in work.measured.values()]
     for buffer in buffers:  # first, so that a write from now on is noticed
-        sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
+        snapshot.lasting = snapshot.lasting and buffer.allocation.exposed == 0
         if id_of(buffer) not in seen:
             seen[id_of(buffer)] = True
-            sizes.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
+            snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
     reduced = reductions_of(queue, state, buffers)
     if reduced is None:
-        sizes.lasting = False
-        return sizes
+        snapshot.lasting = False
+        return snapshot
     left = iter(reduced)
     for work in launches:
         mine = [next(left) for _ in work.measured]
-        sizes.by_work[work] = sizes_of(work.kernel, work.scratch, known_of(work.scalars, work.measured, mine))
-    return sizes
+        snapshot.by_work[work] = sizes_of(work.kernel, work.scratch, known_of(work.scalars, work.measured, mine))
+    return snapshot
 
 
 cdef bint overlap(tuple one, tuple other):
@@ -920,15 +855,14 @@ cdef bint overlap(tuple one, tuple other):
 cdef class Accesses:
     """What the works of a graph write to, and what sizes of their scratch are read from."""
 
-    cdef list unsorted  # works, added while no size was read from anything
     cdef dict written  # the Work by allocation and (start, nbytes)
     cdef dict read  # (KernelWork, leaf, Buffer) by allocation and (start, nbytes)
     cdef Work follows  # one that follows pointers, so it may write anywhere; or None
 
     def __cinit__(self) -> None:
-        self.unsorted, self.written, self.read = [], {}, {}
+        self.written, self.read = {}, {}
 
-    def add(self, works: Sequence[Work]) -> None:
+    def add(self, works: Iterable[Work]) -> None:
         """Add works.
 
         Raises
@@ -940,31 +874,24 @@ cdef class Accesses:
         cdef KernelWork launch
         cdef Buffer buffer
         cdef dict read = {}, written = {}
-        cdef bint any_measures = bool(self.read)
-        for work in works:
-            any_measures = any_measures or work.measures
-        if not any_measures:
-            self.unsorted.extend(works)
-            return
-        works = [*self.unsorted, *works]
         for work in works:
             if work.follows:
                 follows = work
             for buffer in work.writes:
                 written.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = work
-        for launch in works_with_scratch(works):
-            for leaf, buffer in launch.measured.items():
-                read.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = launch, leaf, buffer
+            for launch in works_with_scratch((work,)) if work.measures else ():
+                for leaf, buffer in launch.measured.items():
+                    read.setdefault(id_of(buffer), {})[buffer.start, buffer.nbytes] = launch, leaf, buffer
         if follows is not None:
             for entry in (*self.read.values(), *read.values()):
                 refuse(next(iter(entry.values())), follows)
         for of, among in ((read, self.written), (read, written), (self.read, written)):
-            for allocation in of.keys() & among.keys():
+            for allocation in of.keys() & among.keys() if of else ():
                 for part, entry in of[allocation].items():
                     for other, writer in among[allocation].items():
                         if overlap(part, other):
                             refuse(entry, writer)
-        self.unsorted, self.follows = [], follows
+        self.follows = follows
         for into, new in ((self.written, written), (self.read, read)):
             for allocation, parts in new.items():
                 into.setdefault(allocation, {}).update(parts)
@@ -993,8 +920,7 @@ cdef enum:
 
 
 cdef enum StepKind:
-    COMMANDS  # submitted one by one
-    RECORDED  # submitted by one call of the driver
+    COMMANDS
     HOST_CALL
     JOIN  # does nothing but wait
 
@@ -1003,11 +929,12 @@ cdef struct Step:
     StepKind kind
     size_t first  # index of the first command, or of the host function
     size_t count
-    void* recording  # owned
+    Run* run  # owned; NULL: these commands are not recorded
+    Copy* copy  # of the run, which one call replays; NULL: the commands are submitted one by one
     uint32_t lane  # see `forebay.queues.graphs.shape`
     bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
     bint awaited  # another lane waits for it
-    uint64_t room  # that it takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
+    uint64_t room  # that a replay takes in its queue beside a command's, as drivers say (`room_of_recorded_copy`)
     size_t first_wait
     size_t wait_count
 
@@ -1015,6 +942,12 @@ cdef struct Step:
 cdef struct UseOf:
     Usage* uses  # retained
     bint writes
+
+
+cdef cppclass GraphCommand(Recorded):
+    bint follows  # a launch of a kernel that follows pointers
+    size_t plan_at  # in `Kept.plans`
+    size_t step
 
 
 cdef cppclass Submission:
@@ -1025,8 +958,7 @@ cdef cppclass Submission:
     EpochsRef last_queue  # of the last launch; NULL before the first
     uint64_t last_epoch
     vector[Step] steps
-    vector[RecordedCommand] commands
-    vector[Plan*] following  # by command: the plan, owned by the replay, if its kernel follows pointers; else NULL
+    vector[GraphCommand*] commands  # owned
     vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
     bint needs_start  # some step has `from_start`
@@ -1037,7 +969,7 @@ cdef enum:
     OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
-cdef cppclass Run(Command):
+cdef cppclass Launch(Command):
     """A launch in progress. The queue is locked."""
     Submission* submission
     # What the launch was decided from, and is looked at again: when sizes were read, and how many buffers were closed
@@ -1064,12 +996,12 @@ cdef inline Status submit_one(
     return driver.fill(handle, &command.to, command.pattern, command.pattern_size, command.nbytes, waits, NULL)
 
 
-cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
+cdef inline void count_one(QueueState* queue, Launch* run) noexcept nogil:
     commit(queue, run)
     run.waits.count = 0
 
 
-cdef inline Waits listed(Run* run) noexcept nogil:
+cdef inline Waits listed(Launch* run) noexcept nogil:
     cdef Waits waits
     waits.count = <uint32_t> run.list.size()
     waits.events = run.list.data()
@@ -1086,7 +1018,7 @@ cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event
     return status
 
 
-cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
+cdef Status begin_lanes(QueueState* queue, Launch* run) noexcept nogil:
     """Make the event that other lanes begin with a wait for. An idle queue with no waits needs none."""
     cdef Status status
     if run.waits.count == 0:
@@ -1104,7 +1036,7 @@ cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
     return status
 
 
-cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, Run* run) noexcept nogil:
+cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, Launch* run) noexcept nogil:
     cdef size_t i
     run.list.clear()
     for i in range(step.first_wait, step.first_wait + step.wait_count):
@@ -1115,7 +1047,7 @@ cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, 
     return listed(run)
 
 
-cdef Status submit_step(QueueState* queue, size_t at, Run* run) noexcept nogil:
+cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogil:
     """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
     """
     cdef Submission* submission = run.submission
@@ -1123,26 +1055,31 @@ cdef Status submit_step(QueueState* queue, size_t at, Run* run) noexcept nogil:
     cdef void* handle = queue.handle
     cdef Waits waits = run.waits
     cdef Status status = 0
+    cdef GraphCommand* command
+    cdef uint32_t failed_at = 0
     cdef size_t i
     if step.lane != 0:
         handle = submission.lanes[step.lane]
         run.touched |= <uint32_t> 1 << step.lane
     if step.lane != 0 or step.wait_count != 0:
         waits = waits_of_step(queue, submission, step, run)
-    if step.kind == COMMANDS:
+    if step.kind == COMMANDS and step.copy == NULL:
         for i in range(step.first, step.first + step.count):
-            if submission.following[i] != NULL:
-                status = renew_resident_list(queue.device, submission.following[i])
+            command = submission.commands[i]
+            if step.run != NULL:  # what was set since is in no copy, and has not reached the kernel
+                status = set_arguments(command, &failed_at)
+            if status == 0 and command.follows:
+                status = renew_resident_list(queue.device, command.plan)
             if status == 0:
-                status = submit_one(queue.driver, handle, &submission.commands[i], waits)
+                status = submit_one(queue.driver, handle, &command.command, waits)
             if status != 0:
                 return status
             waits.count = 0
             if step.lane == 0:
                 count_one(queue, run)
     else:
-        if step.kind == RECORDED:
-            status = queue.driver.replay(handle, step.recording, waits)
+        if step.kind == COMMANDS:
+            status = queue.driver.replay(handle, step.copy.recording, waits)
             if status == 0:
                 advance_submitted(queue.epochs, step.room)
         elif step.kind == JOIN:
@@ -1160,7 +1097,7 @@ cdef Status submit_step(QueueState* queue, size_t at, Run* run) noexcept nogil:
     return status
 
 
-cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+cdef Status join_touched(QueueState* queue, Submission* submission, Launch* run) noexcept nogil:
     """After a failure, make the queue wait for what its lanes were given."""
     cdef void* event = NULL
     cdef Status status = 0
@@ -1178,7 +1115,7 @@ cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) no
     return status
 
 
-cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+cdef void finish_touched(QueueState* queue, Submission* submission, Launch* run) noexcept nogil:
     """Wait on the host for the lanes, because `join_touched` failed. No lock of a queue is held.
 
     Nothing else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
@@ -1224,7 +1161,7 @@ cdef cppclass ReplayOnce(Command):
 
 cdef Status call_replay(QueueState* queue, Command* command, Waits waits) noexcept nogil:
     cdef Submission* submission = (<ReplayOnce*> command).submission
-    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, waits)
+    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].copy.recording, waits)
     if status == 0:
         advance_submitted(queue.epochs, submission.room)
         commit(queue, command)
@@ -1237,7 +1174,7 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
     """Submit a whole launch. The epoch counts driver calls, because it also shows how full the queue can be. When a
     call fails, everything submitted before it still runs.
     """
-    cdef Run* run = <Run*> command
+    cdef Launch* run = <Launch*> command
     cdef Submission* submission = run.submission
     cdef size_t i
     cdef Status status = 0
@@ -1273,33 +1210,6 @@ cdef Status call_run(QueueState* queue, Command* command, Waits waits) noexcept 
     return status
 
 
-cdef Status submit_replay(
-    QueueState* queue, Submission* submission, const Versions* versions, uint64_t closings, vector[Call*]& functions,
-    size_t* called, bint* began
-) noexcept nogil:
-    """Submit a whole launch under one lock. `called` counts the host functions that were submitted. `began` is set when
-    anything was submitted to the queue.
-    """
-    cdef Run run
-    cdef size_t i
-    cdef Status status
-    init_command(&run, call_run)
-    run.at_once = True
-    run.submission, run.versions, run.closings, run.functions = submission, versions, closings, &functions
-    run.called = 0
-    run.start = NULL
-    run.touched = 0
-    run.joined = True
-    status = submit(queue, &run)
-    called[0], began[0] = run.called, run.began
-    if not run.joined:
-        finish_touched(queue, submission, &run)
-    for i in range(run.events.size()):
-        if run.events[i] != NULL:
-            queue.driver.release_event(run.events[i])
-    return status
-
-
 # -- what the launches of a graph submit, with all that this needs
 
 
@@ -1307,38 +1217,36 @@ cdef enum:
     NO_LAUNCH = 0xFFFFFFFF
 
 
-@cython.no_gc
-cdef class Kept:
-    """What lives as long as a `Prepared`, which the device may still use. The collector of cycles, which empties a list
-    before its owner has ended, does not see it. So no host function is in it, which may refer to its graph.
-    """
-
-    cdef list things  # the works first
-
-
 @cython.no_gc_clear
 cdef class Prepared:
-    """Owns what a graph submits. It is given back once the device is done with it."""
+    """What launches submit, until something is changed that needs other memory or other kernels. What the device may
+    still use is in `kept`, which goes once everything submitted is done.
+    """
 
-    cdef DeviceState* state  # retained
-    cdef const Driver* driver
+    cdef Snapshot now  # what it does
+    cdef uint64_t version  # of the executable that it is as; 0 while it is changed, and when that has failed
+    cdef int users  # how many threads launch it or change it; only touched with the GIL
+    cdef tuple buffers  # all that the works use
     cdef Submission* submission  # owned
+    cdef Recorder recorder
+    cdef vector[uint32_t] versions  # by command
+    cdef Kept kept  # its plans, and the works first
+    cdef vector[uint32_t] sharers  # by plan: how many launches it is for
     cdef uint32_t lane  # the lane of the steps added next
     cdef bint cut  # the next command begins a new step
-    cdef vector[Plan*] plans  # owned
-    cdef vector[uint32_t] sharers  # by plan: how many launches it is for
     cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
     cdef dict scratch  # OwnedMemory by lane, kernel and index of the parameter; empty on a debugging device
     cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
-    cdef bint changeable  # its recordings can be changed
-    cdef bint not_now  # something is not recorded that could be at another time
     cdef vector[size_t] command_of  # by node: the index of its launch, NO_LAUNCH for other nodes
-    cdef vector[size_t] step_of
-    cdef vector[size_t] plan_of
     cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
     cdef list functions
-    cdef Kept kept
+    cdef size_t most_copies  # of each run; 0: it is not recorded for now
+    cdef bint one_by_one  # some run has no copy that could be replayed
+    cdef int repeats  # launches in turn that nothing kept from being recorded
+    cdef bint alone  # all is in one run
+    cdef int wasted  # how many sizes in turn needed far less scratch than there is
+    cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None; set by who made it
 
     def __cinit__(self) -> None:
         self.submission = new Submission()
@@ -1348,31 +1256,36 @@ cdef class Prepared:
         self.submission.last_epoch = 0
 
     def __dealloc__(self):
+        cdef GraphCommand* command
         cdef size_t i
         for i in range(self.submission.steps.size()):
-            if self.submission.steps[i].recording != NULL:
-                self.driver.release_recording(self.submission.steps[i].recording)
+            if self.submission.steps[i].run != NULL:
+                take_copies(self.kept.copies, self.submission.steps[i].run)
+                del self.submission.steps[i].run
         for i in range(self.submission.uses.size()):
             release_usage(self.submission.uses[i].uses)
+        for command in self.submission.commands:
+            del command
+        if self.kept is not None:
+            retire_after(self.kept.state, self.kept, self.submission.last_queue, self.submission.last_epoch)
         del self.submission
-        for i in range(self.plans.size()):
-            delete_plan(self.plans[i])
-        if self.state != NULL:
-            release_device_state(self.state)
 
-    cdef int add(self, RecordedCommand command, Plan* following=NULL) except -1:
+    cdef GraphCommand* add(self, int kind, bint alone=False) except NULL:
+        """Add a command, of which the caller fills in the rest."""
         cdef Submission* submission = self.submission
-        cdef bint alone = following != NULL and self.driver.follow != NULL  # such kernels are not recorded
+        cdef GraphCommand* command
         if alone or self.cut or submission.steps.back().kind != COMMANDS:
             self.add_step(COMMANDS, submission.commands.size(), 0)
+        command = new GraphCommand()
+        command.command.kind = kind
         submission.commands.push_back(command)
-        submission.following.push_back(following)
-        submission.steps[submission.steps.size() - 1].count += 1
+        command.step = submission.steps.size() - 1
+        submission.steps[command.step].count += 1
         self.cut = alone
-        return 0
+        return command
 
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
-        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0, 0))
+        self.submission.steps.push_back(Step(kind, first, count, NULL, NULL, self.lane, False, False, 0, 0, 0))
         self.cut = False
         return 0
 
@@ -1382,12 +1295,9 @@ cdef class Prepared:
         return 0
 
     cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1:
-        cdef RecordedCommand command
-        command.kind = COPY_COMMAND
-        command.to = to[0]
-        command.source = source[0]
-        command.nbytes = nbytes
-        return self.add(command)
+        cdef RecordedCommand* command = &self.add(COPY_COMMAND).command
+        command.to, command.source, command.nbytes = to[0], source[0], nbytes
+        return 0
 
 
 # -- makes graphs ready to run: gives them their own kernels and memory, and records the commands
@@ -1400,7 +1310,7 @@ cdef enum:
     PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
 
 
-cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
+cdef int make_scratch(Prepared prepared, object device, Snapshot snapshot, list segments, Prepared last) except -1:
     """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
 
     What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
@@ -1411,9 +1321,9 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
     cdef dict needed = {}
     placed = [
         (segment.lane, work) for segment in segments
-        for work in works_with_scratch([sizes.works[node] for node in segment.nodes])]
+        for work in works_with_scratch([snapshot.works[node] for node in segment.nodes])]
     for lane, work in placed:
-        prepared.room[work] = sizes.by_work.get(work, [1] * len(work.scratch))
+        prepared.room[work] = snapshot.by_work.get(work, [1] * len(work.scratch))
         for (index, _), nbytes in zip(work.scratch, prepared.room[work], strict=True):
             needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
     if device.debug:
@@ -1433,27 +1343,26 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
     return 0
 
 
-cdef bint wastes(Prepared prepared, Sizes sizes):
+cdef bint wastes(Prepared prepared, Snapshot snapshot):
     """Return whether all launches of some kernel need far less scratch than one of them has."""
     cdef dict most = {}  # (needed, there) by kernel and position
     if prepared.guards:
         return False
-    for work, needed in sizes.by_work.items():
+    for work, needed in snapshot.by_work.items():
         for i, pair in enumerate(zip(needed, prepared.room[work], strict=True)):
             most[work.kernel, i] = tuple(map(max, pair, most.get((work.kernel, i), (0, 0))))
     return any([there > LARGE and there // 4 > needed for needed, there in most.values()])
 
 
-cdef bint has_room(Replay replay, Sizes sizes):
+cdef bint has_room(Prepared prepared, Snapshot snapshot):
     """Return whether the scratch is large enough, and was not far too large for several sizes in turn.
 
     The scratch of a debugging device has to fit, for its guards.
     """
-    cdef Prepared prepared = replay.prepared
-    replay.wasted = replay.wasted + 1 if wastes(prepared, sizes) else 0
-    if replay.wasted > PATIENCE:
+    prepared.wasted = prepared.wasted + 1 if wastes(prepared, snapshot) else 0
+    if prepared.wasted > PATIENCE:
         return False
-    for work, needed in sizes.by_work.items():
+    for work, needed in snapshot.by_work.items():
         if prepared.guards:
             if needed != prepared.room[work]:
                 return False
@@ -1474,31 +1383,31 @@ cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, P
     return memory
 
 
-cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
-    """Add a plan for a launch of this kernel, with a kernel object of its own."""
-    prepared.plans.push_back(create_plan(prepared.driver, work.kernel, NULL))
+cdef int add_plan(Prepared prepared, GraphCommand* launch, KernelWork work) except -1:
+    """Give a launch a plan, with a kernel object of its own."""
+    launch.plan = create_plan(prepared.kept.state.driver, work.kernel, NULL)
+    launch.command.kernel = launch.plan.kernel
+    launch.plan_at = prepared.kept.plans.size()
+    prepared.kept.plans.push_back(launch.plan)
     prepared.sharers.push_back(1)
-    return prepared.plans.back()
+    return 0
 
 
-cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except? 0:
-    """Add a kernel launch, and return the index of its plan.
+cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
+    """Add a kernel launch.
 
     Launches of one kernel with identical arguments in one lane share a kernel object of their own. Bytes by
     value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
     """
     cdef vector[char] packed
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
     cdef PackedPointer* slot
     cdef bytes given
     cdef Memory source
-    cdef RecordedCommand command
-    cdef Plan* plan
+    cdef GraphCommand* launch
     cdef Status status
-    cdef size_t at
     cdef Py_ssize_t i
-    packed.assign(packed_bytes(&work.packed), packed_bytes(&work.packed) + work.packed.count)
+    packed = work.packed
     for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")
@@ -1512,25 +1421,26 @@ cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except
     for i in range(len(work.scratch)):
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
         slot[0] = pointer_to(scratch_of(prepared, device, work, i))
-    key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
+    launch = prepared.add(LAUNCH_COMMAND, work.follows and prepared.recorder.driver.follow != NULL)
+    launch.follows = work.follows
+    launch.command.geometry = work.geometry
+    launch.changed_at.resize(work.kernel.count + 1, 0)
+    launch.values.swap(packed)
+    key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(launch.values.data(), launch.values.size())
     if key in prepared.by_arguments:
-        at = prepared.by_arguments[key]
-        plan = prepared.plans[at]
-        prepared.sharers[at] += 1
-    else:
-        at = prepared.plans.size()
-        plan = add_plan(prepared, work)
-        prepared.by_arguments[key] = at
-        status = set_changed_arguments(plan, packed.data(), NULL, &bytes_set, &bytes_skipped, &failed_at)
-        if status != 0:
-            parameter = work.kernel.parameters[failed_at]
-            device._raise(
-                status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
-    command.kind = LAUNCH_COMMAND
-    command.kernel = plan.kernel
-    command.geometry = work.geometry
-    prepared.add(command, plan if work.follows else NULL)
-    return at
+        launch.plan_at = prepared.by_arguments[key]
+        launch.plan = prepared.kept.plans[launch.plan_at]
+        launch.command.kernel = launch.plan.kernel
+        prepared.sharers[launch.plan_at] += 1
+        return 0
+    add_plan(prepared, launch, work)
+    prepared.by_arguments[key] = launch.plan_at
+    status = set_arguments(launch, &failed_at)
+    if status != 0:
+        parameter = work.kernel.parameters[failed_at]
+        device._raise(
+            status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
+    return 0
 
 
 cdef bint runs_on_host(object device, CopyWork work):
@@ -1559,13 +1469,12 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
 
 
 cdef int add_fill(Prepared prepared, FillWork work) except -1:
-    cdef RecordedCommand command
-    command.kind = FILL_COMMAND
+    cdef RecordedCommand* command = &prepared.add(FILL_COMMAND).command
     command.to = work.to
     command.nbytes = (<Buffer> work.buffer).nbytes
     command.pattern_size = len(work.pattern)
     command.pattern = work.pattern  # owned by the work
-    return prepared.add(command)
+    return 0
 
 
 cdef bint is_acting(Work work):
@@ -1614,9 +1523,8 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     prepared.cut = True
     for node in segment.nodes:
         if type(works[node]) is KernelWork:
-            prepared.plan_of[<size_t> node] = add_kernel(prepared, device, works[node])
+            add_kernel(prepared, device, works[node])
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
-            prepared.step_of[<size_t> node] = submission.steps.size() - 1
         else:
             add_work(prepared, device, works[node])
     if not segment.nodes:
@@ -1660,177 +1568,143 @@ cdef int join_steps(Prepared prepared) except -1:
     prepared.lane = 0
     if not submission.commands.empty():
         prepared.add_step(COMMANDS, 0, submission.commands.size())
-    for i in range(prepared.step_of.size()):
-        prepared.step_of[i] = 0
+    for i in range(submission.commands.size()):
+        submission.commands[i].step = 0
     return 0
 
 
-cdef Status record_commands(
-    Prepared prepared, QueueState* queue, const RecordedCommand* commands, Step* step, bint changeable
-) noexcept nogil:
-    cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
-    cdef uint32_t previous
-    cdef size_t i
-    if status != 0 or step.recording == NULL:
-        return status
-    for i in range(step.count):
-        previous = <uint32_t> i - 1
-        if status == 0 and prepared.after.empty():
-            status = queue.driver.add_command(step.recording, &commands[i], &previous, i > 0)
-        elif status == 0:
-            status = queue.driver.add_command(
-                step.recording, &commands[i], prepared.after[i].data(), <uint32_t> prepared.after[i].size())
-    if status == 0:
-        status = queue.driver.end_recording(step.recording)
-    return status
+cdef int add_runs(Prepared prepared, object device) except -1:
+    """Let the commands of each step that can be recorded be a run, and record them, if `most_copies` allows that."""
+    cdef Submission* submission = prepared.submission
+    cdef const Driver* driver = prepared.recorder.driver
+    cdef Status status
+    cdef Step* step
+    cdef size_t i, k
+    prepared.recorder.commands = <Recorded**> submission.commands.data()
+    prepared.recorder.versions = prepared.versions.data()
+    prepared.recorder.after = NULL
+    if not prepared.after.empty():
+        prepared.recorder.after = prepared.after.data()
+    prepared.recorder.may_run, prepared.recorder.owner = may_run, <void*> prepared.kept.state
+    for i in range(submission.steps.size()):
+        step = &submission.steps[i]
+        # CUDA, whose recordings branch, replays one launch in less time than it launches it.
+        if step.kind == COMMANDS and (step.count > 1 or driver.recordings_branch):
+            step.run = new Run()
+            step.run.first, step.run.end, step.run.current = step.first, step.first + step.count, 0
+            for k in range(step.run.first, step.run.end):
+                step.room += driver.room_of_recorded_copy * (submission.commands[k].command.kind == COPY_COMMAND)
+            submission.room += step.room
+    with nogil:
+        status = choose_copies(prepared)
+    if status != 0:
+        device._raise(status, "recording a graph")
+    return 0
 
 
-cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
+cdef Status choose_copies(Prepared prepared) noexcept nogil:
+    """Let launches replay copies that do what the commands are now. Where there is none, their commands are submitted
+    one by one: as long as all may still run, or the driver cannot record now.
+    """
     cdef Submission* submission = prepared.submission
     cdef Status status
     cdef Step* step
     cdef size_t i
+    prepared.one_by_one = False
     for i in range(submission.steps.size()):
         step = &submission.steps[i]
-        # CUDA, whose recordings branch, replays one launch in less time than it launches it.
-        if step.kind != COMMANDS or (step.count == 1 and not queue.driver.recordings_branch):
+        if step.run == NULL:
             continue
-        with nogil:
-            status = record_commands(
-                prepared, queue, submission.commands.data() + step.first, step, prepared.changeable)
-            if prepared.changeable and status != NOT_NOW and (status != 0 or step.recording == NULL):
-                # some kernels can be recorded, but not to be changed
-                prepared.changeable = False
-                if step.recording != NULL:
-                    prepared.driver.release_recording(step.recording)
-                    step.recording = NULL
-                status = record_commands(prepared, queue, submission.commands.data() + step.first, step, False)
-            if status == NOT_NOW:
-                prepared.not_now = True
-                if step.recording != NULL:
-                    prepared.driver.release_recording(step.recording)
-                    step.recording = NULL
-                status = 0
-        if status != 0:
-            device._raise(status, "recording a graph")
-        if step.recording != NULL:
-            step.kind = RECORDED
-            step.room = queue.driver.room_of_recorded_copy * copies_in(submission.commands, step)
-            submission.room += step.room
+        if step.copy != NULL:  # the last launch replayed it
+            step.copy.queue, step.copy.epoch = submission.last_queue, submission.last_epoch
+        status = choose_copy(prepared.recorder, step.run, prepared.most_copies, &step.copy)
+        if prepared.recorder.changeable and step.run.copies.empty() and status != NOT_NOW:
+            prepared.recorder.changeable = False  # some kernels can be recorded, but not to be changed
+            status = choose_copy(prepared.recorder, step.run, prepared.most_copies, &step.copy)
+        if status == 0 and step.copy == NULL:  # nor recorded
+            del step.run
+            step.run = NULL
+        prepared.one_by_one |= status == NOT_NOW
+        if status != 0 and status != NOT_NOW:
+            return status
     return 0
 
 
-cdef uint64_t copies_in(const vector[RecordedCommand]& commands, const Step* step) noexcept nogil:
-    cdef uint64_t found = 0
-    cdef size_t i
-    for i in range(step.first, step.first + step.count):
-        found += commands[i].kind == COPY_COMMAND
-    return found
+cdef bint may_run(void* owner, Copy* copy) noexcept nogil:
+    cdef Epochs* queue = <Epochs*> copy.queue
+    if queue == NULL or copy.epoch <= completed_epoch(queue):
+        return False
+    reach_point(<DeviceState*> owner, queue, copy.epoch)
+    return copy.epoch > completed_epoch(queue)
 
 
-cdef int note_works(Replay replay, Sizes sizes) except -1:
-    """Note what the replay does from now on, and which allocations it uses, each once."""
-    cdef Submission* submission = replay.submission
+cdef int note_uses(Prepared prepared, tuple works) except -1:
+    """Note which allocations the works use, each once."""
+    cdef Submission* submission = prepared.submission
+    cdef Buffer buffer
     cdef Usage* uses
     cdef size_t i
-    replay.sizes = sizes
-    replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
-    replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
+    prepared.buffers = tuple(dict.fromkeys([buffer for work in works for buffer in work.buffers]))
+    written = {id_of(buffer) for work in works for buffer in work.writes}
     for i in range(submission.uses.size()):
         release_usage(submission.uses[i].uses)
     submission.uses.clear()
     submission.created = False
-    written = {id_of(buffer) for buffer in replay.written}
-    for each in dict.fromkeys([id_of(buffer) for buffer in replay.buffers]):
+    for each in dict.fromkeys([id_of(buffer) for buffer in prepared.buffers]):
         uses = <Usage*> <uintptr_t> each
         submission.uses.push_back(UseOf(retain_usage(uses), each in written))
-    submission.follows = any([(<Work> work).follows for work in sizes.works])
-    replay.works = sizes.works
     return 0
 
 
-cdef Replay new_replay(
-    object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable,
-    bint one_by_one
+cdef Prepared new_prepared(
+    object device, QueueState* queue, Snapshot snapshot, list segments, list lanes, Prepared last, bint changeable,
+    bint recorded
 ):
-    """Make a replay of the works that the sizes are about, cut into these segments, for all queues of the device.
+    """Make ready what a snapshot has, cut into these segments, for all queues of the device.
 
-    `queue` is one of the device's queues. `lanes` are Queues that only this replay and earlier replays of the same
-    executable use, or None for one recording; `last`, or None, is one of these.
+    `queue` is one of the device's queues. `lanes` are Queues that only this and what was prepared earlier for the same
+    executable use, or None for one recording; `last`, or None, is the latest of these.
     """
-    cdef Replay replay = Replay.__new__(Replay)
     cdef Prepared prepared = Prepared.__new__(Prepared)
-    queue.device.references.fetch_add(1, memory_order_relaxed)
-    prepared.state = queue.device
-    prepared.driver = queue.driver
-    prepared.functions = []
-    prepared.by_arguments = {}
-    prepared.scratch = {}
-    prepared.room = {}
-    prepared.guards = []
-    prepared.kept = Kept.__new__(Kept)
-    prepared.kept.things = [None if type(work) is HostWork else work for work in sizes.works] + [*(lanes or ())]
-    prepared.changeable = changeable and not one_by_one and queue.driver.change != NULL
-    prepared.command_of.resize(len(sizes.works), NO_LAUNCH)
-    prepared.step_of.resize(len(sizes.works), 0)
-    prepared.plan_of.resize(len(sizes.works), 0)
+    prepared.kept = new_kept(queue.device)
+    prepared.kept.things += [None if type(work) is HostWork else work for work in snapshot.works]
+    prepared.kept.things += lanes or ()
+    prepared.recorder.driver, prepared.recorder.queue = queue.driver, queue.handle
+    prepared.recorder.changeable = changeable and queue.driver.change != NULL
+    prepared.functions, prepared.guards = [], []
+    prepared.by_arguments, prepared.scratch, prepared.room = {}, {}, {}
+    prepared.command_of.resize(len(snapshot.works), NO_LAUNCH)
     prepared.submission.lanes.push_back(NULL)
     for lane in lanes or ():
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
-    make_scratch(prepared, device, sizes, segments, None if last is None else last.prepared)
+    prepared.submission.follows = any([(<Work> work).follows for work in snapshot.works])
+    make_scratch(prepared, device, snapshot, segments, last)
     ends = []
     for segment in segments:
-        add_segment(prepared, device, sizes.works, segment, ends)
+        add_segment(prepared, device, snapshot.works, segment, ends)
     if lanes is None:
         join_steps(prepared)
-    if prepared.driver.new_recording != NULL and not one_by_one:
-        record_steps(prepared, device, queue)
-    replay.prepared = prepared
-    replay.submission = prepared.submission
-    replay.one_by_one = one_by_one or prepared.not_now
-    replay.alone = (
-        prepared.submission.steps.size() == 1 and prepared.submission.steps[0].kind == RECORDED
-        and not replay.one_by_one and not prepared.functions and not prepared.guards)
-    note_works(replay, sizes)
-    return replay
+    prepared.versions.resize(prepared.submission.commands.size(), 0)
+    if queue.driver.new_recording != NULL:
+        prepared.most_copies = MOST_COPIES if recorded else 0
+        add_runs(prepared, device)
+    prepared.alone = (
+        prepared.submission.steps.size() == 1 and prepared.submission.steps[0].run != NULL
+        and not prepared.functions and not prepared.guards)
+    note_uses(prepared, snapshot.works)
+    prepared.now, prepared.version = snapshot, snapshot.version
+    return prepared
 
 
-@cython.no_gc_clear
-cdef class Replay:
-    """What launches submit until something is changed. Keeps its `Prepared` until everything submitted of it is done.
-    """
-
-    cdef Prepared prepared
-    cdef Submission* submission  # owned by `prepared`
-    cdef tuple works  # None while it is changed, and when that has failed
-    cdef int users  # how many threads launch it or change it; only touched with the GIL
-    cdef Sizes sizes  # of the scratch when they were last read; there is room for them
-    cdef tuple buffers  # all that the works use
-    cdef tuple written  # those that they may write to
-    cdef bint alone  # all is in one recording
-    cdef bint one_by_one  # without recordings, though the driver has them
-    cdef int repeats  # launches of such a one in turn with nothing changed
-    cdef int wasted  # how many sizes in turn needed far less scratch than there is
-    cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None; set by who made it
-    cdef uint64_t closings  # the device's count when all buffers were last seen open
-
-    def __dealloc__(self):
-        if self.prepared is not None:
-            retire_after(self.prepared.state, self.prepared, self.submission.last_queue, self.submission.last_epoch)
-
-
-# -- changes the launches in a replay of a graph: what differs, and nothing else
+# -- changes the launches of what is prepared: what differs, and nothing else
 #
-# Launches that are submitted one by one have other arguments from then on, each with a kernel object of its own. Those
-# of a recording are changed where the driver can do that, and only while the replay does not run: an executable that
-# is changed while it runs has two or three replays then, which take turns. No thread may launch a replay meanwhile.
+# Launches that are not recorded have other arguments from then on, each with a kernel object of its own. A run is
+# changed when it is launched next, in a copy that does not run, where the driver minds. No thread may launch meanwhile.
 
 
 cdef enum:
-    MOST_SPARES = 3  # replays of an executable beside the one that is launched next
-    MOST_RECORDED = 2  # that are made because works were replaced, before there is one without recordings
-    MOST_REPEATS = 8  # launches with nothing changed of a replay that submits them one by one
-    HOLDERS = 4  # of a tuple of works: the executable, the replay and its sizes, and who counts them
+    MOST_RECORDED = 2  # what is prepared because works were replaced, before one is prepared without recordings
+    MOST_REPEATS = 8  # launches in turn that are submitted one by one, although they could be recorded
 
 
 # What looks at every node borrows its references: nothing here runs code of others.
@@ -1840,108 +1714,58 @@ cdef inline bint is_changeable(PyObject* work):
     return not (<KernelWork> work).by_value and not (<KernelWork> work).scratch and not (<KernelWork> work).follows
 
 
-cdef bint can_become(PyObject* work, PyObject* other):
-    """Return whether a recorded launch can be changed to the other: in its arguments and groups, not in its block."""
+cdef bint has_same_block(PyObject* work, PyObject* other):
+    """Return whether a recording of a launch can be changed to the other: in its arguments and groups."""
     cdef const Geometry* geometry = &(<KernelWork> work).geometry
     cdef const Geometry* becomes = &(<KernelWork> other).geometry
-    cdef Py_ssize_t i
-    for i in range(3):
-        if geometry.block[i] != becomes.block[i]:
-            return False
-    return not (<KernelWork> work).kernel.has_local or has_same_local(
-        (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
-        packed_bytes(&(<KernelWork> work).packed), packed_bytes(&(<KernelWork> other).packed))
+    return memcmp(&geometry.block[0], &becomes.block[0], 3 * sizeof(uint32_t)) == 0 and (
+        not (<KernelWork> work).kernel.has_local or has_same_local(
+            (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
+            (<KernelWork> work).packed.data(), (<KernelWork> other).packed.data()))
 
 
-cdef inline bint is_recorded(Prepared prepared, size_t node):
-    return prepared.submission.steps[prepared.step_of[node]].kind == RECORDED
-
-
-cdef inline bint can_change(Prepared prepared, size_t node, PyObject* work, PyObject* other, bint* recorded):
-    """Return whether the work of a node can be changed to the other. `recorded` is set if that is in a recording."""
+cdef bint can_become(Prepared prepared, size_t node, PyObject* work, PyObject* other):
+    """Return whether the work of a node can be changed to the other."""
+    cdef size_t at = prepared.command_of[node]
+    cdef Run* run
     if (
         type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
-        or prepared.command_of[node] == NO_LAUNCH
-    ):
-        return False
-    if (
-        <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
+        or at == NO_LAUNCH
+        or <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
         or not is_changeable(work) or not is_changeable(other)
     ):
         return False
-    if is_recorded(prepared, node):
-        recorded[0] = True
-        return prepared.changeable and can_become(work, other)
-    return True
-
-
-cdef bint fits(Replay replay, tuple works, vector[size_t]& changed, bint* recorded):
-    """Return whether the replay can be changed to do these works, of which `changed` then says which are others.
-    `recorded` is set where it must not run meanwhile.
-    """
-    cdef tuple before = replay.works
-    cdef PyObject** items
-    cdef PyObject** others
-    cdef size_t i, count = <size_t> len(works)
-    recorded[0] = False
-    changed.clear()
-    if replay.users or before is None or replay.lifetimes is not None:
-        return False
-    items, others = (<PyTupleObject*> before).ob_item, (<PyTupleObject*> works).ob_item
-    for i in range(count):
-        if items[i] != others[i]:
-            changed.push_back(i)
-            if not can_change(replay.prepared, i, items[i], others[i], recorded):
-                return False
-    return True
-
-
-cdef bint is_idle(Replay replay):
-    """Return whether the last launch of a replay is done, which is not being launched. The GIL may go: look again."""
-    cdef DeviceState* device = replay.prepared.state
-    cdef EpochsRef queue = <Epochs*> replay.submission.last_queue
-    cdef uint64_t epoch = replay.submission.last_epoch
-    cdef bint done
-    if queue == NULL or epoch <= completed_epoch(queue):
-        return True
-    with nogil:
-        reach_point(device, queue, epoch)
-        done = epoch <= completed_epoch(queue)
-    return done and replay.submission.last_epoch == epoch
-
-
-cdef void add_changes(PyObject* work, PyObject* other, uint32_t command, vector[Change]& changes):
-    cdef const Parameter* parameters = (<KernelWork> work).kernel.layout
-    cdef const Parameter* parameter
-    cdef const char* known = packed_bytes(&(<KernelWork> work).packed)
-    cdef const char* becomes = packed_bytes(&(<KernelWork> other).packed)
-    cdef const char* value
-    cdef Py_ssize_t i
-    for i in range((<KernelWork> work).kernel.count):
-        parameter = &parameters[i]
-        value = becomes + parameter.offset
-        if not has_value(known + parameter.offset, value, parameter.width):
-            changes.push_back(change_of(parameter, value, command, <uint32_t> i))
-    if memcmp(&(<KernelWork> work).geometry.groups[0], &(<KernelWork> other).geometry.groups[0],
-              3 * sizeof(uint32_t)) != 0:
-        changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &(<KernelWork> other).geometry.groups[0]))
+    run = prepared.submission.steps[prepared.submission.commands[at].step].run
+    if run == NULL or has_same_block(work, other):
+        return run == NULL or run.copies.empty() or prepared.recorder.changeable
+    prepared.repeats = 0
+    return run.copies.empty()
 
 
 cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) except? -1:
-    """Let the launch of a node, which is in no recording, be this one."""
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
-    cdef uint32_t failed_at = 0
-    cdef size_t at = prepared.plan_of[node], command = prepared.command_of[node]
-    cdef Plan* plan
-    if prepared.sharers[at] == 1:
-        plan = prepared.plans[at]
-    else:
-        plan = add_plan(prepared, work)
-        prepared.sharers[at] -= 1
-        prepared.plan_of[node] = prepared.plans.size() - 1
-        prepared.submission.commands[command].kernel = plan.kernel
-    prepared.submission.commands[command].geometry = work.geometry
-    return set_changed_arguments(plan, packed_bytes(&work.packed), NULL, &bytes_set, &bytes_skipped, &failed_at)
+    """Let the launch of a node be this one."""
+    cdef size_t at = prepared.command_of[node]
+    cdef GraphCommand* launch = prepared.submission.commands[at]
+    cdef uint32_t version = prepared.versions[at] + 1, failed_at = 0
+    cdef const Parameter* parameter
+    cdef const char* value
+    cdef char* known
+    cdef Py_ssize_t i
+    for i in range(work.kernel.count):
+        parameter = &work.kernel.layout[i]
+        known, value = launch.values.data() + parameter.offset, work.packed.data() + parameter.offset
+        if not has_value(known, value, parameter.width):
+            take_value(known, value, parameter.width)
+            launch.changed_at[i] = prepared.versions[at] = version
+    if memcmp(&launch.command.geometry.groups[0], &work.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
+        launch.changed_at[work.kernel.count] = prepared.versions[at] = version
+    launch.command.geometry = work.geometry
+    if prepared.submission.steps[launch.step].run != NULL:
+        return 0
+    if prepared.sharers[launch.plan_at] > 1 and prepared.versions[at] == version:
+        prepared.sharers[launch.plan_at] -= 1
+        add_plan(prepared, launch, work)
+    return set_arguments(launch, &failed_at)
 
 
 cdef inline bint same_items(PyObject* one, PyObject* other):
@@ -1955,11 +1779,6 @@ cdef inline bint same_items(PyObject* one, PyObject* other):
         if (<PyTupleObject*> one).ob_item[i] != (<PyTupleObject*> other).ob_item[i]:
             return False
     return True
-
-
-cdef inline bint same_memory(PyObject* work, PyObject* other):
-    return same_items(<PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers) and same_items(
-        <PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
 
 
 cdef list hold_buffers(object works):
@@ -1981,158 +1800,51 @@ cdef list hold_buffers(object works):
     return held
 
 
-cdef bint apply(
-    Replay replay, vector[size_t]& changed, vector[PyObject*]& works, vector[PyObject*]& others
-) except -1:
-    """Let the replay do the others at these nodes. It has no works then, until the caller says which. Returns False,
-    and never uses it again, when the driver cannot.
+cdef bint take(Prepared prepared, Snapshot snapshot) except -1:
+    """Let what is prepared do what the snapshot has. False: it cannot, or another thread launches it, or the driver
+    could not change it, and then it is never used again.
     """
-    _held = hold_buffers([<object> others[i] for i in range(others.size())])
-    cdef vector[vector[Change]] changes
-    cdef Prepared prepared = replay.prepared
-    cdef Status status = 0
-    cdef size_t i, node, step
-    changes.resize(prepared.submission.steps.size())
-    for i in range(changes.size()):
-        changes[i].reserve(changed.size())
-    replay.works = None  # so that no thread launches it while it is changed, nor after it was changed in part
-    replay.users += 1
-    try:
-        for i in range(changed.size()):
-            node = changed[i]
-            step = prepared.step_of[node]
-            if is_recorded(prepared, node):
-                add_changes(
-                    works[i], others[i],
-                    <uint32_t> (prepared.command_of[node] - prepared.submission.steps[step].first), changes[step])
-            elif status == 0:
-                status = change_launch(prepared, node, <KernelWork> others[i])
-        with nogil:
-            for i in range(changes.size()):
-                if status == 0 and not changes[i].empty():
-                    status = prepared.driver.change(
-                        prepared.submission.steps[i].recording, changes[i].data(), changes[i].size())
-    finally:
-        replay.users -= 1
-    if status != 0:
-        prepared.changeable = False
-    return status == 0
-
-
-cdef bint change(Replay replay, Sizes sizes, vector[size_t]& changed) except -1:
-    """Let the replay do these works, of which those are others. Returns False, and never uses it again, when the driver
-    cannot.
-    """
-    cdef vector[PyObject*] before
-    cdef vector[PyObject*] after
-    cdef tuple works = replay.works
-    cdef tuple others = sizes.works
+    cdef tuple before = prepared.now.works, works = snapshot.works
+    cdef PyObject** items = (<PyTupleObject*> before).ob_item
+    cdef PyObject** others = (<PyTupleObject*> works).ob_item
+    cdef vector[size_t] changed
     cdef bint same = True
+    cdef Status status = 0
     cdef size_t i
-    before.resize(changed.size())
-    after.resize(changed.size())
-    for i in range(changed.size()):
-        before[i] = (<PyTupleObject*> works).ob_item[changed[i]]
-        after[i] = (<PyTupleObject*> others).ob_item[changed[i]]
-        same = same and same_memory(before[i], after[i])
-    if not apply(replay, changed, before, after):
+    if prepared.version == 0 or prepared.lifetimes is not None:
+        return False
+    prepared.repeats = prepared.repeats + 1 if prepared.most_copies == 0 else 0
+    for i in range(<size_t> len(works)):
+        if items[i] != others[i]:
+            if not can_become(prepared, i, items[i], others[i]):
+                return False
+            changed.push_back(i)
+            same = same and same_items(<PyObject*> (<Work> items[i]).buffers, <PyObject*> (<Work> others[i]).buffers)
+            same = same and same_items(<PyObject*> (<Work> items[i]).writes, <PyObject*> (<Work> others[i]).writes)
+    if prepared.repeats >= MOST_REPEATS or not has_room(prepared, snapshot):
+        return False
+    _held = hold_buffers([works[i] for i in changed])
+    if prepared.users or prepared.now.works is not before:
+        return False
+    prepared.version = 0
+    prepared.users += 1
+    try:
+        for i in changed:
+            if status == 0:
+                status = change_launch(prepared, i, works[i])
+        if status == 0:
+            with nogil:
+                status = choose_copies(prepared)
+    finally:
+        prepared.users -= 1
+    if status != 0:
         return False
     for i in changed:
-        replay.prepared.kept.things[i] = others[i]
-    if same:
-        replay.sizes, replay.works = sizes, others
-    else:
-        note_works(replay, sizes)
+        prepared.kept.things[i] = works[i]
+    if not same:
+        note_uses(prepared, works)
+    prepared.now, prepared.version = snapshot, snapshot.version
     return True
-
-
-cdef bint change_in_place(Replay replay, list latest, vector[size_t] changed) except -1:
-    """Let a replay do what was set of its works at these nodes, with other values and the same memory. Its tuple of
-    works gets it, too, which only the executable and the replay have. So nothing looks at every node.
-
-    Returns False where that cannot be, and has changed nothing; when the driver could not, the replay has no works.
-    """
-    cdef vector[PyObject*] before
-    cdef vector[PyObject*] after
-    cdef tuple works = replay.works
-    cdef bint recorded = False
-    cdef PyObject** items
-    cdef size_t i
-    if (
-        replay.users or works is None or replay.lifetimes is not None or replay.one_by_one
-        or not replay.sizes.lasting or Py_REFCNT(works) != HOLDERS
-    ):
-        return False
-    items = (<PyTupleObject*> works).ob_item
-    sort(changed.begin(), changed.end())
-    changed.erase(unique(changed.begin(), changed.end()), changed.end())
-    _before = [<object> items[i] for i in changed]  # others may set them again meanwhile, and dropping runs any code
-    _after = [latest[i] for i in changed]
-    for i in range(changed.size()):
-        before.push_back(items[changed[i]])
-        after.push_back(<PyObject*> _after[i])
-        if not can_change(replay.prepared, changed[i], before[i], after[i], &recorded) or not same_memory(
-                before[i], after[i]):
-            return False
-        if recorded and not replay.prepared.driver.changes_spare_running:
-            return False
-    if not apply(replay, changed, before, after):
-        return False
-    for i in range(changed.size()):
-        replay.prepared.kept.things[changed[i]] = <object> after[i]
-        Py_INCREF(<object> after[i])
-        items[changed[i]] = after[i]
-        Py_DECREF(<object> before[i])
-    replay.works = works
-    return True
-
-
-cdef Replay change_one(list replays, Sizes sizes):
-    """Return one of these replays, changed to do the works that the sizes are about; None if none can be."""
-    cdef Replay replay
-    cdef vector[size_t] changed
-    cdef bint recorded
-    for replay in replays:
-        # one that has these works already was found to have too little scratch, or far too much
-        if (
-            replay.works is sizes.works or not fits(replay, sizes.works, changed, &recorded)
-            or not has_room(replay, sizes)
-        ):
-            continue
-        if recorded and not replay.prepared.driver.changes_spare_running and not (
-            is_idle(replay) and fits(replay, sizes.works, changed, &recorded)
-        ):
-            continue
-        if change(replay, sizes, changed):
-            return replay
-    return None
-
-
-cdef Replay replay_for(Replay last, list spares, Sizes sizes):
-    """Return a replay that does the works that the sizes are about; None if one is to be prepared.
-
-    Those that submit their launches one by one, though the driver records, serve while those with recordings run. They
-    are the dearer ones, so none is launched often in turn.
-    """
-    cdef Replay replay, found
-    found = change_one([each for each in (last, *spares) if not (<Replay> each).one_by_one], sizes)
-    if found is not None:
-        return found
-    for replay in (last, *spares):
-        if not replay.one_by_one:
-            continue
-        if replay.works is not sizes.works:
-            replay.repeats = 0
-            return change_one([replay], sizes)
-        replay.repeats += 1
-        if replay.repeats < MOST_REPEATS and has_room(replay, sizes):
-            replay.sizes = sizes
-            return replay
-    return None
-
-
-cdef extern from "Python.h":
-    PyObject* PyDict_GetItemWithError(object dictionary, object key)
 
 
 cdef struct Point:
@@ -2158,19 +1870,16 @@ cdef class ExecutableGraph:
     cdef readonly object device
     cdef readonly bint closed
     # Code that replaces one of these keeps the old one until the new one is there: dropping it may run any code.
-    cdef tuple works  # the nodes' works, or their replacements
-    cdef list latest  # the same, with those that were set since the last launch
-    cdef vector[size_t] set_at  # the nodes that were set; incomplete if there are more than `most_in_place`
+    cdef list works  # the nodes' works, or their replacements
+    cdef uint64_t version  # rises whenever one is replaced
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
-    cdef Replay replay  # of works that may have been replaced since; None when it is closed
-    cdef list spares  # other Replays, which take turns with that one when the works change
+    cdef Prepared prepared  # from works that may have been replaced since; None when it is closed
     cdef bint changes  # works were replaced, so recordings are made to be changed
-    cdef uint64_t recorded_anew  # so often, because works were replaced
+    cdef uint64_t prepared_anew  # so often, because works were replaced
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef dict places  # of these, by node
-    cdef Py_ssize_t last_place  # that was asked for
     cdef list shape
     cdef bint auto_free
     cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
@@ -2195,7 +1904,7 @@ cdef class ExecutableGraph:
         made.shape = shape_of(ordered)
         made.auto_free = auto_free
         made.lanes = []
-        made.spares = []
+        made.version = 1
         made.handing_out = threading.RLock()
         works = tuple([node.work for node in ordered])
         if device._checked:
@@ -2213,79 +1922,45 @@ cdef class ExecutableGraph:
     cdef int replace(self, tuple works) except -1:
         """Replace all works, and prepare them for launches. On an error nothing has changed."""
         cdef Queue null_queue = self.device.null_queue
+        cdef Prepared prepared
         Accesses().add(works)
         have_scratch = any([(<Work> work).has_scratch for work in works])
-        sizes = read_sizes(None, null_queue.state, works, have_scratch)
-        replay = self.prepare(sizes)
+        prepared = self.prepare(look_at(None, null_queue.state, works, 0, have_scratch))
         latest = list(works)
-        _before = self.works, self.latest, self.replay
+        _before = self.works, self.prepared
         self._check_open()
-        self.works, self.latest, self.replay = works, latest, replay
-        self.set_at.clear()
+        self.version += 1
+        prepared.version = self.version
+        self.works, self.prepared = latest, prepared
         self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
-    cdef tuple current(self):
-        """Return the works, once those that were set are among them."""
-        _before = self.works
-        if not self.set_at.empty():
-            self.set_at.clear()
-            self.works = tuple(self.latest)
-        return self.works
-
-    cdef size_t most_in_place(self) noexcept:
-        """Return how many nodes are changed in place. For more, a look at every node costs less."""
-        return 16 + <size_t> len(self.latest) // 32
-
-    cdef int change_at_once(self) except -1:
-        """Apply what was set to the replay in place, where possible. Other threads may set or launch meanwhile."""
-        cdef Replay replay = self.replay
-        cdef size_t i, kept = 0
-        if (
-            replay is None or self.set_at.size() > self.most_in_place() or replay.works is not self.works
-            or replay.sizes.works is not self.works
-        ):
-            return 0
-        if (
-            change_in_place(replay, self.latest, self.set_at) and replay.works is self.works
-            and self.set_at.size() <= self.most_in_place()
-        ):
-            for i in range(self.set_at.size()):
-                if self.works[self.set_at[i]] is not self.latest[self.set_at[i]]:
-                    self.set_at[kept] = self.set_at[i]
-                    kept += 1
-            self.set_at.resize(kept)
-        return 0
-
-    cdef Replay prepare(self, Sizes sizes):
-        """Make a replay with scratch of these sizes."""
+    cdef Prepared prepare(self, Snapshot snapshot):
+        """Prepare what a snapshot has, with scratch of its sizes."""
         cdef Queue null_queue = self.device.null_queue
-        cdef Replay replay
-        cdef uint64_t closings = null_queue.state.device.resident.closings.load()
+        cdef const Driver* driver = null_queue.state.driver
+        cdef Prepared prepared
         ordered = self.ordered
         self._check_open()  # or there are no nodes any more
-        _held = hold_buffers(sizes.works)
+        _held = hold_buffers(snapshot.works)
         lifetimes = None
-        if any([type(work) is MemoryWork for work in sizes.works]):
-            lifetimes = Lifetimes(ordered, sizes.works, self.auto_free)
+        if any([type(work) is MemoryWork for work in snapshot.works]):
+            lifetimes = Lifetimes(ordered, snapshot.works, self.auto_free)
         collect_device(null_queue.state.device)
-        records = null_queue.state.driver.new_recording != NULL and lifetimes is None
-        one_by_one = records and self.recorded_anew >= MOST_RECORDED and not any([
-            each is not None and (<Replay> each).one_by_one for each in (self.replay, *self.spares)])
-        self.recorded_anew += self.changes
+        recorded = lifetimes is not None or self.prepared_anew < MOST_RECORDED or (
+            self.prepared is not None and self.prepared.repeats >= MOST_REPEATS)
+        self.prepared_anew += self.changes
         branches = (  # one recording does all of it, whatever runs side by side
-            not one_by_one and null_queue.state.driver.recordings_branch
-            and null_queue.state.driver.new_recording != NULL
-            and all([is_recordable(self.device, null_queue.state.driver, work) for work in sizes.works]))
+            recorded and driver.recordings_branch and driver.new_recording != NULL
+            and all([is_recordable(self.device, driver, work) for work in snapshot.works]))
         segments = segments_of(
-            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in sizes.works],
+            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in snapshot.works],
             BRANCHES if branches else LANES)
         lanes = None if branches else self.lanes_of(segments)
-        replay = new_replay(
-            self.device, null_queue.state, sizes, segments, lanes, self.replay, self.changes, one_by_one)
-        replay.lifetimes = lifetimes
-        replay.closings = closings
-        return replay
+        prepared = new_prepared(
+            self.device, null_queue.state, snapshot, segments, lanes, self.prepared, self.changes, recorded)
+        prepared.lifetimes = lifetimes
+        return prepared
 
     cdef list lanes_of(self, list segments):
         """Return the queues for the segments' lanes, beside the launch queue."""
@@ -2298,47 +1973,34 @@ cdef class ExecutableGraph:
             self.lanes = lanes
         return lanes
 
-    cdef Replay ready(self, Queue queue):
+    cdef Prepared ready(self, Queue queue):
         """Return what to launch. Blocks when something has to be measured, on this queue."""
-        cdef tuple works = self.current()
-        cdef Replay replay = self.replay
-        cdef Sizes sizes
-        if self.closed:
-            self._check_open()
-        self.check_open_buffers(works, replay)
-        same = replay.works is works and not replay.one_by_one
-        if same and replay.sizes.lasting and is_still(&replay.sizes.versions, queue.state.device):
-            return replay
-        sizes = read_sizes(queue, queue.state, works, self.have_scratch)
-        _before = self.replay, replay.sizes
-        if same and replay.works is works and has_room(replay, sizes):
-            replay.sizes = sizes
-        else:
-            replay = replay_for(replay, self.spares, sizes)
-            if replay is None:
-                replay = self.prepare(sizes)
-            if self.works is works and not self.closed:  # or the next launch prepares what has taken their place
-                self.take_turn(replay)
-        self.check_open_buffers(works, replay)  # again, because measuring takes time, and gives back memory of its own
-        return replay
-
-    cdef int take_turn(self, Replay replay) except -1:
-        """Make this the replay that is launched, and keep others that are worth their turn: they may still run."""
-        cdef Replay each
-        _before = self.spares
-        others = [
-            each for each in (self.replay, *self.spares)
-            if each is not replay and (each.prepared.changeable or each.one_by_one)]
-        self.replay, self.spares = replay, others[:MOST_SPARES]
-        return 0
-
-    cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
-        cdef uint64_t closings = replay.prepared.state.resident.closings.load(memory_order_relaxed)
-        if closings != replay.closings:
+        cdef Prepared prepared = self.prepared
+        cdef Snapshot snapshot
+        cdef uint64_t closings, version = self.version
+        self._check_open()
+        same = prepared.version == version
+        works = prepared.now.works if same else tuple(self.works)
+        if queue.state.device.resident.closings.load() != prepared.now.closings:
             hold_buffers(works)
-            if replay.works is works:
-                replay.closings = closings
-        return 0
+        if not same or prepared.one_by_one or not prepared.now.lasting or not is_still(
+                &prepared.now.versions, queue.state.device):
+            snapshot = look_at(queue, queue.state, works, version, self.have_scratch)
+            _before = self.prepared, prepared.now
+            same = same and prepared.version == version
+            prepared.repeats += prepared.one_by_one
+            if same and has_room(prepared, snapshot) and prepared.repeats < MOST_REPEATS:
+                prepared.now = snapshot
+            elif same or not take(prepared, snapshot):
+                prepared = self.prepare(snapshot)
+            if self.version == version and not self.closed:  # or the next launch looks for what has taken their place
+                self.prepared = prepared
+        snapshot = prepared.now
+        closings = queue.state.device.resident.closings.load()
+        if closings != snapshot.closings:
+            hold_buffers(snapshot.works)  # because measuring takes time, and gives back memory of its own
+            snapshot.closings = closings
+        return prepared
 
     def _check_open(self) -> None:
         if self.closed:
@@ -2378,8 +2040,8 @@ cdef class ExecutableGraph:
         cdef Queue on
         cdef Status status
         if type(queue) is Queue:
-            if not self.set_at.empty():
-                self.change_at_once()
+            if self.prepared is not None and self.prepared.version != self.version and not self.measures:
+                self.take_at_once((<Queue> queue).state)
             status = self.launch_at_once((<Queue> queue).state)
             if status == 0:
                 return
@@ -2403,7 +2065,7 @@ cdef class ExecutableGraph:
     cdef int launch_checked(self, Queue on) except -1:
         """Launch on a queue that is checked for races."""
         cdef Announcement announced = begin_command(on)
-        works = self.current()
+        works = tuple(self.works)
         if self.seen.get() != NULL:  # the launch before
             join(announced.command.past, self.seen.get().past.get())
         for work in works:
@@ -2418,7 +2080,7 @@ cdef class ExecutableGraph:
         return 0
 
     cdef int launch_now(self, Queue on, Announcement announced) except -1:
-        cdef Replay replay
+        cdef Prepared prepared
         cdef Status status
         cdef uint64_t room = 0
         submitted = False
@@ -2427,115 +2089,132 @@ cdef class ExecutableGraph:
                 status = await_capacity(on.state, room)
             if status != 0:
                 on._raise(status, "graph launch")
-            replay = self.ready(on)
-            room = room_of_launch(on.state, replay.submission, len(replay.prepared.functions))
-            replay.users += 1
+            prepared = self.ready(on)
+            room = room_of_launch(on.state, prepared.submission, len(prepared.functions))
+            prepared.users += 1
             try:
-                if replay.lifetimes is None:
-                    submitted = self.submit_on(on, replay, announced)
+                if prepared.lifetimes is None:
+                    submitted = self.submit_on(on, prepared, announced)
                 else:
                     with self.handing_out:
-                        submitted = self.submit_on(on, replay, announced)
+                        submitted = self.submit_on(on, prepared, announced)
             finally:
-                replay.users -= 1
+                prepared.users -= 1
+
+    cdef int take_at_once(self, QueueState* state) except -1:
+        """Change what is prepared, if it can be changed, and nothing must be measured."""
+        cdef uint64_t version = self.version
+        if state.device == self.prepared.kept.state and state.slow_path == 0 and not self.prepared.one_by_one:
+            take(self.prepared, look_at(None, state, tuple(self.works), version, self.have_scratch))
+        return 0
 
     cdef Status launch_at_once(self, QueueState* state) noexcept:
         """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and
         nothing to gather. NOT_NOW: nothing was done.
         """
-        cdef Replay replay = self.replay
+        cdef Prepared prepared = self.prepared
         cdef ReplayOnce replayed
         cdef Submission* submission
         cdef Status status = NOT_NOW
-        if replay is None or not self.set_at.empty() or replay.works is not self.works:
+        cdef Guard graph, queue
+        if prepared is None or prepared.version != self.version or not prepared.alone or prepared.one_by_one:
             return NOT_NOW
-        if not replay.alone or replay.lifetimes is not None or not replay.sizes.lasting or replay.submission.follows:
+        submission = prepared.submission
+        if prepared.lifetimes is not None or not prepared.now.lasting or submission.follows or not submission.created:
             return NOT_NOW
-        submission = replay.submission
-        if not submission.created or state.device != replay.prepared.state or not self.lock.try_lock():
+        if (
+            state.device != prepared.kept.state or not graph.try_take(self.lock)
+            or (self.last_queue != state.epochs.queue_id and self.last_queue != 0) or not queue.try_take(state.lock)
+        ):
             return NOT_NOW
-        if (self.last_queue == state.epochs.queue_id or self.last_queue == 0) and state.lock.try_lock():
-            # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA
-            # took more with a thousand nodes each), and only while the device goes on without anybody's help.
-            if (
-                closed_gates(state.device) == 0
-                and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
-                < state.in_flight.room // 4
-                and is_still(&replay.sizes.versions, state.device)
-                and state.device.resident.closings.load() == replay.closings
-            ):
-                init_command(&replayed, call_replay)
-                replayed.submission = submission
-                status = submit_ready(state, &replayed)
-                if status == 0:
-                    self.last_queue = state.epochs.queue_id
-                    self.last_epoch = submitted_epoch(state.epochs)
-            state.lock.unlock()
-        self.lock.unlock()
+        # A driver may take fewer graphs than launches before it blocks: the GIL is kept for a quarter as many (CUDA
+        # took more with a thousand nodes each), and only while the device goes on without anybody's help.
+        if (
+            closed_gates(state.device) == 0
+            and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
+            < state.in_flight.room // 4
+            and is_still(&prepared.now.versions, state.device)
+            and state.device.resident.closings.load() == prepared.now.closings
+        ):
+            init_command(&replayed, call_replay)
+            replayed.submission = submission
+            status = submit_ready(state, &replayed)
+            if status == 0:
+                self.last_queue = state.epochs.queue_id
+                self.last_epoch = submitted_epoch(state.epochs)
         return status
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
-        works = self.current()
+        works = tuple(self.works)
         hold_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
         return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
 
-    cdef bint submit_on(self, Queue queue, Replay replay, Announcement announced) except -1:
-        """Submit a replay. Returns False if a buffer was written to or closed since `ready` looked at it, or
+    cdef bint submit_on(self, Queue queue, Prepared prepared, Announcement announced) except -1:
+        """Submit what is prepared. Returns False if a buffer was written to or closed since `ready` looked at it, or
         the queue was filled up.
         """
         cdef vector[Call*] calls
         cdef vector[Point] points
         cdef Point end = Point(0, 0)
-        cdef size_t i, called = 0
-        cdef bint begun = False
+        cdef Launch run
+        cdef size_t i
         cdef Status status = 1  # a failure, until the launch is tried
-        cdef Sizes sizes = replay.sizes
-        cdef uint64_t closings = replay.closings
-        if queue.state.device.resident.closings.load() != closings:
+        cdef Snapshot now = prepared.now
+        cdef Submission* submission = prepared.submission
+        cdef Guard guard
+        if queue.state.device.resident.closings.load() != now.closings:
             return False
         # a buffer that is closed from now on must outlive the launch
-        _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
-        functions = replay.prepared.functions
+        _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        functions = prepared.functions
         if announced is not None:
             functions = [host_function(function, announced) for function in functions]
-        guards, lifetimes = replay.prepared.guards, replay.lifetimes
+        guards, lifetimes = prepared.guards, prepared.lifetimes
         if guards:
             fill_guards(queue, guards)
         if lifetimes is not None:
             before = lifetimes.begin()
             for queue_id, epoch in lifetimes.freed_at:
                 points.push_back(Point(queue_id, epoch))
+        init_command(&run, call_run)
+        run.at_once = run.joined = True
+        run.submission, run.versions, run.closings, run.functions = submission, &now.versions, now.closings, &calls
+        run.called, run.start, run.touched = 0, NULL, 0
         try:
             for function in functions:
                 calls.push_back(new_call(queue, queue.state, function))
             with nogil:
-                self.lock.lock()
+                guard.take(self.lock)
                 status = 0
                 if self.last_queue != queue.state.epochs.queue_id and self.last_queue != 0:
                     status = wait_for_point(queue.state, self.last_queue, self.last_epoch)
                 for i in range(points.size()):
                     if status == 0:
                         status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
-                for i in range(replay.submission.uses.size()):
+                for i in range(submission.uses.size()):
                     if status == 0:
-                        status = wait_for_creation(queue.state, replay.submission.uses[i].uses)
+                        status = wait_for_creation(queue.state, submission.uses[i].uses)
                 if status == 0:
-                    status = submit_replay(
-                        queue.state, replay.submission, &sizes.versions, closings, calls, &called, &begun)
-                    replay.submission.created = replay.submission.created or status == 0
+                    status = submit(queue.state, &run)
+                    if not run.joined:
+                        finish_touched(queue.state, submission, &run)
+                    submission.created = submission.created or status == 0
                     if status != OUT_OF_DATE:
                         self.last_queue = queue.state.epochs.queue_id
                         self.last_epoch = submitted_epoch(queue.state.epochs)
+                for i in range(run.events.size()):
+                    if run.events[i] != NULL:
+                        queue.state.driver.release_event(run.events[i])
                 end = Point(self.last_queue, self.last_epoch)
-                self.lock.unlock()
+                guard.leave()
         finally:
             for i in range(calls.size()):
-                settle_call(queue, functions[i], calls[i], i < called)
+                settle_call(queue, functions[i], calls[i], i < run.called)
             if lifetimes is not None:
-                if begun or status == 0:
+                if run.began or status == 0:
                     lifetimes.end(end.queue, end.epoch)
                 else:
                     lifetimes.undo(before)
@@ -2595,7 +2274,7 @@ cdef class ExecutableGraph:
             As for `Queue.launch`.
         """
         cdef Py_ssize_t at = self.place_of(node, "kernel")
-        self.put(at, kernel_work(self.device, kernel, grid, block, args, self.latest[at]))
+        self.put(at, kernel_work(self.device, kernel, grid, block, args, self.works[at]))
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
@@ -2653,36 +2332,14 @@ cdef class ExecutableGraph:
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
         cdef Py_ssize_t at
-        if self.closed:
-            self._check_open()
-        at = self.place_near_last(<PyObject*> node)
-        if at < 0:
-            at = self.look_up(node, kind)
-        if (<Work> self.latest[at]).kind != kind:  # as that of the node
+        self._check_open()
+        try:
+            at = self.places[node]
+        except (KeyError, TypeError):  # what has no hash is no node
+            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from") from None
+        if (<Work> self.works[at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
-        self.last_place = at
         return at
-
-    cdef Py_ssize_t place_near_last(self, PyObject* node) noexcept:
-        """Return the place of the node that was looked for last, or the next; -1 if it is neither. Looking it up takes
-        twice as long.
-        """
-        cdef PyObject** nodes = (<PyTupleObject*> self.ordered).ob_item
-        cdef Py_ssize_t at
-        for at in range(self.last_place, min(self.last_place + 2, len(self.ordered))):
-            if nodes[at] == node:
-                return at
-        return -1
-
-    cdef Py_ssize_t look_up(self, object node, str kind) except -1:
-        cdef PyObject* found = PyDict_GetItemWithError(self.places, node)
-        if found == NULL:
-            if PyErr_Occurred() != NULL:
-                if not PyErr_ExceptionMatches(TypeError):
-                    return -1
-                PyErr_Clear()  # what has no hash is no node
-            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        return <object> found
 
     cdef int put(self, Py_ssize_t at, Work work) except -1:
         """Replace the work of a node, of the same kind, from the next launch on. On an error nothing has changed."""
@@ -2692,32 +2349,29 @@ cdef class ExecutableGraph:
                 raise InvalidArgumentError(f"set_{work.kind}: the node is to {work.kind} {here}, and not {there}")
         if work.measures or self.measures:
             before = None
-            while before is not self.current():
-                before = self.works
-                Accesses().add((*before[:at], work, *before[at + 1:]))
+            while before != self.version:
+                before = self.version
+                Accesses().add((*self.works[:at], work, *self.works[at + 1:]))
             self.measures = True
         if self.closed:  # meanwhile, by another thread
             self._check_open()
         self.changes = True
         self.have_scratch = self.have_scratch or work.has_scratch
-        _before = self.latest[at]
-        self.latest[at] = work
-        if self.set_at.size() <= self.most_in_place():
-            self.set_at.push_back(<size_t> at)
+        _before = self.works[at]
+        self.works[at] = work
+        self.version += 1
         return 0
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
         """The buffers that a launch may write to."""
-        return tuple(dict.fromkeys([buffer for work in self.current() for buffer in work.writes]))
+        return tuple(dict.fromkeys([buffer for work in tuple(self.works) for buffer in work.writes]))
 
     def close(self) -> None:
         """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
-        _before = self.works, self.latest, self.replay, self.spares, self.lanes, self.ordered, self.places
-        self.works, self.latest, self.replay, self.spares, self.lanes = (), [], None, [], []
-        self.ordered, self.places = (), {}
-        self.set_at.clear()
+        _before = self.works, self.prepared, self.lanes, self.ordered, self.places
+        self.works, self.prepared, self.lanes, self.ordered, self.places = [], None, [], (), {}
 
     def __enter__(self) -> Self:
         self._check_open()

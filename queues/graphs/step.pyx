@@ -13,23 +13,25 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Change, Geometry, RecordedCommand, Status,
-    Waits
+    DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Geometry, Status, Waits
 )
+from forebay.core.locks cimport Guard
+from forebay.core.ownership cimport release, retain
 from forebay.core.plan cimport (
-    LOCAL, POINTER, PackedPointer, Parameter, Plan, change_of, delete_plan, has_right_type, has_same_local, has_value,
-    set_changed_arguments, take_value, usage_of
+    POINTER, PackedPointer, Parameter, Plan, has_right_type, has_same_local, has_value, take_value, usage_of
 )
-from forebay.core.ownership cimport Ref, release, retain
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, Marker,
+    BY_CHECK, BY_STEP, BY_WATCH, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting,
     QueueState, open_step_count, poll_marker, refusal, submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
 from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
+from forebay.queues.graphs.recording cimport (
+    MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, set_arguments, take_copies
+)
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport create_plan, is_same_block
 from forebay.queues.queue cimport Queue
@@ -42,56 +44,17 @@ from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, St
 if TYPE_CHECKING:
     from typing_extensions import Never
 
-cdef extern from *:
-    int lowest_bit "__builtin_ctzll"(uint64_t word) noexcept nogil  # of a word that is not 0
+cdef extern from "Python.h":
+    void* PyThreadState_Get() nogil
 
 # -- what a step knows of one queue: the record of its launches, and the recordings that stand for runs of them
 
 
-cdef enum:
-    MOST_COPIES = 3
-
-
-cdef enum:
-    ANY_FURTHER = 62  # the bit of `Entry.changed` for this parameter and all that follow
-    GROUPS = 63  # the bit for the number of work-groups
-
-
-cdef cppclass Entry:
-    """A launch of the record, as it was last collected."""
-    Plan* plan  # the lane's
-    Geometry geometry
-    vector[char] values  # the packed arguments
+cdef cppclass Entry(Recorded):
+    """A launch of the record, as it was last collected. Its plan is the lane's."""
     vector[Usage*] uses  # by parameter, as in a Plan; retained
     uint64_t epoch
     bint varies  # an argument was another one than the time before
-    # A bit for each of what changed since this run's recording took it; only where there is one copy
-    uint64_t changed
-    const void* taken_by
-
-
-cdef cppclass Copy:
-    """A recording of a run, and what it does now. It is changed only while it does not run."""
-    void* recording  # owned
-    vector[uint32_t] versions  # of its launches
-    vector[char] values  # their packed arguments, one after the other; empty where there is one copy
-    vector[Usage*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
-    vector[uint32_t] groups  # three for each; empty as the values are
-    uint64_t epoch  # of its last replay
-    Ref[Marker] marker  # after that replay; NULL until another copy takes its turn
-
-
-cdef cppclass Run:
-    """Launches that are submitted together, and the copies that take turns."""
-    size_t first, end
-    vector[Copy*] copies
-    size_t current
-
-
-cdef cppclass GivenUp:
-    """To be given back when the queue is done with it."""
-    vector[Copy*] copies
-    vector[Plan*] plans
 
 
 cdef cppclass LaneEpochs:
@@ -118,8 +81,9 @@ cdef cppclass Lane(OpenStep):
     vector[size_t] new_ends  # the same, while it is open
     vector[Plan*] plans  # one for each kernel; owned
     PyObject* names  # the owner's
-    GivenUp given_up
-    vector[Change] changes
+    vector[Copy*] dropped  # that no run has any more, until the step is left
+    vector[Plan*] dropped_plans  # that no entry has any more, likewise
+    Recorder recorder
     size_t first  # of what is collected
     size_t at  # the entry that the next launch is compared with
     size_t run_first  # of the run that was submitted last, or is being recorded
@@ -134,24 +98,19 @@ cdef cppclass Lane(OpenStep):
 cdef void submit(QueueState* queue) noexcept nogil:
     cdef Lane* lane = <Lane*> queue.step
     cdef size_t first = lane.first, end = lane.at
-    cdef Run* run
     lane.waiting = 0
     lane.first = end
     lane.run_first = first
     lane.epochs.last_used = lane.epochs.last_seen = submitted_epoch(queue.epochs)
     lane.new_ends[first] = end
-    if end - first > 1 and lane.ends[first] == end and not lane.plain:
-        run = run_of(lane, first, end)
-        if replay_run(queue, lane, run):
-            return
-    submit_each(queue, lane, first, end)
+    if end - first < 2 or lane.ends[first] != end or lane.plain or not replay_run(queue, lane, first, end):
+        submit_each(queue, lane, first, end)
 
 
 cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:
     """Submit the launches one by one. After one that fails none is submitted, as if it had raised its error at once."""
     cdef vector[void*] events
     cdef Waits waits = waits_of_pending(queue, events)
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef Status status
     cdef Entry* entry
     cdef uint32_t failed_at
@@ -159,10 +118,9 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
     for i in range(first, end):
         entry = lane.entries[i]
         failed_at = <uint32_t> -1
-        status = set_changed_arguments(
-            entry.plan, entry.values.data(), NULL, &bytes_set, &bytes_skipped, &failed_at)
+        status = set_arguments(entry, &failed_at)
         if status == 0:
-            status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.geometry, waits)
+            status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.command.geometry, waits)
         if status != 0:
             if lane.refused.status == 0:
                 lane.refused.status, lane.refused.argument = status, failed_at
@@ -173,34 +131,23 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
             drop_pending(queue)
 
 
-# -- recordings
-
-
-cdef void give_up_copies(Lane* lane, Run* run) noexcept nogil:
-    lane.given_up.copies.insert(lane.given_up.copies.end(), run.copies.begin(), run.copies.end())
-    run.copies.clear()
-
-
-cdef Run* run_of(Lane* lane, size_t first, size_t end) noexcept nogil:
-    """Return the run of these entries. One of other length that begins there is dropped."""
+cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:
+    """Submit a run by one call. Returns False when that cannot be: then nothing was submitted."""
+    cdef vector[void*] events
     cdef Run* run = lane.runs[first]
+    cdef Recorder* recorder = &lane.recorder
+    cdef Copy* copy = NULL
+    cdef Status status
     if run == NULL:
         run = lane.runs[first] = new Run()
         run.first = first
-        run.end = end
-        run.current = 0
-    elif run.end != end:
-        give_up_copies(lane, run)
-        run.end = end
-        run.current = 0
-    return run
-
-
-cdef bint replay_run(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
-    """Submit a run by one call. Returns False when that cannot be: then nothing was submitted."""
-    cdef vector[void*] events
-    cdef Copy* copy = choose_copy(queue, lane, run)
+    elif run.end != end:  # another run that begins there
+        take_copies(lane.dropped, run)
+    run.end = end
+    recorder.commands, recorder.versions = <Recorded**> lane.entries.data(), lane.versions.data()
+    status = choose_copy(recorder[0], run, MOST_COPIES, &copy)
     if copy == NULL:
+        lane.plain = status != NOT_NOW
         return False
     if queue.driver.replay(queue.handle, copy.recording, waits_of_pending(queue, events)) != 0:
         return False
@@ -210,214 +157,30 @@ cdef bint replay_run(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     return True
 
 
-cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
-    if queue.driver.changes_spare_running:
-        return False
+cdef bint may_run(void* owner, Copy* copy) noexcept nogil:
+    """Return whether a copy may still run. The one that was replayed last gets a marker then, for later."""
+    cdef QueueState* queue = <QueueState*> owner
     if copy.epoch <= completed_epoch(queue.epochs):
         return False
+    if copy.marker.get() == NULL:
+        if is_done(queue):
+            return False
+        if queue.order.pending.empty():
+            mark_before(queue, (<Lane*> queue.step).epochs.before, queue.order.clock, copy.marker)
+        else:
+            mark_before(queue, queue.order.before_pending, queue.order.clock_before, copy.marker)
     return copy.marker.get() == NULL or poll_marker(copy.marker.get()) != DONE
 
 
-cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
-    """Return a copy that does what was collected; NULL when all may still run, or none can be made."""
-    cdef Copy* copy
-    cdef Status status = 0
-    cdef size_t i, at
-    if not run.copies.empty():
-        copy = run.copies[run.current]
-        if memcmp(copy.versions.data(), &lane.versions[run.first], copy.versions.size() * sizeof(uint32_t)) == 0:
-            return copy  # it is not changed, so it may still run
-        if copy.marker.get() == NULL and may_run(queue, copy) and not is_done(queue, lane):
-            mark_end(queue, lane, copy)
-        for i in range(1, run.copies.size() + 1):  # the one whose turn was last comes last
-            at = (run.current + i) % run.copies.size()
-            copy = run.copies[at]
-            if not may_run(queue, copy):
-                run.current = at
-                if change_copy(queue, lane, run, copy):
-                    return copy
-                lane.plain = True
-                return NULL
-        if run.copies.size() == MOST_COPIES:
-            return NULL
-    copy = new_copy(queue, lane, run, &status)
-    if copy == NULL:
-        lane.plain = status != NOT_NOW
-        return NULL
-    run.current = run.copies.size()
-    run.copies.push_back(copy)
-    return copy
-
-
-cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
+cdef bint is_done(QueueState* queue) noexcept nogil:
     """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
     cdef bint done = False
     if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
         if queue.order.pending.empty():
-            note_reached(queue.epochs, lane.epochs.before, queue.order.clock)
+            note_reached(queue.epochs, (<Lane*> queue.step).epochs.before, queue.order.clock)
         else:
             note_reached(queue.epochs, queue.order.before_pending, queue.order.clock_before)
     return done
-
-
-cdef void mark_end(QueueState* queue, Lane* lane, Copy* copy) noexcept nogil:
-    """Mark how far the driver has come, before another copy takes its turn. Without a mark it is not used again."""
-    if queue.order.pending.empty():
-        mark_before(queue, lane.epochs.before, queue.order.clock, copy.marker)
-    else:
-        mark_before(queue, queue.order.before_pending, queue.order.clock_before, copy.marker)
-
-
-cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noexcept nogil:
-    """Record the run as it was collected. NULL when the driver cannot, which the status explains if it is not 0."""
-    cdef uint64_t bytes_set = 0, bytes_skipped = 0
-    cdef uint32_t failed_at = 0
-    cdef void* recording = NULL
-    cdef RecordedCommand command
-    cdef Copy* copy
-    cdef Entry* entry
-    cdef uint32_t previous
-    cdef size_t i
-    status[0] = queue.driver.new_recording(queue.handle, True, &recording)
-    if status[0] != 0 or recording == NULL:
-        return NULL
-    copy = new Copy()
-    copy.recording = recording
-    copy.epoch = 0
-    command.kind = LAUNCH_COMMAND
-    for i in range(run.first, run.end):
-        entry = lane.entries[i]
-        command.kernel = entry.plan.kernel
-        command.geometry = entry.geometry
-        if status[0] == 0:
-            status[0] = set_changed_arguments(
-                entry.plan, entry.values.data(), NULL, &bytes_set, &bytes_skipped, &failed_at)
-        if status[0] == 0:
-            previous = <uint32_t> (i - run.first) - 1
-            status[0] = queue.driver.add_command(recording, &command, &previous, i > run.first)
-        copy.versions.push_back(lane.versions[i])
-        if queue.driver.changes_spare_running:
-            entry.changed = 0
-            entry.taken_by = run
-        else:
-            copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
-            copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
-            copy.groups.insert(copy.groups.end(), &entry.geometry.groups[0], &entry.geometry.groups[0] + 3)
-    # An address that the copy compares with later must not become another allocation's.
-    for i in range(copy.uses.size()):
-        if copy.uses[i] != NULL:
-            retain_usage(copy.uses[i])
-    if status[0] == 0:
-        status[0] = queue.driver.end_recording(recording)
-    if status[0] != 0:
-        delete_copy(queue, copy)
-        return NULL
-    return copy
-
-
-cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
-    cdef size_t i
-    queue.driver.release_recording(copy.recording)
-    for i in range(copy.uses.size()):
-        if copy.uses[i] != NULL:
-            release_usage(copy.uses[i])
-    del copy
-
-
-cdef inline void take_use(Usage** known, Usage* uses) noexcept nogil:
-    """Retain these in place of the known ones. The same may stay: a part of an allocation has its uses."""
-    cdef Usage* before = known[0]
-    if before == uses:
-        return
-    known[0] = uses
-    if uses != NULL:
-        retain_usage(uses)
-    if before != NULL:
-        release_usage(before)
-
-
-cdef inline void add_change(
-    Lane* lane, const Entry* entry, const Parameter* parameter, uint32_t command, uint32_t index
-) noexcept nogil:
-    if parameter.kind != LOCAL:
-        lane.changes.push_back(change_of(parameter, entry.values.data() + parameter.offset, command, index))
-
-
-cdef inline void add_changed_groups(Lane* lane, const Entry* entry, uint32_t command) noexcept nogil:
-    lane.changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &entry.geometry.groups[0]))
-
-
-cdef void list_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
-    """List in what a recording differs from what was collected. From then on it has that."""
-    cdef const Parameter* parameter
-    cdef const char* value
-    cdef char* known = copy.values.data()
-    cdef Usage** uses = copy.uses.data()
-    cdef uint32_t* groups = copy.groups.data()
-    cdef Entry* entry
-    cdef uint32_t command, i
-    for command in range(<uint32_t> copy.versions.size()):
-        entry = lane.entries[run.first + command]
-        if copy.versions[command] != lane.versions[run.first + command]:
-            copy.versions[command] = lane.versions[run.first + command]
-            for i in range(<uint32_t> entry.plan.parameters.size()):
-                parameter = &entry.plan.parameters[i]
-                value = entry.values.data() + parameter.offset
-                if not has_value(known + parameter.offset, value, parameter.width):
-                    add_change(lane, entry, parameter, command, i)
-                    if parameter.kind == POINTER:
-                        take_use(&uses[i], entry.uses[i])
-                    take_value(known + parameter.offset, value, parameter.width)
-            if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
-                add_changed_groups(lane, entry, command)
-                memcpy(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t))
-        known += entry.values.size()
-        uses += entry.uses.size()
-        groups += 3
-
-
-cdef void list_noted_changes(Lane* lane, const Run* run, Copy* copy) noexcept nogil:
-    """The same from what was noted when it was collected, where the recording is the only one of its run."""
-    cdef const Parameter* parameter
-    cdef Entry** entries = lane.entries.data() + run.first
-    cdef const uint32_t* versions = lane.versions.data() + run.first
-    cdef uint32_t* known = copy.versions.data()
-    cdef Entry* entry
-    cdef uint64_t noted
-    cdef uint32_t command, count, i
-    for command in range(<uint32_t> copy.versions.size()):
-        if known[command] == versions[command]:
-            continue
-        known[command] = versions[command]
-        entry = entries[command]
-        noted = entry.changed if entry.taken_by == run else <uint64_t> -1
-        entry.changed = 0
-        entry.taken_by = run
-        if noted >> GROUPS:
-            add_changed_groups(lane, entry, command)
-            noted &= ~(<uint64_t> 1 << GROUPS)
-        parameter = entry.plan.parameters.data()
-        count = <uint32_t> entry.plan.parameters.size()
-        while noted:
-            i = lowest_bit(noted)
-            noted &= noted - 1
-            if i >= count:
-                break
-            add_change(lane, entry, parameter + i, command, i)
-            if i == ANY_FURTHER:
-                for i in range(ANY_FURTHER + 1, count):
-                    add_change(lane, entry, parameter + i, command, i)
-
-
-cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
-    """Let a recording that does not run do what was collected. Returns whether the driver could."""
-    lane.changes.clear()
-    if queue.driver.changes_spare_running:
-        list_noted_changes(lane, run, copy)
-    else:
-        list_changes(lane, run, copy)
-    return lane.changes.empty() or queue.driver.change(
-        copy.recording, lane.changes.data(), lane.changes.size()) == 0
 
 
 # -- collects the launches of an open step: a launch is only compared with the record, and what changed is noted
@@ -426,9 +189,6 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
 # it uses is noted. Before a driver call it is submitted (`submit_collected`). So no other code needs to
 # know of steps. An open step sets a slow-path flag, so that a launch comes here.
 
-
-cdef extern from "Python.h":
-    void* PyThreadState_Get() nogil
 
 cdef enum:
     MOST_RECORDED = 3  # times in a row, before a step gives up
@@ -440,23 +200,19 @@ cdef enum:
 
 cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* uses) noexcept nogil:
     cdef bint writes = entry.plan.parameters[index].writes
-    if entry.uses[index] == uses:
+    cdef Usage* before = entry.uses[index]
+    if before == uses:
         return
-    forget_use(entry, index)
+    entry.uses[index] = uses
     if uses != NULL:
-        pin(uses, queue.epochs, &entry.epoch, writes)
-        entry.uses[index] = retain_usage(uses)
-
-
-cdef void forget_use(Entry* entry, uint32_t index) noexcept nogil:
-    if entry.uses[index] != NULL:
-        unpin(entry.uses[index], &entry.epoch, entry.plan.parameters[index].writes)
-        release_usage(entry.uses[index])
-        entry.uses[index] = NULL
+        pin(retain_usage(uses), queue.epochs, &entry.epoch, writes)
+    if before != NULL:
+        unpin(before, &entry.epoch, writes)
+        release_usage(before)
 
 
 cdef Status take_arguments(
-    QueueState* queue, Entry* entry, const char* packed, uint32_t* failed_at
+    QueueState* queue, Entry* entry, const char* packed, uint32_t version, uint32_t* failed_at
 ) noexcept nogil:
     """Let the entry have these arguments, up to the first of a wrong type, or of memory that is not created yet. Those
     before it do no harm: the launch is not collected, and the next one is compared with what is here.
@@ -483,7 +239,7 @@ cdef Status take_arguments(
                     return NOT_CREATED
             entry.varies = True
             bytes_set += parameter.size
-            entry.changed |= <uint64_t> 1 << min(i, <uint32_t> ANY_FURTHER)
+            entry.changed_at[i] = version
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
                 change_use(queue, entry, i, usage)
@@ -500,22 +256,19 @@ cdef Collecting collect(
     """Collect a launch if it is the one that the record has next. Otherwise say how it is to be submitted."""
     cdef Lane* lane = <Lane*> queue.step
     cdef Entry* entry
-    cdef Collecting answer
+    cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get() or lane.plain:
         return NOT_COLLECTED
     if lane.recording or lane.at == lane.entries.size():
         return TO_BE_RECORDED
     entry = lane.entries[lane.at]
     if entry.plan.kernel_id != (<Kernel> launched).id or memcmp(
-        &entry.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)
+        &entry.command.geometry.block[0], &geometry.block[0], 3 * sizeof(uint32_t)
     ) != 0:
         return TO_BE_RECORDED
-    if not locked and not queue.lock.try_lock():
+    if not locked and not guard.try_take(queue.lock):
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    answer = collect_next(queue, lane, entry, geometry, packed, status, failed_at)
-    if not locked:
-        queue.lock.unlock()
-    return answer
+    return collect_next(queue, lane, entry, geometry, packed, status, failed_at)
 
 
 cdef inline Collecting collect_next(
@@ -536,17 +289,17 @@ cdef inline Collecting collect_next(
             entry.plan.parameters.data(), entry.plan.parameters.size(), entry.values.data(), packed
         ):
             return TO_BE_RECORDED
-        status[0] = take_arguments(queue, entry, packed, failed_at)
+        status[0] = take_arguments(queue, entry, packed, lane.versions[lane.at] + 1, failed_at)
         lane.versions[lane.at] += entry.varies
         if status[0] == NOT_CREATED:
             status[0] = 0
             return OWES_WAITS
         if status[0] != 0:
             return COLLECTED
-    if memcmp(&entry.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
-        entry.geometry = geometry[0]
-        entry.changed |= <uint64_t> 1 << GROUPS
+    if memcmp(&entry.command.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
+        entry.command.geometry = geometry[0]
         lane.versions[lane.at] += 1
+        entry.changed_at[entry.plan.parameters.size()] = lane.versions[lane.at]
     if lane.waiting == 0:
         lane.epochs.before = submitted_epoch(queue.epochs)
     lane.waiting += 1
@@ -568,13 +321,13 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
         return  # as after most steps
     for i in range(lane.runs.size()):
         if lane.runs[i] != NULL and lane.runs[i].end > kept:
-            give_up_copies(lane, lane.runs[i])
+            take_copies(lane.dropped, lane.runs[i])
             del lane.runs[i]
             lane.runs[i] = NULL
     for i in range(kept, lane.entries.size()):
         entry = lane.entries[i]
         for j in range(entry.uses.size()):
-            forget_use(entry, <uint32_t> j)
+            change_use(NULL, entry, <uint32_t> j, NULL)
         del entry
     lane.entries.resize(kept)
     lane.versions.resize(kept)
@@ -600,6 +353,7 @@ cdef int submitted(
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
+    cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get():
         return 0
     if why == TO_BE_RECORDED:
@@ -610,22 +364,23 @@ cdef int submitted(
             return 0
         entry = new Entry()
         entry.plan = plan
-        entry.geometry = geometry[0]
-        entry.epoch = entry.changed = 0
+        entry.command.kind, entry.command.kernel = LAUNCH_COMMAND, plan.kernel
+        entry.command.geometry = geometry[0]
+        entry.epoch = 0
         entry.varies = False
-        entry.taken_by = NULL
+        entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count, NULL)
         (<dict> lane.names)[kernel.id] = kernel.name, kernel.parameters
     with nogil:
-        queue.lock.lock()
+        guard.take(queue.lock)
         submit_collected(queue)
         if entry != NULL:
             add_entry(queue, lane, entry)
         lane.at += 1
         lane.first = lane.at
         lane.epochs.last_seen = submitted_epoch(queue.epochs)
-        queue.lock.unlock()
+        guard.leave()
     return 0
 
 
@@ -676,6 +431,10 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.recording = lane.plain = lane.told = False
     lane.recorded = 0
     lane.refused.status = 0
+    lane.recorder.driver, lane.recorder.queue = state.driver, state.handle
+    lane.recorder.after = NULL
+    lane.recorder.changeable = True
+    lane.recorder.may_run, lane.recorder.owner = may_run, state
     return owner
 
 
@@ -684,10 +443,11 @@ cdef Status open_lane(LaneOwner owner):
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef Status status
+    cdef Guard guard
     lane.thread = PyThreadState_Get()
-    if not queue.lock.try_lock():
+    if not guard.try_take(queue.lock):
         with nogil:
-            queue.lock.lock()
+            guard.take(queue.lock)
     status = refusal(queue)
     if status == 0 and queue.step != NULL:
         status = IN_STEP
@@ -698,7 +458,6 @@ cdef Status open_lane(LaneOwner owner):
         lane.new_ends.assign(lane.entries.size(), 0)
         queue.step = lane
         queue.slow_path |= BY_STEP
-    queue.lock.unlock()
     return status
 
 
@@ -714,18 +473,15 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
             lane.plans[kept] = lane.plans[i]
             kept += 1
         else:
-            lane.given_up.plans.push_back(lane.plans[i])
+            lane.dropped_plans.push_back(lane.plans[i])
     lane.plans.resize(kept)
 
 
-cdef void end_record(QueueState* queue, Lane* lane) noexcept nogil:
+cdef void end_record(QueueState* queue, Lane* lane, bint differs) noexcept nogil:
     """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
-    cdef bint differs = lane.recording or lane.at < lane.entries.size()
     if lane.recording:
         lane.new_ends[lane.run_first] = lane.at
     forget_entries(lane, lane.at)
-    if differs:
-        drop_plans(lane)
     lane.ends.swap(lane.new_ends)
     if not differs:
         lane.recorded = 0
@@ -740,65 +496,48 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
     """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record."""
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
+    cdef bint differs
+    cdef Guard guard
     if is_forked():
         return
     with nogil:
-        queue.lock.lock()
+        guard.take(queue.lock)
         if queue.step == lane:
             submit_collected(queue)
             queue.step = NULL
             queue.slow_path &= ~<uint32_t> BY_STEP
+            differs = lane.recording or lane.at < lane.entries.size()
             if not failed and lane.refused.status == 0:
-                end_record(queue, lane)
+                end_record(queue, lane, differs)
             elif lane.recording:
                 forget_entries(lane, 0)
             if lane.plain and not lane.told:
-                lane.told = True
+                lane.told = differs = True
                 queue.counts.steps_given_up += 1
                 forget_entries(lane, 0)
+            if differs:
                 drop_plans(lane)
-        queue.lock.unlock()
+        guard.leave()
     retire_dropped(owner)
 
 
 # -- giving back
 
 
-cdef void delete_given_up(QueueState* queue, GivenUp* given_up) noexcept:
-    cdef size_t i
-    for i in range(given_up.copies.size()):
-        delete_copy(queue, given_up.copies[i])
-    for i in range(given_up.plans.size()):
-        delete_plan(given_up.plans[i])
-
-
-@cython.no_gc_clear
-cdef class Dropped:
-    """Owns recordings that no step needs any more."""
-
-    cdef QueueState* state  # retained
-    cdef GivenUp given_up
-
-    def __dealloc__(self):
-        if self.state != NULL and not is_forked():
-            delete_given_up(self.state, &self.given_up)
-            release(self.state)
-
-
 cdef void retire_dropped(LaneOwner owner) noexcept:
-    """Keep what the record has given up until the queue is done with it."""
-    cdef Dropped dropped
-    cdef size_t i
-    if owner.lane.given_up.copies.empty() and owner.lane.given_up.plans.empty():
+    """Keep what the record has no more until the queue is done with it."""
+    cdef Lane* lane = owner.lane
+    cdef Kept kept
+    cdef Plan* plan
+    if lane.dropped.empty() and lane.dropped_plans.empty():
         return
-    dropped = Dropped.__new__(Dropped)
-    for i in range(owner.lane.given_up.plans.size()):
-        if owner.lane.refused.status == 0 or owner.lane.given_up.plans[i].kernel_id != owner.lane.refused.kernel_id:
-            owner.names.pop(owner.lane.given_up.plans[i].kernel_id, None)  # else an error is about to name it
-    dropped.state = retain(owner.state)
-    dropped.given_up.copies.swap(owner.lane.given_up.copies)
-    dropped.given_up.plans.swap(owner.lane.given_up.plans)
-    retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.epochs.last_used)
+    for plan in lane.dropped_plans:
+        if lane.refused.status == 0 or plan.kernel_id != lane.refused.kernel_id:
+            owner.names.pop(plan.kernel_id, None)  # else an error is about to name it
+    kept = new_kept(owner.state.device)
+    kept.copies.swap(lane.dropped)
+    kept.plans.swap(lane.dropped_plans)
+    retire_after(owner.state.device, kept, owner.state.epochs, lane.epochs.last_used)
 
 
 @cython.no_gc_clear
@@ -824,9 +563,6 @@ cdef class LaneOwner:
 
 # -- steps, which `Queue.step` makes
 
-
-cdef extern from "Python.h":
-    void* PyThreadState_Get() nogil
 
 cdef list open_steps = []  # of all threads; only touched with the GIL
 
@@ -950,6 +686,7 @@ cdef class Step:
         cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
+        cdef Guard guard
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
@@ -966,9 +703,9 @@ cdef class Step:
         if self.joined:
             self.joined = []
         with nogil:
-            state.lock.lock()
+            guard.take(state.lock)
             state.counts.steps += 1
-            state.lock.unlock()
+            guard.leave()
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0

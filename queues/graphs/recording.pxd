@@ -1,0 +1,80 @@
+"""What graphs and steps have in common: recorded commands, what has changed of them, and copies that take turns.
+
+A command has a version, which rises whenever an argument or the number of work-groups changes. A copy of a recording
+knows the versions that it has, so it is changed in what came later, and in nothing else.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Change, Driver, RecordedCommand, Status
+from forebay.core.ownership cimport Ref
+from forebay.core.plan cimport Plan, set_changed_arguments
+from forebay.core.state cimport DeviceState, Marker
+from forebay.core.vector_clock cimport EpochsRef
+
+
+cdef cppclass Recorded:
+    """A command as it is now."""
+    RecordedCommand command
+    Plan* plan  # with the kernel of a launch; NULL for a copy or fill
+    vector[char] values  # the packed arguments of a launch
+    vector[uint32_t] changed_at  # by parameter, then for the groups: the version with which it changed last
+
+
+cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept nogil:
+    """Let the kernel object of a launch have its arguments."""
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    if launch.plan == NULL:
+        return 0
+    return set_changed_arguments(launch.plan, launch.values.data(), NULL, &bytes_set, &bytes_skipped, failed_at)
+
+
+cdef cppclass Copy:
+    """A recording of a run. Where the driver minds, it is changed only while it does not run."""
+    void* recording  # owned
+    vector[uint32_t] versions  # of its commands
+    EpochsRef queue  # of its last replay; NULL: none, or the step's queue
+    uint64_t epoch
+    Ref[Marker] marker  # of a step: after that replay; NULL until another copy takes its turn
+
+
+cdef cppclass Run:
+    """Commands that are submitted together, and the copies of their recording."""
+    size_t first, end
+    vector[Copy*] copies
+    size_t current  # the one that was replayed last
+
+
+cdef enum:
+    MOST_COPIES = 3
+
+
+cdef cppclass Recorder:
+    """What runs are recorded from."""
+    const Driver* driver
+    void* queue  # one of the driver's
+    Recorded** commands
+    const uint32_t* versions  # by command
+    const vector[uint32_t]* after  # by command: those that it comes after; NULL: each follows the last
+    bint changeable
+    bint (*may_run)(void* owner, Copy* copy) noexcept nogil  # asked of the current copy first
+    void* owner
+    vector[Change] changes
+
+
+# The copy does what the commands are now. Without one, NOT_NOW: all may still run, or the driver cannot record now. Any
+# other status: it cannot at all.
+cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen) noexcept nogil
+
+
+cdef class Kept:
+    """What the device may still use of a graph, or of a step that has no more use for it."""
+    cdef DeviceState* state  # retained
+    cdef vector[Copy*] copies  # owned
+    cdef vector[Plan*] plans  # owned
+    cdef list things
+
+
+cdef void take_copies(vector[Copy*]& copies, Run* run) noexcept nogil
+cdef Kept new_kept(DeviceState* state)
