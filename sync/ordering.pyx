@@ -1358,7 +1358,8 @@ cdef extern from *:
 
 
 cdef enum:
-    LEAST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
+    FIRST_BACKLOG = 32  # commands in flight of a queue, until it is known how fast they run
+    LEAST_BACKLOG = 4  # so that a queue with long commands drains soon, and the device is busy all the same
     MOST_BACKLOG = 512  # a GPU's driver takes some hundreds, too, before a launch blocks
     IDLE_LOOKS = 250  # without a wait, before the watcher sleeps
     # All in microseconds
@@ -1370,7 +1371,7 @@ cdef enum:
     RATED = 32000  # over how long it is counted how fast commands run
     STARVED = 20000  # how long a wait has lasted then
     LEAST_DRAIN = 4000  # how long queues are held so that they drain; the next time twice as long if they did not
-    MOST_DRAIN = 512000
+    MOST_DRAIN = 8000000  # commands may take seconds
 
 
 cdef cppclass HostWait:
@@ -1389,7 +1390,7 @@ cdef bint begun = False  # whether a wait began since the last look
 cdef uint32_t idle_looks = 0
 cdef bint contended = False  # whether other threads submitted during a wait in the last second
 cdef uint64_t contended_at = 0  # when they were last seen to
-cdef uint64_t backlog = LEAST_BACKLOG
+cdef uint64_t backlog = FIRST_BACKLOG
 cdef uint64_t last_submitted = UNLIMITED
 cdef uint64_t rated_at = 0, completed_then = 0
 cdef uint64_t drain_length = LEAST_DRAIN, drain_begins = 0, drain_ends = 0  # the last is 0 while none lasts
@@ -1469,7 +1470,7 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
                 most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
     guard.leave()
     of_states.leave()
-    if disturbed and submitted > last_submitted:
+    if disturbed and (submitted > last_submitted or contended and most >= backlog):  # or the limit forbids it
         contended = True
         contended_at = now
     last_submitted = submitted
@@ -1540,7 +1541,7 @@ cdef uint64_t look() noexcept nogil:
         most = note_progress(now, lasting)
     if not goes_on or contended and now > contended_at + CALM:
         contended = False
-        backlog = LEAST_BACKLOG
+        backlog = FIRST_BACKLOG
     if is_draining(now, contended and starved, most <= 1):
         limit_in_flight(1)
     else:
