@@ -181,6 +181,19 @@ def test_it_ends_beside_long_commands(device, threads, place):
     assert None not in [scene.turn("finish", False) for _ in range(3)]
 
 
+@pytest.mark.needs("waits that starve")
+def test_the_limit_lasts_while_it_is_what_stops_the_threads(device):
+    """They submit nothing for seconds then. The wait is for what is in flight when it begins, and for little more."""
+    scene = Scene(device, 2, "same", 150, 80000)
+    scene.begin()
+    while scene.queue.epoch - scene.queue.completed < 250:
+        time.sleep(0)
+    begun = scene.queue.epoch
+    scene.queue.finish()
+    assert scene.queue.completed - begun < 250
+    scene.end()
+
+
 @pytest.mark.parametrize("by", ["gate", pytest.param("host function", marks=pytest.mark.executes)])
 def test_it_ends_while_something_else_is_held(device, hold, by):
     """A queue that has nothing to do with the wait, nor with what the threads submit."""
