@@ -33,7 +33,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
-from forebay.races.checker cimport is_checked, order_of, past_of_uses
+from forebay.races.checker cimport is_checked, order_of, races
 from forebay.sync.ordering cimport wait_for_point
 
 from forebay.core.errors import (
@@ -461,7 +461,7 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
     cdef Status status = 0
     cdef size_t i
     if is_checked(state):
-        past = past_of_uses(allocation.usage, True)
+        past = races.past_of_uses(allocation.usage, True)
     points_of(allocation.usage, True, writers)
     with nogil:
         for i in range(writers.size()):
