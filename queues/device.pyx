@@ -298,11 +298,6 @@ cdef class Device:
         return stats_of(counts, self._allocations) - self.earlier
 
     @property
-    def _checked(self) -> bool:
-        """Whether some Device of its context checks for races."""
-        return self.state.checked
-
-    @property
     def races(self) -> tuple[Race, ...]:
         """The races that were found on the device, for certain; see `check` at `Device`. Closed, it still has them.
 

@@ -230,29 +230,24 @@ cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list depe
 # -- what is checked
 
 
-cdef void check_queues(DeviceState* device, bint checked) noexcept nogil:
-    """Check all queues of a device, those made later included."""
-    cdef Refs[QueueState] registered
-    device.checked = checked
-    registered_queues(device, registered)
-    for queue in registered:
-        set_slow_path(queue, BY_CHECK, checked)
-
-
 cdef int change_checking(AnyQueue null_queue, int by, bint raises) except -1:
-    """Check all queues of a context for one Device more or less. After the last, all counts as ordered: others are not
-    seen.
+    """Check all queues of a context, those made later included, for one Device more or less.
+
+    After the last, all counts as ordered: others are not seen.
     """
     cdef Order* null = order_of(null_queue)
     cdef DeviceState* device = null_queue.state.device
-    null.checking += by
-    null.raising += by * raises
+    cdef Refs[QueueState] registered
     if not device.checked:
         reports.forget(null_queue.state.epochs.queue_id)
-    elif null.checking == 0:
+    null.checking += by
+    null.raising += by * raises
+    if null.checking == 0:
         races.finish_all(null_queue.state.epochs.queue_id)
-    if device.checked != (null.checking != 0):
-        check_queues(device, null.checking != 0)
+    device.checked = null.checking != 0
+    registered_queues(device, registered)
+    for queue in registered:
+        set_slow_path(queue, BY_CHECK, device.checked)
     return 0
 
 

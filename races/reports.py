@@ -319,8 +319,6 @@ VARIABLE = "FOREBAY_CHECK"
 SUMMARY = "FOREBAY_CHECK_SUMMARY"  # a file for `forebay check`, to which each process adds its numbers
 WORDS = {"": (False, False), "races": (True, False), "races,error": (True, True)}
 
-_process = 0
-
 
 def read_check(given: str | None) -> tuple[bool, bool]:
     """Return whether to look for races, and whether to raise at one.
@@ -340,25 +338,20 @@ def read_check(given: str | None) -> tuple[bool, bool]:
 
 def begin_summary() -> None:
     """Print a summary when this process ends, if `forebay check` runs it."""
-    global _process
-    if _process == os.getpid() or not os.environ.get(SUMMARY):
-        return
-    _process = os.getpid()
-    atexit.register(_end, _process)
+    if os.environ.get(SUMMARY):
+        atexit.unregister(_end)  # of an earlier Device, or of the parent
+        atexit.register(_end, os.getpid())
 
 
 def _end(process: int) -> None:
     if os.getpid() != process:
         return
     races = found()
-    certain = [race for race in races if race.certain]
-    print(f"forebay: process {process}: {summary(races)}", file=sys.stderr)
-    for race in races:
-        if not race.certain:  # the others were told when they were found
-            print(race, file=sys.stderr)
+    possible = [race for race in races if not race.certain]
+    print(f"forebay: process {process}: {summary(races)}", *possible, sep="\n", file=sys.stderr)  # the others were told
     try:
         with open(os.environ[SUMMARY], "a", encoding="utf-8") as file:
-            file.write(f"{len(certain)} {len(races) - len(certain)}\n")
+            file.write(f"{len(races) - len(possible)} {len(possible)}\n")
     except OSError as error:
         print(f"forebay: {os.environ[SUMMARY]}: {error.strerror}", file=sys.stderr)
 

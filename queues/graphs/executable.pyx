@@ -2193,8 +2193,8 @@ cdef class ExecutableGraph:
         made.spares = []
         made.handing_out = threading.RLock()
         works = tuple([node.work for node in ordered])
-        if device._checked:
-            state = (<Queue> device.null_queue).state.device
+        state = (<Queue> device.null_queue).state.device
+        if state.checked:
             uses = [uses_of_nodes((work,), (node,), state, Announcement()) for work, node in zip(works, ordered)]
             check_nodes(state, uses, made.ordered, [dependencies for _, dependencies, _ in made.shape])
         made.replace(works)
