@@ -16,7 +16,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker
 from forebay.core.vector_clock cimport EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
-from forebay.races.checker cimport RecordedPoint, is_checked, order_of, reach, record_point
+from forebay.races.checker cimport is_checked, order_of, reach, record_point
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport Command, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
 
@@ -322,7 +322,7 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
     wait_for(queue, state, event.marker.get())
     if is_checked(state):
-        order_of(queue).wait(event.seen.get())
+        order_of(queue).come_after(event.seen.get())
     return 0
 
 
@@ -348,7 +348,7 @@ cdef int wait_for_queue(
         producer._raise(status, "wait")
     wait_for(queue, state, marker.get())
     if is_checked(state) and is_checked(producer_state):
-        order_of(queue).wait(record_point(producer).get())
+        order_of(queue).come_after(record_point(producer).get())
     return 0
 
 
@@ -468,7 +468,7 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
     if records:
         event.seen = record_point(queue)
     elif is_checked(state):
-        order_of(queue).wait(event.seen.get())
+        order_of(queue).come_after(event.seen.get())
     return 0
 
 

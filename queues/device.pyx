@@ -41,7 +41,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
-from forebay.races.checker cimport begin_check, end_check, finished_device, made
+from forebay.races.checker cimport change_checking, made, races
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
 
@@ -65,7 +65,7 @@ from forebay.queues.memory.shapes import (
 )
 from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.races.launches import declare_move
-from forebay.races.reports import begin_summary, forget as forget_races, found as found_races, read_check
+from forebay.races.reports import begin_summary, found as found_races, read_check
 from forebay.sync.ordering import end_watching
 
 if TYPE_CHECKING:
@@ -296,11 +296,6 @@ cdef class Device:
         with nogil:
             counts = device_statistics(self.state, self.number)
         return stats_of(counts, self._allocations) - self.earlier
-
-    @property
-    def _checked(self) -> bool:
-        """Whether some Device of its context checks for races."""
-        return self.state.checked
 
     @property
     def races(self) -> tuple[Race, ...]:
@@ -889,6 +884,7 @@ cdef class Device:
         refuse_commands(self)
         if self.check:
             self._told = races_of(self)
+            change_checking(self._null_queue, -1, self.check == "races,error")
         self._host_errors.close()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._open_allocations.close_all()
@@ -896,8 +892,6 @@ cdef class Device:
         self._moving = None
         self._built.clear()
         self._thread_queues.close()
-        if self.check:
-            end_check(self.state, self.check == "races,error")
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -947,14 +941,9 @@ cdef class Device:
 
 def check_races(Device device, raises: bool) -> None:
     """Check the queues of its context for races from now on."""
-    begin_check(device.null_queue, raises)
+    change_checking(device.null_queue, 1, raises)
     device.check = "races,error" if raises else "races"
     begin_summary()
-
-
-def forget_races_of(Device device) -> None:
-    """Forget which races were told; for tests."""
-    forget_races(device.state.null_queue.epochs.queue_id)
 
 
 def races_of(Device device) -> tuple[Race, ...]:
@@ -1170,7 +1159,7 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
     if status != 0:
         device._raise(status, f"finish of {device!r}")
     if device.state.checked:
-        finished_device(device.state)
+        races.finish_all(device.state.null_queue.epochs.queue_id)
     collect_all(device.state)
     device._give_back_memory()
     if raising and device._host_errors.kept:

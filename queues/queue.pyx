@@ -34,7 +34,7 @@ from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill
-from forebay.races.checker cimport finished, is_checked, wait_for_unseen
+from forebay.races.checker cimport is_checked, order_of, races
 from forebay.sync.finish cimport finish_queue, query_queue
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
@@ -158,7 +158,7 @@ def clock_of(Queue queue) -> dict[int, int]:
 def note_unseen_wait(Queue queue) -> None:
     """Tell the checker of races that the queue waits for something that it cannot see."""
     if is_checked(queue.state):
-        wait_for_unseen(queue)
+        races.wait_for_unseen(order_of(queue))
 
 
 cdef int join_step(Queue queue, object waited_for) except -1:
@@ -271,7 +271,7 @@ cdef class Queue(AnyQueue):
         if not is_empty(self.state.epochs) or self.state.adopted:
             return False
         if is_checked(self.state):
-            finished(self.state, True)
+            races.finish(self.state.epochs.queue_id, True)
         return True
 
     @property

@@ -9,7 +9,7 @@ given, and then another launch may choose another part.
 import numpy as np
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t, uintptr_t
+from libc.stdint cimport int64_t, uint64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy
 
 from forebay.core.driver cimport Geometry
@@ -26,14 +26,10 @@ from forebay.races.checker cimport (
 cdef uint64_t EVERYWHERE = <uint64_t> -1
 cdef dict whats = {}  # what a use of a kernel's argument is called, by the kernel's id and the argument
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
-cdef int UNIT = -1  # in `parts` of a kernel of forebay's own that copies strided memory: the bytes that it copies at once
+cdef int UNIT = -1  # in `parts` of forebay's own kernels that copy strided memory: the bytes that each copies at once
 # By the null queue's id, which no other has: the address of a `Usage` that stays for good. It stands for all memory of
 # a context, once a kernel may follow pointers.
 cdef dict everything = {}
-
-
-cdef inline uint64_t mix(uint64_t found, uint64_t value) noexcept nogil:
-    return (found ^ value) * <uint64_t> 0x9E3779B97F4A7C15 + (found >> 29)
 
 
 cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) noexcept nogil:
@@ -43,9 +39,7 @@ cdef inline int64_t integer_at(const Parameter* parameter, const char* packed) n
     return <int64_t> (value << unused) >> unused if parameter.code >= c"a" else <int64_t> value
 
 
-cdef uint64_t choice_of(
-    Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
-) noexcept nogil:
+cdef uint64_t choice_of(Kernel kernel, const char* packed, const Geometry* geometry, int64_t elements) except? 0:
     """Return a number for the part of this many elements that a launch may have chosen; 0 when it uses all of them.
 
     It may choose if its work-items, those that do something, may be fewer than the elements. Where there are more than
@@ -53,33 +47,19 @@ cdef uint64_t choice_of(
     into groups rounds up.
     """
     cdef const Parameter* parameter
-    cdef uint64_t items = 1
-    cdef uint64_t least = 1
-    cdef uint64_t found
-    cdef bint chooses = False
-    cdef int64_t value
-    cdef Py_ssize_t i
-    cdef uint32_t byte
+    cdef int64_t items = 1, least = 1
     for i in range(geometry.dimensions):
-        items *= <uint64_t> geometry.groups[i] * geometry.block[i]
-        least *= <uint64_t> (geometry.groups[i] - 1) * geometry.block[i] + 1
+        items *= <int64_t> geometry.groups[i] * geometry.block[i]
+        least *= <int64_t> (geometry.groups[i] - 1) * geometry.block[i] + 1
     if items == elements or (items > elements and least >= elements):
         return 0
-    found = mix(kernel.id, items)
+    chosen = []
     for i in range(kernel.count):
         parameter = &kernel.layout[i]
-        if parameter.kind != VALUE:
-            continue
-        if parameter.code in (c"b", c"B", c"h", c"H", c"i", c"I", c"q", c"Q"):
-            value = integer_at(parameter, packed)
-            if value != <int64_t> elements:  # which says how much there is, rather than where
-                chooses = True
-                found = mix(found, <uint64_t> value)
-        elif parameter.code == c"V":
-            chooses = True
-            for byte in range(parameter.size):
-                found = mix(found, <uint8_t> packed[parameter.offset + byte])
-    return found | 1 if chooses else 0
+        if parameter.kind == VALUE and parameter.code in b"bBhHiIqQV":
+            if parameter.code == c"V" or integer_at(parameter, packed) != elements:  # which says how much there is
+                chosen.append(packed[parameter.offset:parameter.offset + parameter.size])
+    return <uint64_t> <int64_t> hash((kernel.id, items, *chosen)) | 1 if chosen else 0
 
 
 cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t otherwise) except? -1:
@@ -117,7 +97,7 @@ cdef bytes seen_in_code(Kernel kernel):
 cdef Announcement announce_launch(
     AnyQueue queue, Kernel kernel, PyObject* const* arguments, const char* packed, const Geometry* geometry
 ):
-    cdef Announcement uses = Announcement.__new__(Announcement), at_once = Announcement.__new__(Announcement)
+    cdef Announcement uses = Announcement(), at_once = Announcement()
     add_launch(kernel, arguments, packed, geometry, uses, at_once)
     on_host(queue.state.device, at_once)
     return announce(queue, uses)
@@ -141,7 +121,7 @@ cdef int add_launch(
         if type(<object> arguments[i]) is not Buffer:
             value = None if at_once is None else getattr(<object> arguments[i], "value", None)  # of a ByValue
             if isinstance(value, np.ndarray):
-                add_host_use(value, value.ctypes.data, value.nbytes, False, "launch", at_once)
+                add_host_use(value, False, "launch", kernel.state, at_once, at_once)
             continue
         buffer = <Buffer> <object> arguments[i]
         if buffer.nbytes == 0:
@@ -163,28 +143,20 @@ cdef int add_launch(
         uses.add(
             buffer.allocation.usage, buffer.start, buffer.nbytes, flags, what_of(kernel, i)
         ).choice = choice_of(kernel, packed, geometry, elements)
-    return add_followed(kernel, uses)
+    return add_followed(kernel, uses) if everything or kernel.follows else 0
 
 
 cdef int add_followed(Kernel kernel, Announcement uses) except -1:
     """Add that a launch may have used any memory, or that it used some that such a launch may use too."""
-    cdef uint8_t flags = DOUBTFUL
-    if not everything and not kernel.follows:
-        return 0
-    key = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
-    if key not in everything:
-        if not kernel.follows:
-            return 0
-        everything[key] = <uintptr_t> new_usage().take()
-    if kernel.follows:
-        flags |= WRITES
-    else:
-        flags |= GIVEN  # two that follow nothing cannot meet there
+    cdef uint8_t flags = DOUBTFUL | (WRITES if kernel.follows else GIVEN)  # two that follow nothing cannot meet there
+    cdef uint64_t context = kernel.state.null_queue.epochs.queue_id if kernel.state.null_queue != NULL else 0
+    if kernel.follows and context not in everything:
+        everything[context] = <uintptr_t> new_usage().take()
+    if context in everything:
         for use in uses.command.uses:
             flags |= use.flags & WRITES
-    uses.add(
-        <Usage*> <uintptr_t> everything[key], 0, EVERYWHERE, flags,
-        ("launch", "", f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"))
+        what = f"{kernel.name}, {'what it finds by pointers' if kernel.follows else 'its arguments'}"
+        uses.add(<Usage*> <uintptr_t> everything[context], 0, EVERYWHERE, flags, ("launch", "", what))
     return 0
 
 
@@ -203,10 +175,11 @@ cdef int add_move(
     cdef list numbers = [
         integer_at(&kernel.layout[i], packed) if kernel.layout[i].kind == VALUE else 0 for i in range(kernel.count)]
     counts = [*numbers[5:14:3], numbers[4] // (numbers[8] * numbers[11])]
-    for place in range(2):
-        steps = [step * unit for step in (*numbers[6 + place:14:3], numbers[14 + place])]
-        if place == 0 or any(steps) or max(counts) == 1:  # else it repeats one element of forebay's own
-            add_rows(<Buffer> <object> arguments[2 * place], numbers[2 * place + 1] * unit, unit, counts, steps, place == 0, uses)
+    for end in range(2):
+        steps = [step * unit for step in (*numbers[6 + end:14:3], numbers[14 + end])]
+        if end == 0 or any(steps) or max(counts) == 1:  # else it repeats one element of forebay's own
+            memory, start = <object> arguments[2 * end], numbers[2 * end + 1] * unit
+            add_rows(memory, start, unit, counts, steps, end == 0, uses)
     return 0
 
 

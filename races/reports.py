@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import FrameType, ModuleType
@@ -116,6 +116,7 @@ class Race:
 _known: dict[tuple[Any, ...], Race] = {}  # by context, lines and certainty, in the order of finding
 MOST = 10_000  # races that are kept
 MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
+HIP = "forebay.hip"
 
 
 def tell(told: Any) -> Race:
@@ -156,42 +157,41 @@ def made_of(told: Any) -> Race:
     names = Names(told.first_queue, told.second_queue)
     sides = (told.first, told.first_queue), (told.second, told.second_queue)
     first, second = [names.of(queue, f"queue_{side['queue']}" if side["queue"] else "") for side, queue in sides]
-    where, missing, early = f"before {place_of(names.line)}", "", ""
-    if told.missing is not None:
-        missing, where = told.missing
+    missing, where = told.missing or ("", f"before {place_of(names.line)}")
+    if missing:
+        first = second = "a graph"
     elif told.second_queue is None:
         missing = names.finish(first)
     elif told.first_queue is None or told.first_queue.closed:
         missing = names.finish_device(told.second_queue.device)
     else:
         missing = names.wait(second, first)
-    if told.early[1]:
-        early = (
-            f"what {second} waits for was recorded at {place_of(told.early)}, before the first command: "
-            "record it after that"
-        )
+    memory = f"{told.nbytes} bytes" if told.nbytes else "memory"
+    early = (
+        f"what {second} waits for was recorded at {place_of(told.early)}, before the first command: "
+        "record it after that"
+    )
     return Race(
         told.certain,
-        (f"{told.nbytes} bytes" if told.nbytes else "memory") + (f" made at {place_of(told.made)}" if told.made[1] else ""),
+        f"{memory} made at {place_of(told.made)}" if told.made[1] else memory,
         told.begin,
         told.end,
-        *(access_of(side, name, told.missing is not None) for side, name in zip((told.first, told.second), (first, second))),
+        access_of(told.first, first),
+        access_of(told.second, second),
         missing,
         where,
-        early,
+        early if told.early[1] else "",
         tuple(dict.fromkeys(reasons(told))),
     )
 
 
-def access_of(side: dict[str, Any], name: str, in_graph: bool) -> Access:
-    """Return one of the two commands; the host has no name."""
+def access_of(side: dict[str, Any], queue: str) -> Access:
+    """Return one of the two commands, with what the program calls its queue and the queue's id; the host has none."""
     kind, kernel, argument, *node = side["what"]
     number = side["queue"]
-    if in_graph:
-        queue = "a graph"
-    else:
-        queue = f"{name} (queue {number})" if name not in ("", f"queue_{number}") else name or "the host"
-    return Access(kind, kernel, argument, bool(side["flags"] & WRITES), queue, *side["line"], *node)
+    if number and queue not in ("a graph", f"queue_{number}"):
+        queue = f"{queue} (queue {number})"
+    return Access(kind, kernel, argument, bool(side["flags"] & WRITES), queue or "the host", *side["line"], *node)
 
 
 def missing_edge(first: Any, second: Any) -> tuple[str, str]:
@@ -246,46 +246,32 @@ class Names:
     def __init__(self, *things: Any) -> None:
         self.line: Line = ("", 0, "")
         self.hip: str = ""
-        self.scopes: list[dict[str, Any]] = []
+        self.values: list[tuple[str, Any]] = []
         frames = list(islice(frames_of_program(), MOST_FRAMES))
         for frame in (*frames, *frames[:1]):
-            self.hip = ""
-            self.scopes = [frame.f_locals, frame.f_globals]
             self.line = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            self.hip = ""
+            self.values = [each for scope in (frame.f_locals, frame.f_globals) for each in named_values(scope)]
             if all(self.of(thing, "") for thing in things if thing is not None):
                 return
 
     def of(self, thing: Any, otherwise: str) -> str:
         """Return an expression for a queue or another object."""
-        if thing is None:
+        modules = (name for name, value in self.values if isinstance(value, ModuleType) and value.__name__ == HIP)
+        hip, is_queue = next(modules, ""), isinstance(thing, AnyQueue)
+        for name, value in self.values if thing is not None else ():
+            if value is thing or (is_queue and isinstance(value, AnyQueue) and value == thing):
+                return name
+            if is_queue and str(type(value).__module__).startswith(HIP) and getattr(value, "queue", None) == thing:
+                self.hip = self.hip or hip or "hip"
+                return name
+        if not is_queue or not thing.is_null:
             return otherwise
-        if not isinstance(thing, AnyQueue):
-            return self._find(lambda value: value is thing) or otherwise
-        return self._find(lambda value: self._is_queue(value, thing)) or self._null_queue(thing) or otherwise
-
-    def _is_queue(self, value: Any, queue: Any) -> bool:
-        if isinstance(value, AnyQueue):
-            return bool(value == queue)
-        is_stream = str(type(value).__module__).startswith("forebay.hip")
-        if is_stream and getattr(value, "queue", None) is not None and value.queue == queue:
-            self._note_hip()
-            return True
-        return False
-
-    def _note_hip(self) -> None:
-        self.hip = self.hip or self._find(is_hip) or "hip"
-
-    def _null_queue(self, queue: Any) -> str:
-        if not queue.is_null:
-            return ""
-        if self._find(is_hip) and not self._find(lambda value: isinstance(value, AnyQueue)):
-            self._note_hip()
+        if hip and not any(isinstance(value, AnyQueue) for _, value in self.values):
+            self.hip = self.hip or hip
             return "None"
-        device = self._find(lambda value: value is queue.device)
-        return f"{device}.null_queue" if device else ""
-
-    def _find(self, fits: Callable[[Any], bool]) -> str:
-        return next((name for scope in self.scopes for name, value in named_values(scope) if fits(value)), "")
+        device = self.of(thing.device, "")
+        return f"{device}.null_queue" if device else otherwise
 
     def wait(self, second: str, first: str) -> str:
         """Return the line that has one queue wait for another."""
@@ -317,11 +303,6 @@ def named_values(scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"self.{key}", each) for key, each in list(getattr(value, "__dict__", {}).items()))
 
 
-def is_hip(value: Any) -> bool:
-    """Whether it is the module `forebay.hip`."""
-    return isinstance(value, ModuleType) and value.__name__ == "forebay.hip"
-
-
 def frames_of_program() -> Iterator[FrameType]:
     """Yield the frames of this thread that are not forebay's own, the innermost first."""
     frame: FrameType | None = sys._getframe()
@@ -338,8 +319,6 @@ VARIABLE = "FOREBAY_CHECK"
 SUMMARY = "FOREBAY_CHECK_SUMMARY"  # a file for `forebay check`, to which each process adds its numbers
 WORDS = {"": (False, False), "races": (True, False), "races,error": (True, True)}
 
-_process = 0
-
 
 def read_check(given: str | None) -> tuple[bool, bool]:
     """Return whether to look for races, and whether to raise at one.
@@ -352,34 +331,27 @@ def read_check(given: str | None) -> tuple[bool, bool]:
     value = os.environ.get(VARIABLE, "") if given is None else given
     if not isinstance(value, str):
         raise ArgumentTypeError(f"{source} is a str, not {type(value).__name__}")
-    try:
-        return WORDS[value]
-    except KeyError:
-        words = ", ".join(repr(word) for word in WORDS)
-        raise InvalidArgumentError(f"{source} is one of {words}, not {value!r}") from None
+    if value not in WORDS:
+        raise InvalidArgumentError(f"{source} is one of {', '.join(map(repr, WORDS))}, not {value!r}")
+    return WORDS[value]
 
 
 def begin_summary() -> None:
     """Print a summary when this process ends, if `forebay check` runs it."""
-    global _process
-    if _process == os.getpid() or not os.environ.get(SUMMARY):
-        return
-    _process = os.getpid()
-    atexit.register(_end, _process)
+    if os.environ.get(SUMMARY):
+        atexit.unregister(_end)  # of an earlier Device, or of the parent
+        atexit.register(_end, os.getpid())
 
 
 def _end(process: int) -> None:
     if os.getpid() != process:
         return
     races = found()
-    certain = [race for race in races if race.certain]
-    print(f"forebay: process {process}: {summary(races)}", file=sys.stderr)
-    for race in races:
-        if not race.certain:  # the others were told when they were found
-            print(race, file=sys.stderr)
+    possible = [race for race in races if not race.certain]
+    print(f"forebay: process {process}: {summary(races)}", *possible, sep="\n", file=sys.stderr)  # the others were told
     try:
         with open(os.environ[SUMMARY], "a", encoding="utf-8") as file:
-            file.write(f"{len(certain)} {len(races) - len(certain)}\n")
+            file.write(f"{len(races) - len(possible)} {len(possible)}\n")
     except OSError as error:
         print(f"forebay: {os.environ[SUMMARY]}: {error.strerror}", file=sys.stderr)
 

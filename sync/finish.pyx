@@ -25,7 +25,7 @@ from forebay.core.vector_clock cimport (
     submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
-from forebay.races.checker cimport finished, is_checked, order_of, past_of_uses, reach
+from forebay.races.checker cimport is_checked, order_of, races, reach
 from forebay.sync.ordering cimport (
     ask_queue, await_event, carry_pending, first_gate_epoch, marked_before, submit_waits,
     take_marker, take_point, wait_for_point, wait_on_host
@@ -53,7 +53,7 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
     if status != 0:
         queue._raise(status, "finish")
     if is_checked(state):
-        finished(state)
+        races.finish(state.epochs.queue_id, False)
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -247,7 +247,7 @@ cdef bint query_queue(object queue, QueueState* state) except -1:
         return False
     collect_queue(state)
     if is_checked(state):
-        finished(state)
+        races.finish(state.epochs.queue_id, False)
     return True
 
 
@@ -366,7 +366,7 @@ cdef int wait_for_uses(
     if not writers_only:
         check_may_wait()
     if state.checked:
-        past = past_of_uses(uses, writers_only)
+        past = races.past_of_uses(uses, writers_only)
     with nogil:
         points_to_wait_for(state, uses, writers_only, points)
     if not points.empty():
@@ -465,7 +465,7 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     if of != state.device:
         return 0
     if is_checked(state):
-        past = past_of_uses(uses, writers_only)
+        past = races.past_of_uses(uses, writers_only)
     with nogil:
         points_to_wait_for(of, uses, writers_only, points)
         for point in points:

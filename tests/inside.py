@@ -10,10 +10,10 @@ import forebay as fb
 from forebay import hip, host_empty
 from forebay.queues import device as devices_module
 from forebay.queues import queue as queues_module
-from forebay.queues.device import forget_races_of
 from forebay.queues.graphs import graph as graphs
 from forebay.queues.kernels import build
 from forebay.queues.queue import note_unseen_wait
+from forebay.races import reports
 from forebay.selftest import work
 
 
@@ -65,7 +65,7 @@ def bounds_of(queue, buffer):
 
 def forget_races(device):
     """Forget the races that the checker has reported on the device."""
-    forget_races_of(device)
+    reports.forget(device.null_queue.id)
 
 
 class ClosingDevice(forebay.Device):

@@ -35,7 +35,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Usage, Versions, note_use, release_usage, retain_usage, still_holds, version_of
 from forebay.core.vector_clock cimport (
-    Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
+    Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, reach_point, retire_after
 from forebay.queues.graphs.recording cimport (
@@ -48,13 +48,12 @@ from forebay.queues.launch.launch cimport (
     read_geometry, release_views, spilled_bytes
 )
 from forebay.queues.launch.scratch cimport GUARD, LARGE, check_count, read_leaves, reductions_of
-from forebay.queues.memory.allocation cimport OwnedMemory, add_host_use, pointer_to
+from forebay.queues.memory.allocation cimport OwnedMemory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.queues.memory.transfers cimport copy_bytes, host_memory, host_memory_of, open_end
 from forebay.queues.queue cimport Queue
 from forebay.races.checker cimport (
-    Announcement, RecordedPoint, announce, begin_command, check_nodes, host_function, is_checked, join, past_of_uses,
-    record_point, settle
+    Announcement, announce, begin_command, check_nodes, host_function, is_checked, join, races, record_point, settle
 )
 from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport (
@@ -694,39 +693,33 @@ def _memories(works: Sequence[Work], kind: str) -> Iterator[GraphMemory]:
 # -- for the checker of races
 
 
-cdef int add_end(object end, CopyWork work, bint writes, Announcement uses) except -1:
-    if isinstance(end, Buffer):
-        return add_use(end, writes, "copy", uses)
-    return add_host_use(
-        end if work.host is None else work.host, work.to.address if writes else work.source.address, work.nbytes,
-        writes, "copy", uses)
-
-
-cdef int add_uses(Work work, Announcement uses) except -1:
+cdef int add_uses(Work work, DeviceState* device, Announcement uses) except -1:
     cdef KernelWork launched
+    cdef CopyWork copied
     if type(work) is KernelWork:
         launched = work
         return add_launch(
             launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, launched.packed.data(),
             &launched.geometry, uses)
     if type(work) is CopyWork:
-        add_end((<CopyWork> work).src, work, False, uses)
-        return add_end((<CopyWork> work).dst, work, True, uses)
+        copied = work
+        add_use(copied.src if isinstance(copied.src, Buffer) else copied.host, False, "copy", device, uses, uses)
+        return add_use(copied.dst if isinstance(copied.dst, Buffer) else copied.host, True, "copy", device, uses, uses)
     if type(work) is FillWork:
-        return add_use((<FillWork> work).buffer, True, "fill", uses)
+        return add_use((<FillWork> work).buffer, True, "fill", device, uses, uses)
     if type(work) is MemoryWork:
-        return add_use((<MemoryWork> work).buffer, True, work.kind, uses)
+        return add_use((<MemoryWork> work).buffer, True, work.kind, device, uses, uses)
     if type(work) is ListWork:
         for each in (<ListWork> work).works:
-            add_uses(each, uses)
+            add_uses(each, device, uses)
     return 0
 
 
-cdef Announcement uses_of_nodes(tuple works, tuple nodes, Announcement uses):
+cdef Announcement uses_of_nodes(tuple works, tuple nodes, DeviceState* device, Announcement uses):
     """Add the uses of each work; each says which line made the node."""
     for work, node in zip(works, nodes, strict=True):
         uses.place = node._place
-        add_uses(work, uses)
+        add_uses(work, device, uses)
     return uses
 
 
@@ -1886,7 +1879,7 @@ cdef class ExecutableGraph:
     cdef Lock lock  # allows one launch at a time; guards the two below
     cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
-    cdef Ref[RecordedPoint] seen  # what the checker of races knows of the last launch; NULL: nothing
+    cdef Ref[Clock] seen  # what the checker of races knows of the last launch; NULL: nothing
     cdef object __weakref__
 
     device: Device
@@ -1907,17 +1900,12 @@ cdef class ExecutableGraph:
         made.version = 1
         made.handing_out = threading.RLock()
         works = tuple([node.work for node in ordered])
-        if device._checked:
-            made.check(works)
+        state = (<Queue> device.null_queue).state.device
+        if state.checked:
+            uses = [uses_of_nodes((work,), (node,), state, Announcement()) for work, node in zip(works, ordered)]
+            check_nodes(state, uses, made.ordered, [dependencies for _, dependencies, _ in made.shape])
         made.replace(works)
         return made
-
-    cdef int check(self, tuple works) except -1:
-        """Tell the races of nodes with each other."""
-        return check_nodes(
-            (<Queue> self.device.null_queue).state.device,
-            [uses_of_nodes((work,), (node,), Announcement()) for work, node in zip(works, self.ordered)], self.ordered,
-            [dependencies for _, dependencies, _ in self.shape])
 
     cdef int replace(self, tuple works) except -1:
         """Replace all works, and prepare them for launches. On an error nothing has changed."""
@@ -2065,15 +2053,15 @@ cdef class ExecutableGraph:
     cdef int launch_checked(self, Queue on) except -1:
         """Launch on a queue that is checked for races."""
         cdef Announcement announced = begin_command(on)
+        cdef Ref[Clock] past
         works = tuple(self.works)
-        if self.seen.get() != NULL:  # the launch before
-            join(announced.command.past, self.seen.get().past.get())
+        join(announced.command.past, self.seen.get())  # the launch before
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
-                join(
-                    announced.command.past, past_of_uses((<MemoryWork> work).buffer.allocation.usage, False).get())
-        announce(on, uses_of_nodes(works, self.ordered, announced))
+                past = races.past_of_uses((<MemoryWork> work).buffer.allocation.usage, False)
+                join(announced.command.past, past.get())
+        announce(on, uses_of_nodes(works, self.ordered, on.state.device, announced))
         self.launch_now(on, announced)
         settle(announced)
         self.seen = record_point(on)

@@ -288,7 +288,7 @@ class Graph:
     def _append(self, work: Work, dependencies: tuple[Node, ...]) -> Node:
         self._accesses.add((work,))
         node = Node(self, work, dependencies)
-        if self.device._checked:
+        if self.device.null_queue.checked:
             node._place = place_in_program()
         self._nodes.append(node)
         self._own = None

@@ -22,8 +22,8 @@ from forebay.core.locks cimport Guard
 from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates
-from forebay.core.usage cimport Version, Versions, generation_of, note_use, points_of, version_of
-from forebay.core.vector_clock cimport Clock, ClockEntry, submitted_epoch
+from forebay.core.usage cimport Version, Versions, generation_of, note_use, version_of
+from forebay.core.vector_clock cimport submitted_epoch
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport (
     HAS_ARRAYS, HAS_BYTES, NO_ARGUMENT, RAN_PYTHON, Views, add_plan, check_elements, find_plan, launch_at_once,
@@ -32,8 +32,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN
-from forebay.races.checker cimport is_checked, order_of, past_of_uses
-from forebay.sync.ordering cimport wait_for_point
+from forebay.sync.finish cimport order_after_uses
 
 from forebay.core.errors import (
     ArgumentTypeError, InvalidArgumentError, OutOfBoundsError, OutOfMemoryError, ScratchOverflowError
@@ -409,7 +408,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
         queue._refuse_in_capture("measuring for scratch")
         refuse_on_host_thread("A launch whose scratch has to be measured")
         for buffer, _ in stale.values():
-            wait_for_writers(queue, state, buffer.allocation)
+            order_after_uses(queue, state, buffer.allocation.state, buffer.allocation.usage, True)
         results = queue.device._reductions.run(queue, [entry[0] for entry in stale.values()])
         count_reductions(state, len(stale))
         for (key, (buffer, values)), result in zip(stale.items(), results, strict=True):
@@ -444,26 +443,6 @@ cdef void count_reductions(QueueState* state, uint64_t count):
         guard.take(state.lock)
         state.counts.reductions += count
         guard.leave()
-
-
-cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
-    """Order the queue after all known writes to the allocation."""
-    cdef vector[ClockEntry] writers
-    cdef Ref[Clock] past
-    cdef Status status = 0
-    cdef size_t i
-    if is_checked(state):
-        past = past_of_uses(allocation.usage, True)
-    points_of(allocation.usage, True, writers)
-    with nogil:
-        for i in range(writers.size()):
-            if status == 0:
-                status = wait_for_point(state, writers[i].queue.queue_id, writers[i].epoch)
-    if status != 0:
-        queue._raise(status, "wait")
-    if is_checked(state):
-        order_of(queue).come_after(past.get())
-    return 0
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:

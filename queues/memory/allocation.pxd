@@ -70,8 +70,9 @@ cdef uint64_t exposures() noexcept  # how often somebody was let write to memory
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 # The pinned memory of the device in which these bytes of the host lie, and from which byte on; else None
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state, uint64_t* start=*)
-# Memory of the host that an object shows, which is not pinned: nothing is added where it cannot be known again.
+# For the checker of races: what a command does with memory of the host that an object shows. Pinned memory is used when
+# the queue gets there, other memory `at_once`. Nothing is added where it cannot be known again.
 cdef int add_host_use(
-    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, Announcement uses
+    object host, bint writes, str kind, DeviceState* device, Announcement uses, Announcement at_once
 ) except -1
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 cimport cython
-from cpython.buffer cimport PyBuffer_FillInfo, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cython.operator cimport dereference, predecrement
@@ -321,14 +321,14 @@ cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceStat
 
 
 cdef class HostMemory:
-    """Stands for the memory of an object that is not forebay's."""
+    """Stands for the memory of an object that is not forebay's, until that is gone."""
 
     cdef Ref[Usage] usage
     cdef object owner  # a weak reference
     cdef uint64_t begin  # the address that offsets are counted from
 
 
-cdef dict host_memory = {}  # by id of the owner, until that is gone
+cdef dict host_memory = {}  # by id of the owner
 
 
 cdef object owner_of(object host):
@@ -345,27 +345,38 @@ cdef object owner_of(object host):
 
 
 cdef int add_host_use(
-    object host, uint64_t address, uint64_t nbytes, bint writes, str kind, Announcement uses
+    object host, bint writes, str kind, DeviceState* device, Announcement uses, Announcement at_once
 ) except -1:
-    cdef HostMemory memory
-    cdef uint64_t begin
+    cdef OwnedMemory pinned
+    cdef Py_buffer view
+    cdef uint64_t address, begin = 0
+    try:
+        PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
+    except (TypeError, BufferError, ValueError):
+        return 0  # the copy says so, or makes an array of it first
+    PyBuffer_Release(&view)
+    address = <uint64_t> <uintptr_t> view.buf
+    pinned = pinned_memory_of(view.buf, view.len, device, &begin)
+    if pinned is not None:
+        return uses.add_end(pinned.usage, begin, view.len, writes, kind)
     owner = owner_of(host)
     if type(owner) is HostView:  # memory that the device shares
         begin = (<HostView> owner).memory.native.address
         if begin and address >= begin:
-            uses.add_end((<HostView> owner).allocation.usage, address - begin, nbytes, writes, kind)
+            at_once.add_end((<HostView> owner).allocation.usage, address - begin, view.len, writes, kind)
         return 0
     memory = <HostMemory> host_memory.get(id(owner))
     if memory is None:
         if not writes:  # nothing writes there
             return 0
-        memory = HostMemory.__new__(HostMemory)
         try:
-            memory.owner = weakref.ref(owner, partial(host_memory.pop, id(owner)))
+            reference = weakref.ref(owner, partial(host_memory.pop, id(owner)))
         except TypeError:  # another object may have its place later
             return 0
+        memory = HostMemory.__new__(HostMemory)
+        memory.owner = reference
         memory.usage = new_usage()
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     begin = address - memory.begin if address >= memory.begin else address
-    return uses.add_end(memory.usage.get(), begin, nbytes, writes, kind)
+    return at_once.add_end(memory.usage.get(), begin, view.len, writes, kind)

@@ -3,6 +3,7 @@
 from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Memory
+from forebay.core.state cimport DeviceState
 from forebay.queues.memory.allocation cimport Allocation
 from forebay.races.checker cimport Announcement
 
@@ -18,5 +19,7 @@ cdef class Buffer:
 
 
 # For the checker of races: what a command of this kind, a copy or a fill, does with it
-cdef int add_use(Buffer buffer, bint writes, str kind, Announcement uses) except -1
+cdef int add_use(
+    object end, bint writes, str kind, DeviceState* device, Announcement uses, Announcement at_once
+) except -1
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)

@@ -15,12 +15,12 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport AnyQueue, QueueState
+from forebay.core.state cimport AnyQueue, DeviceState, QueueState
 from forebay.core.usage cimport Usage, generation_of, last_write, points_of
 from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory
-from forebay.races.checker cimport DOUBTFUL, Announcement, note_created, on_host
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, add_host_use, expose, hold_memory
+from forebay.races.checker cimport DOUBTFUL, Announcement, on_host, order_of, races
 from forebay.sync.finish cimport order_after_uses, wait_for_uses
 
 from forebay.core.driver import AnyBuffer, be
@@ -125,8 +125,16 @@ cdef object view_in_place(Buffer buffer):
     return np.ndarray(buffer.shape, buffer.dtype, HostView(buffer.allocation), buffer.start)
 
 
-cdef int add_use(Buffer buffer, bint writes, str kind, Announcement uses) except -1:
-    return uses.add_end(buffer.allocation.usage, buffer.start, buffer.nbytes, writes, kind)
+cdef int add_use(
+    object end, bint writes, str kind, DeviceState* device, Announcement uses, Announcement at_once
+) except -1:
+    cdef Buffer buffer
+    if type(end) is not Buffer:
+        return add_host_use(end, writes, kind, device, uses, at_once)
+    buffer = end
+    if buffer.allocation.state == device:  # else it is refused, or goes through the host
+        uses.add_end(buffer.allocation.usage, buffer.start, buffer.nbytes, writes, kind)
+    return 0
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -156,7 +164,7 @@ def note_creation(Buffer buffer not None, AnyQueue queue not None) -> None:
         return
     usage.creation = ClockEntry(state.epochs, epoch)
     if state.device.checked:
-        note_created(queue, usage)
+        races.memory_of(usage).creation = order_of(queue).moment()
 
 
 @cython.no_gc_clear

@@ -33,7 +33,7 @@ from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport submitted_epoch
 from forebay.events.event cimport Event, new_event, set_marker
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, retire_after
-from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, add_host_use, hold_memory, pinned_memory_of
+from forebay.queues.memory.allocation cimport NativeMemory, OwnedMemory, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport (
     Announcement, announce, announce_use, is_checked, is_observed, on_host, record_point, settle
@@ -183,44 +183,16 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
 
 
 cdef Announcement announce_copy(object queue, QueueState* state, object dst, object src):
-    """Tell the checker of races. None for strided memory: a launch copies it, which is checked itself."""
+    """Announce a copy. None for one that will be refused, and for strided memory, which a launch copies."""
     cdef Announcement uses = Announcement(), at_once = Announcement()
-    if strided_view in (type(dst), type(src)):
+    buffer, other = (dst, src) if isinstance(dst, Buffer) else (src, dst)
+    nbytes = getattr(buffer, "nbytes", None)
+    if not isinstance(buffer, Buffer) or type(other) is strided_view or getattr(other, "nbytes", nbytes) != nbytes:
         return None
-    if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
-        if isinstance(src, Buffer):
-            if (<Buffer> src).allocation.state == state.device:
-                add_use(src, False, "copy", uses)
-        else:
-            add_host_end(src, False, state, uses, at_once)
-            on_host(state.device, at_once)
-        add_use(dst, True, "copy", uses)
-    elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
-        add_use(src, False, "copy", uses)
-        add_host_end(dst, True, state, uses, uses)
-    return None if uses.command.uses.empty() else announce(queue, uses)
-
-
-cdef int add_host_end(
-    object host, bint writes, QueueState* state, Announcement uses, Announcement at_once
-) except -1:
-    """Add an end of a copy in memory of the host. What is not pinned is read `at_once`, because it is staged."""
-    cdef OwnedMemory pinned
-    cdef Py_buffer view
-    cdef uint64_t start = 0
-    try:
-        PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
-    except (TypeError, BufferError, ValueError):
-        return 0  # the copy says so, or makes an array of it first
-    try:
-        pinned = pinned_memory_of(view.buf, view.len, state.device, &start)
-        if pinned is None:
-            add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
-        else:
-            uses.add_end(pinned.usage, start, view.len, writes, "copy")
-    finally:
-        PyBuffer_Release(&view)
-    return 0
+    add_use(src, False, "copy", state.device, uses, at_once)
+    on_host(state.device, at_once)
+    add_use(dst, True, "copy", state.device, uses, uses)
+    return announce(queue, uses)
 
 
 def check_ends(dst: Any, to: int, src: Any, source: int) -> None:
