@@ -2365,14 +2365,15 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
-        cdef Py_ssize_t at
         if self.closed:
             self._check_open()
         try:
-            at = self.places[node]
-        except (KeyError, TypeError):  # what has no hash is no node
-            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from") from None
-        if (<Work> self.works[at]).kind != kind:  # as that of the node
+            at = self.places.get(node)
+        except TypeError:  # what has no hash is no node
+            at = None
+        if at is None:
+            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
+        if (<Work> self.works[<Py_ssize_t> at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
         return at
 
