@@ -20,7 +20,7 @@ from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -95,6 +95,28 @@ cdef extern from "Python.h":
         PyObject** ob_item
 
 
+cdef enum:
+    FEW_BYTES = 128  # of packed arguments
+
+
+cdef cppclass PackedBlock:
+    """The packed arguments of a launch. Few are in the object itself: a work is made whenever a node is changed."""
+    size_t count
+    char few[FEW_BYTES]
+    vector[char] many
+
+
+cdef inline char* packed_bytes(PackedBlock* block) noexcept nogil:
+    return &block.few[0] if block.count <= FEW_BYTES else block.many.data()
+
+
+cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
+    block.count = size
+    if size > FEW_BYTES:
+        block.many.resize(size)
+    return packed_bytes(block)
+
+
 cdef class Work:
     """The work of a node. Immutable; made by the methods of `Graph` and by capture.
 
@@ -128,7 +150,7 @@ cdef class KernelWork(Work):
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
     cdef Geometry geometry
-    cdef vector[char] packed  # as `pack_arguments` lays them out, without scratch
+    cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -263,8 +285,7 @@ cdef KernelWork kernel_work(
     work.kernel = kernel
     work.scratch = kernel.scratch_sizes
     work.has_scratch = bool(work.scratch)
-    work.packed.resize(kernel.packed_size)
-    packed = work.packed.data()
+    packed = resize_packed(&work.packed, kernel.packed_size)
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -293,7 +314,7 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     work.kind = "kernel"
     work.kernel = bound.kernel
     work.scratch = ()
-    work.packed = bound.plan.values
+    memcpy(resize_packed(&work.packed, bound.plan.values.size()), bound.plan.values.data(), bound.plan.values.size())
     work.geometry = bound.geometry
     work.by_value = bound.by_value
     note_arguments(work, bound.arguments, None)
@@ -699,7 +720,7 @@ cdef int add_uses(Work work, DeviceState* device, Announcement uses) except -1:
     if type(work) is KernelWork:
         launched = work
         return add_launch(
-            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, launched.packed.data(),
+            launched.kernel, (<PyTupleObject*> launched.arguments).ob_item, packed_bytes(&launched.packed),
             &launched.geometry, uses)
     if type(work) is CopyWork:
         copied = work
@@ -1400,7 +1421,7 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef GraphCommand* launch
     cdef Status status
     cdef Py_ssize_t i
-    packed = work.packed
+    packed.assign(packed_bytes(&work.packed), packed_bytes(&work.packed) + work.packed.count)
     for index, value in work.by_value or ():
         given = value
         memory = device._allocate(len(given), "device")
@@ -1714,7 +1735,7 @@ cdef bint has_same_block(PyObject* work, PyObject* other):
     return memcmp(&geometry.block[0], &becomes.block[0], 3 * sizeof(uint32_t)) == 0 and (
         not (<KernelWork> work).kernel.has_local or has_same_local(
             (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
-            (<KernelWork> work).packed.data(), (<KernelWork> other).packed.data()))
+            packed_bytes(&(<KernelWork> work).packed), packed_bytes(&(<KernelWork> other).packed)))
 
 
 cdef bint can_become(Prepared prepared, size_t node, PyObject* work, PyObject* other):
@@ -1746,7 +1767,7 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
     cdef Py_ssize_t i
     for i in range(work.kernel.count):
         parameter = &work.kernel.layout[i]
-        known, value = launch.values.data() + parameter.offset, work.packed.data() + parameter.offset
+        known, value = launch.values.data() + parameter.offset, packed_bytes(&work.packed) + parameter.offset
         if not has_value(known, value, parameter.width):
             take_value(known, value, parameter.width)
             launch.changed_at[i] = prepared.versions[at] = version
@@ -1966,7 +1987,9 @@ cdef class ExecutableGraph:
         cdef Prepared prepared = self.prepared
         cdef Snapshot snapshot
         cdef uint64_t closings, version = self.version
-        self._check_open()
+        cdef bint same
+        if self.closed:
+            self._check_open()
         same = prepared.version == version
         works = prepared.now.works if same else tuple(self.works)
         if queue.state.device.resident.closings.load() != prepared.now.closings:
@@ -2319,13 +2342,15 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
-        cdef Py_ssize_t at
-        self._check_open()
+        if self.closed:
+            self._check_open()
         try:
-            at = self.places[node]
-        except (KeyError, TypeError):  # what has no hash is no node
-            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from") from None
-        if (<Work> self.works[at]).kind != kind:  # as that of the node
+            at = self.places.get(node)
+        except TypeError:  # what has no hash is no node
+            at = None
+        if at is None:
+            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
+        if (<Work> self.works[<Py_ssize_t> at]).kind != kind:  # as that of the node
             raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
         return at
 

@@ -12,6 +12,7 @@ from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport DeviceState, Marker
 from forebay.core.vector_clock cimport EpochsRef
+from forebay.queues.launch.launch cimport is_same_block
 
 
 cdef cppclass Recorded:
@@ -25,7 +26,9 @@ cdef cppclass Recorded:
 cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept nogil:
     """Let the kernel object of a launch have its arguments."""
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
-    if launch.plan == NULL:
+    if launch.plan == NULL or launch.plan.all_known and is_same_block(
+        launch.plan.values.data(), launch.values.data(), launch.values.size()
+    ):
         return 0
     return set_changed_arguments(launch.plan, launch.values.data(), NULL, &bytes_set, &bytes_skipped, failed_at)
 

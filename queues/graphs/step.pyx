@@ -492,8 +492,10 @@ cdef void end_record(QueueState* queue, Lane* lane, bint differs) noexcept nogil
         queue.counts.steps_recorded += 1
 
 
-cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
-    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record."""
+cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
+    """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record.
+    `steps` are counted.
+    """
     cdef QueueState* queue = owner.state
     cdef Lane* lane = owner.lane
     cdef bint differs
@@ -502,6 +504,7 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
         return
     with nogil:
         guard.take(queue.lock)
+        queue.counts.steps += steps
         if queue.step == lane:
             submit_collected(queue)
             queue.step = NULL
@@ -692,9 +695,14 @@ cdef class Step:
         open_step_count.fetch_sub(1)
         self.queue._step = None
         if self.own is not None:
-            leave_lane(self.own, failed)
+            leave_lane(self.own, failed, 1)
             if self.own.lane.refused.status != 0:
                 refused = self.own
+        else:
+            with nogil:
+                guard.take(state.lock)
+                state.counts.steps += 1
+                guard.leave()
         for owner in self.joined:
             (<Queue> owner.queue)._step = None
             leave_lane(owner, failed)
@@ -702,10 +710,6 @@ cdef class Step:
                 refused = owner
         if self.joined:
             self.joined = []
-        with nogil:
-            guard.take(state.lock)
-            state.counts.steps += 1
-            guard.leave()
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0
