@@ -350,6 +350,7 @@ cdef int add_host_use(
     cdef OwnedMemory pinned
     cdef Py_buffer view
     cdef uint64_t address, begin = 0
+    cdef HostMemory memory
     try:
         PyObject_GetBuffer(host, &view, PyBUF_C_CONTIGUOUS)
     except (TypeError, BufferError, ValueError):
@@ -365,7 +366,7 @@ cdef int add_host_use(
         if begin and address >= begin:
             at_once.add_end((<HostView> owner).allocation.usage, address - begin, view.len, writes, kind)
         return 0
-    memory = <HostMemory> host_memory.get(id(owner))
+    memory = host_memory.get(id(owner))
     if memory is None:
         if not writes:  # nothing writes there
             return 0
