@@ -1992,11 +1992,13 @@ cdef class ExecutableGraph:
             self._check_open()
         same = prepared.version == version
         works = prepared.now.works if same else tuple(self.works)
-        if queue.state.device.resident.closings.load() != prepared.now.closings:
+        closings = queue.state.device.resident.closings.load()
+        if closings != prepared.now.closings:
             hold_buffers(works)
         if not same or prepared.one_by_one or not prepared.now.lasting or not is_still(
                 &prepared.now.versions, queue.state.device):
             snapshot = look_at(queue, queue.state, works, version, self.have_scratch)
+            snapshot.closings = closings
             _before = self.prepared, prepared.now
             same = same and prepared.version == version
             prepared.repeats += prepared.one_by_one
@@ -2115,7 +2117,10 @@ cdef class ExecutableGraph:
     cdef int take_at_once(self, QueueState* state) except -1:
         """Change what is prepared, if it can be changed, and nothing must be measured."""
         cdef uint64_t version = self.version
-        if state.device == self.prepared.kept.state and state.slow_path == 0 and not self.prepared.one_by_one:
+        if (
+            state.device == self.prepared.kept.state and state.slow_path == 0 and not self.prepared.one_by_one
+            and state.device.resident.closings.load() == self.prepared.now.closings
+        ):
             take(self.prepared, look_at(None, state, tuple(self.works), version, self.have_scratch))
         return 0
 

@@ -249,6 +249,23 @@ def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, changea
         executable.launch(queue)
 
 
+def test_a_change_beside_a_buffer_that_was_closed(device, queue, kernels, x):
+    """What is not changed is looked at, too."""
+    own, graph = made(device), device.graph()
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    graph.add_kernel(kernels["advance"], 4, 16, own, 1, after=first)
+    executable = graph.instantiate()
+    for k in (2, 3):
+        executable.set_kernel(first, kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        queue.finish()
+    own.close()
+    executable.set_kernel(first, kernels["advance"], 4, 16, x, 4)
+    for _ in range(2):
+        with pytest.raises(fb.ClosedError):
+            executable.launch(queue)
+
+
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_change_that_fails_is_not_lost(calls, device, queue, changeable, kernels, x, value_of, after):
     """Some of three arguments are set by then. The launch may raise; later ones do all that was set."""
