@@ -320,7 +320,6 @@ cdef Ref[Marker] new_marker(
 cdef Ref[DeviceState] new_device_state(
     const Driver* driver, void* context, uint64_t keeps_gil_below, bint waits_starve
 ) noexcept nogil
-cdef void release_device_state(DeviceState* device) noexcept nogil
 cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted

@@ -14,7 +14,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
 from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref, Refs, release
+from forebay.core.ownership cimport Ref, Refs
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport (
@@ -124,10 +124,6 @@ cdef void destroy_device_state(DeviceState* device) noexcept nogil:
             break
     guard.leave()
     del device
-
-
-cdef void release_device_state(DeviceState* device) noexcept nogil:
-    release(device)
 
 
 cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:

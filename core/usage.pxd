@@ -101,8 +101,6 @@ cdef inline bint still_holds(const Versions* versions, uint64_t unseen_writes) n
 
 
 cdef Ref[Usage] new_usage() noexcept nogil
-cdef Usage* retain_usage(Usage* usage) noexcept nogil
-cdef void release_usage(Usage* usage) noexcept nogil
 cdef void note_use(Usage* usage, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
 cdef void pin(Usage* usage, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
 cdef void unpin(Usage* usage, const uint64_t* last, bint writes) noexcept nogil

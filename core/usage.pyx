@@ -1,7 +1,7 @@
 """Notes uses of allocations. Nothing here needs the GIL or calls a driver."""
 
 from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.atomic cimport memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
@@ -26,16 +26,6 @@ cdef Ref[Usage] new_usage() noexcept nogil:
 
 cdef void destroy_usage(Usage* usage) noexcept nogil:
     del usage
-
-
-cdef Usage* retain_usage(Usage* usage) noexcept nogil:
-    usage.references.fetch_add(1, memory_order_relaxed)
-    return usage
-
-
-cdef void release_usage(Usage* usage) noexcept nogil:
-    if usage.references.fetch_sub(1, memory_order_acq_rel) == 1:
-        del usage
 
 
 cdef void forget_done(Usage* usage) noexcept nogil:

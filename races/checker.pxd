@@ -9,7 +9,6 @@ from forebay.core.state cimport STILL_ALLOWED, BY_CHECK, BY_STEP, BY_WATCH, AnyQ
 from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport Clock
 
-ctypedef void (*Release)(void* usage) noexcept nogil
 
 cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
     cdef enum:
@@ -51,7 +50,6 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
         bint chosen, host_between, foreign, certain
 
     cdef cppclass State:
-        Release release
         Order* find(uint64_t id)
         Order* add_queue(uint64_t id, Order* null, bint blocking, bint adopted, PyObject* reference)
         Memory& memory_of(Usage* usage)

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport AnyQueue, DeviceState, QueueState, registered_queues, set_slow_path
-from forebay.core.usage cimport Usage, release_usage
+from forebay.core.usage cimport Usage
 from forebay.core.vector_clock cimport Clock
 
 from forebay.core.errors import RaceError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 races = new State()
-races.release = <Release> release_usage
 cdef tuple NOWHERE = ("", 0, "")
 cdef dict numbers = {NOWHERE: 0}
 cdef list known = [NOWHERE]  # by number: lines of the program, and what uses are called
@@ -210,7 +209,7 @@ cdef int check_nodes(DeviceState* device, list announced, tuple nodes, list depe
     cdef Order* order
     cdef Memory* memory
     cdef Memory* whole
-    line, missing, graph.release = line_of_program(), [], races.release
+    line, missing = line_of_program(), []
     for place, each in enumerate(announced):
         order = graph.add_queue(place + 1, NULL, False, False, NULL)
         for other in dependencies[place]:

@@ -180,22 +180,21 @@ struct Command {
     Ref<Clock> tells;  // what a host function of it may tell the program
 };
 
+struct BeginOfUsage {
+    std::atomic<int32_t> references;
+    void (*destroy)(BeginOfUsage *usage);
+};
+
 struct Memory {
-    void *usage;  // retained, because other memory could get its address
-    void (*release)(void *usage);
+    Ref<BeginOfUsage> usage;  // kept, because other memory could get its address
     uint64_t nbytes = 0;
     uint32_t made = 0;
     std::vector<Use> uses;  // that the host does not know as done, the oldest first
     Ref<Clock> forgotten;  // what comes after the uses that were forgotten because there are too many
     Ref<Clock> creation;  // each use of it comes after that
 
-    std::atomic<int32_t> &references() const { return *static_cast<std::atomic<int32_t> *>(usage); }  // begin a `Usage`
-
-    Memory(void *usage, void (*release)(void *)) : usage(usage), release(release) {
-        references().fetch_add(1, std::memory_order_relaxed);
-    }
+    explicit Memory(void *usage) : usage(static_cast<BeginOfUsage *>(usage)) {}
     Memory(const Memory &) = delete;
-    ~Memory() { release(usage); }
 
     template <class Condition> void forget(Condition condition) {
         uses.erase(std::remove_if(uses.begin(), uses.end(), condition), uses.end());
@@ -215,7 +214,7 @@ class State {
         for (auto place = memories.begin(); place != memories.end();) {
             Memory &memory = place->second;
             memory.forget([](const Use &use) { return use.is_done(); });
-            place = memory.references().load(std::memory_order_relaxed) == 1 ? memories.erase(place) : std::next(place);
+            place = memory.usage->references.load(std::memory_order_relaxed) == 1 ? memories.erase(place) : std::next(place);
         }
         for (auto place = queues.begin(); place != queues.end();) {
             Order &queue = place->second;
@@ -251,8 +250,6 @@ class State {
     }
 
   public:
-    void (*release)(void *usage) = nullptr;  // `release_usage`
-
     Order *find(uint64_t id) {
         auto found = queues.find(id);
         return found == queues.end() ? nullptr : &found->second;
@@ -262,7 +259,7 @@ class State {
         return &queues.try_emplace(id, id, null, blocking, adopted, reference).first->second;
     }
 
-    Memory &memory_of(void *usage) { return memories.try_emplace(usage, usage, release).first->second; }
+    Memory &memory_of(void *usage) { return memories.try_emplace(usage, usage).first->second; }
 
     // Begin a command of a queue, a record too: it comes after what the null queue's rules say, and on the host thread
     // after what the running function comes after.

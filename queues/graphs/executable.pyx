@@ -33,7 +33,7 @@ from forebay.core.ownership cimport Ref
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, renew_resident_list
 )
-from forebay.core.usage cimport Usage, Versions, note_use, release_usage, retain_usage, still_holds, version_of
+from forebay.core.usage cimport Usage, Versions, note_use, still_holds, version_of
 from forebay.core.vector_clock cimport (
     Clock, Epochs, EpochsRef, advance_submitted, completed_epoch, submitted_epoch
 )
@@ -953,8 +953,8 @@ cdef struct Step:
     size_t wait_count
 
 
-cdef struct UseOf:
-    Usage* uses  # retained
+cdef cppclass UseOf:
+    Ref[Usage] usage
     bint writes
 
 
@@ -1157,7 +1157,7 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
     cdef uint64_t epoch = submitted_epoch(queue.epochs)
     cdef size_t i
     for i in range(submission.uses.size()):
-        note_use(submission.uses[i].uses, queue.epochs, epoch, submission.uses[i].writes)
+        note_use(submission.uses[i].usage.get(), queue.epochs, epoch, submission.uses[i].writes)
     if submission.follows:
         end_following(queue, epoch)
     if submission.last_queue != queue.epochs:
@@ -1276,12 +1276,10 @@ cdef class Prepared:
             if self.submission.steps[i].run != NULL:
                 take_copies(self.kept.copies, self.submission.steps[i].run)
                 del self.submission.steps[i].run
-        for i in range(self.submission.uses.size()):
-            release_usage(self.submission.uses[i].uses)
         for command in self.submission.commands:
             del command
         if self.kept is not None:
-            retire_after(self.kept.state, self.kept, self.submission.last_queue, self.submission.last_epoch)
+            retire_after(self.kept.state.get(), self.kept, self.submission.last_queue, self.submission.last_epoch)
         del self.submission
 
     cdef GraphCommand* add(self, int kind, bint alone=False) except NULL:
@@ -1399,7 +1397,7 @@ cdef OwnedMemory scratch_of(Prepared prepared, object device, KernelWork work, P
 
 cdef int add_plan(Prepared prepared, GraphCommand* launch, KernelWork work) except -1:
     """Give a launch a plan, with a kernel object of its own."""
-    launch.plan = create_plan(prepared.kept.state.driver, work.kernel, NULL)
+    launch.plan = create_plan(prepared.kept.state.get().driver, work.kernel, NULL)
     launch.command.kernel = launch.plan.kernel
     launch.plan_at = prepared.kept.plans.size()
     prepared.kept.plans.push_back(launch.plan)
@@ -1599,7 +1597,7 @@ cdef int add_runs(Prepared prepared, object device) except -1:
     prepared.recorder.after = NULL
     if not prepared.after.empty():
         prepared.recorder.after = prepared.after.data()
-    prepared.recorder.may_run, prepared.recorder.owner = may_run, <void*> prepared.kept.state
+    prepared.recorder.may_run, prepared.recorder.owner = may_run, <void*> prepared.kept.state.get()
     for i in range(submission.steps.size()):
         step = &submission.steps[i]
         # CUDA, whose recordings branch, replays one launch in less time than it launches it.
@@ -1656,17 +1654,15 @@ cdef int note_uses(Prepared prepared, tuple works) except -1:
     """Note which allocations the works use, each once."""
     cdef Submission* submission = prepared.submission
     cdef Buffer buffer
-    cdef Usage* uses
-    cdef size_t i
+    cdef UseOf use
     prepared.buffers = tuple(dict.fromkeys([buffer for work in works for buffer in work.buffers]))
     written = {id_of(buffer) for work in works for buffer in work.writes}
-    for i in range(submission.uses.size()):
-        release_usage(submission.uses[i].uses)
     submission.uses.clear()
     submission.created = False
     for each in dict.fromkeys([id_of(buffer) for buffer in prepared.buffers]):
-        uses = <Usage*> <uintptr_t> each
-        submission.uses.push_back(UseOf(retain_usage(uses), each in written))
+        use.usage = Ref[Usage].share(<Usage*> <uintptr_t> each)
+        use.writes = each in written
+        submission.uses.push_back(use)
     return 0
 
 
@@ -2118,7 +2114,7 @@ cdef class ExecutableGraph:
         """Change what is prepared, if it can be changed, and nothing must be measured."""
         cdef uint64_t version = self.version
         if (
-            state.device == self.prepared.kept.state and state.slow_path == 0 and not self.prepared.one_by_one
+            state.device == self.prepared.kept.state.get() and state.slow_path == 0 and not self.prepared.one_by_one
             and state.device.resident.closings.load() == self.prepared.now.closings
         ):
             take(self.prepared, look_at(None, state, tuple(self.works), version, self.have_scratch))
@@ -2139,7 +2135,7 @@ cdef class ExecutableGraph:
         if prepared.lifetimes is not None or not prepared.now.lasting or submission.follows or not submission.created:
             return NOT_NOW
         if (
-            state.device != prepared.kept.state or not graph.try_take(self.lock)
+            state.device != prepared.kept.state.get() or not graph.try_take(self.lock)
             or (self.last_queue != state.epochs.queue_id and self.last_queue != 0) or not queue.try_take(state.lock)
         ):
             return NOT_NOW
@@ -2212,7 +2208,7 @@ cdef class ExecutableGraph:
                         status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
                 for i in range(submission.uses.size()):
                     if status == 0:
-                        status = wait_for_creation(queue.state, submission.uses[i].uses)
+                        status = wait_for_creation(queue.state, submission.uses[i].usage.get())
                 if status == 0:
                     status = submit(queue.state, &run)
                     if not run.joined:

@@ -73,7 +73,7 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
 
 cdef class Kept:
     """What the device may still use of a graph, or of a step that has no more use for it."""
-    cdef DeviceState* state  # retained
+    cdef Ref[DeviceState] state
     cdef vector[Copy*] copies  # owned
     cdef vector[Plan*] plans  # owned
     cdef list things

@@ -3,13 +3,13 @@
 cimport cython
 from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
-from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_GROUPS, NOT_NOW, Change, Driver, Status
+from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport Parameter, change_of, delete_plan
 from forebay.core.process cimport is_forked
-from forebay.core.state cimport DeviceState, release_device_state
+from forebay.core.state cimport DeviceState
 
 
 cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogil:
@@ -122,19 +122,17 @@ cdef class Kept:
     def __dealloc__(self):
         cdef Copy* copy
         cdef size_t i
-        if self.state == NULL or is_forked():
+        if self.state.get() == NULL or is_forked():
             return
         for copy in self.copies:
-            self.state.driver.release_recording(copy.recording)
+            self.state.get().driver.release_recording(copy.recording)
             del copy
         for i in range(self.plans.size()):
             delete_plan(self.plans[i])
-        release_device_state(self.state)
 
 
 cdef Kept new_kept(DeviceState* state):
     cdef Kept kept = Kept.__new__(Kept)
-    state.references.fetch_add(1, memory_order_relaxed)
-    kept.state = state
+    kept.state = Ref[DeviceState].share(state)
     kept.things = []
     return kept

@@ -16,7 +16,7 @@ from forebay.core.driver cimport (
     DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Geometry, Status, Waits
 )
 from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport release, retain
+from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport (
     POINTER, PackedPointer, Parameter, Plan, has_right_type, has_same_local, has_value, take_value, usage_of
 )
@@ -26,7 +26,7 @@ from forebay.core.state cimport (
     QueueState, open_step_count, poll_marker, refusal, submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
-from forebay.core.usage cimport Moment, Usage, is_created, pin, release_usage, retain_usage, unpin
+from forebay.core.usage cimport Moment, Usage, is_created, pin, unpin
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.graphs.recording cimport (
@@ -52,7 +52,7 @@ cdef extern from "Python.h":
 
 cdef cppclass Entry(Recorded):
     """A launch of the record, as it was last collected. Its plan is the lane's."""
-    vector[Usage*] uses  # by parameter, as in a Plan; retained
+    vector[Ref[Usage]] uses  # by parameter, as in a Plan
     uint64_t epoch
     bint varies  # an argument was another one than the time before
 
@@ -200,15 +200,14 @@ cdef enum:
 
 cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* uses) noexcept nogil:
     cdef bint writes = entry.plan.parameters[index].writes
-    cdef Usage* before = entry.uses[index]
-    if before == uses:
+    cdef Ref[Usage] before = entry.uses[index]
+    if before.get() == uses:
         return
-    entry.uses[index] = uses
+    entry.uses[index] = Ref[Usage].share(uses)
     if uses != NULL:
-        pin(retain_usage(uses), queue.epochs, &entry.epoch, writes)
-    if before != NULL:
-        unpin(before, &entry.epoch, writes)
-        release_usage(before)
+        pin(uses, queue.epochs, &entry.epoch, writes)
+    if before.get() != NULL:
+        unpin(before.get(), &entry.epoch, writes)
 
 
 cdef Status take_arguments(
@@ -370,7 +369,7 @@ cdef int submitted(
         entry.varies = False
         entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
-        entry.uses.resize(kernel.count, NULL)
+        entry.uses.resize(kernel.count)
         (<dict> lane.names)[kernel.id] = kernel.name, kernel.parameters
     with nogil:
         guard.take(queue.lock)
@@ -419,7 +418,8 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     cdef LaneOwner owner = LaneOwner.__new__(LaneOwner)
     cdef Lane* lane = new Lane()
     owner.lane = lane
-    owner.state = retain(state)
+    owner.kept_state = Ref[QueueState].share(state)
+    owner.state = state
     owner.queue = queue
     owner.names = {}
     lane.submit = submit
@@ -550,7 +550,8 @@ cdef class LaneOwner:
     """
 
     cdef Lane* lane
-    cdef QueueState* state  # of the queue; retained
+    cdef QueueState* state  # of the queue
+    cdef Ref[QueueState] kept_state
     cdef readonly object queue
     cdef readonly dict names  # of the kernels in the record, by id; for errors
 
@@ -560,7 +561,6 @@ cdef class LaneOwner:
         forget_entries(self.lane, 0)
         drop_plans(self.lane)
         retire_dropped(self)
-        release(self.state)
         del self.lane
 
 

@@ -13,7 +13,6 @@ skip TEXT       the statement that begins so is left out; an ``if`` or ``while``
 negate TEXT     the condition of the ``if``, ``elif`` or ``while`` that begins so is the opposite
 shift TEXT      the first comparison behind the text is with one more: a boundary
 one TEXT        the number that ends the text is one more
-pair TEXT       the lock of this name is neither taken nor released in the function
 first TEXT      the ``for`` over a range that begins so leaves out its first element
 TEXT => OTHER   any other fault; ``M`` in OTHER says whether the mutant is chosen, ``\\n`` is a new line
 """
@@ -153,11 +152,6 @@ def spliced(source, mutant):
     else:
         text, other = mutant.fault.split(" ", 1)[1], None
     first, last = extent_with(source, mutant.function, text)
-    if mutant.operator == "pair":
-        locks = re.compile(rf"(?<![\w.]){re.escape(text)}\.(?:un)?lock\(\)")
-        if not locks.search(source, first, last):
-            raise LookupError(f"no lock {text}")
-        return source[:first] + locks.sub(rf"if not {chosen}: \g<0>", source[first:last]) + source[last:]
     if source.count(text, first, last) != 1:
         raise LookupError(f"{source.count(text, first, last)} times: {text}")
     start = source.index(text, first, last)
