@@ -81,7 +81,9 @@ PACKAGES = {
     "races": ("races", 8, "tests/races"),
     "queues": ("queues events", 0, "tests/queues"),
 }
-FUNCTION = re.compile(r"^ *(?:\[\[[^\]]*\]\] )?(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M)
+FUNCTION = re.compile(
+    r"^ *(?:\[\[[^\]]*\]\] )?(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M
+)
 CONDITION = re.compile(r"(if|elif|while) (.*):$", re.S)
 COMPARISON = re.compile(r" (?:<=?|>=?) ")
 OPERATORS = ("skip", "negate", "shift", "skip", "first", "one", "skip", "negate", "shift", "pair")  # as often as that
