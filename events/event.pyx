@@ -150,7 +150,8 @@ cdef class Event:
         if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
             self.state.lost or is_forked()
         ):
-            reach(self.seen.get())
+            if self.seen.get() != NULL:
+                reach(self.seen.get())
             return True
         self._check_outside("query()")
         kept = self.marker  # another thread may record it again

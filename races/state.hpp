@@ -36,8 +36,9 @@ inline bool join(Ref<Clock> &past, const Clock *other) {
 }
 
 // The host knows all of this as done. What any thread has waited for precedes what any thread submits later: locks of
-// Python cannot be seen, and without this rule every threaded program would produce false positives.
-inline void reach(const Clock *past) {
+// Python cannot be seen, and without this rule every threaded program would produce false positives. Not inlined, as
+// `settle` is not: the code around its calls would pay for it where nothing is checked.
+[[gnu::noinline]] inline void reach(const Clock *past) {
     std::vector<ClockEntry> entries;
     list_entries(past, entries);
     for (auto &entry : entries) raise_completed(entry.queue, entry.epoch);
@@ -323,7 +324,7 @@ class State {
 
     // End a command. If it was submitted, its queue has its order, and its uses stand for earlier ones. If it was
     // refused, it leaves nothing.
-    void settle(Command &command, bool submitted) {
+    [[gnu::noinline]] void settle(Command &command, bool submitted) {
         if (!command.queue) return;
         if (submitted) {
             command.queue->come_after(command.past);

@@ -77,7 +77,9 @@ PACKAGES = {
     "races": ("races", "tests/races"),
     "queues": ("queues events", "tests/queues"),
 }
-FUNCTION = re.compile(r"^ *(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M)
+FUNCTION = re.compile(
+    r"^ *(?:\[\[[^\]]*\]\] )?(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M
+)
 CONDITION = re.compile(r"(if|elif|while) (.*):$", re.S)
 COMPARISON = re.compile(r" (?:<=?|>=?) ")
 
