@@ -1,4 +1,4 @@
-"""References that are counted: see the header."""
+"""References that are counted, locks and their guard: see the header."""
 
 cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
     T* retain[T](T* object) noexcept
@@ -36,3 +36,16 @@ cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
         void pop_back() noexcept
         void clear() noexcept
         void swap(Refs[T]& other) noexcept
+
+    cdef cppclass Lock:
+        void lock() noexcept
+        bint try_lock() noexcept
+        void unlock() noexcept
+        bint is_wanted() noexcept  # another thread waits for it
+        void reset() noexcept  # in a forked child, which has none of the threads that held it or waited
+
+    cdef cppclass Guard:
+        Guard() noexcept
+        void take(Lock& lock) noexcept
+        bint try_take(Lock& lock) noexcept
+        void leave() noexcept

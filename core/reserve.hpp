@@ -12,7 +12,7 @@
 
 #include <malloc.h>
 
-#include "core/locks.hpp"
+#include "core/ownership.hpp"
 
 namespace forebay {
 

@@ -14,8 +14,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Answer, Driver, Geometry, Status
-from forebay.core.locks cimport Lock
-from forebay.core.ownership cimport Ref, Refs
+from forebay.core.ownership cimport Lock, Ref, Refs
 from forebay.core.plan cimport Plan
 from forebay.core.usage cimport ResidentList
 from forebay.core.vector_clock cimport Clock, ClockEntry, ClockRef, Epochs, EpochsRef, OnceClock

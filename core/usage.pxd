@@ -12,8 +12,7 @@ from libcpp.atomic cimport atomic
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.locks cimport Lock
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Lock, Ref
 from forebay.core.vector_clock cimport Clock, ClockEntry, Epochs, EpochsRef, clock_epoch, completed_epoch
 
 

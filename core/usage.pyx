@@ -6,8 +6,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport ClockEntry, Epochs, completed_epoch
 

@@ -19,8 +19,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
 from forebay.core.plan cimport Plan, Staging, delete_plan, forget_queue
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref, Refs, release
+from forebay.core.ownership cimport Guard, Ref, Refs, release
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
     BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,

@@ -19,8 +19,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Refs
+from forebay.core.ownership cimport Guard, Refs
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
     from typing_extensions import Never, Self
     from numpy.typing import ArrayLike, DTypeLike
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, BuiltProgram
-    from forebay.core.stats import Stats
+    from forebay.core.state import Stats
     from forebay.events.event import Event, IpcEvent
     from forebay.queues.kernels.cache import Identities
     from forebay.queues.kernels.kernel import Kernel

@@ -21,8 +21,7 @@ from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
-from forebay.core.locks cimport Guard, Lock
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Lock, Ref
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport advance_submitted

@@ -14,9 +14,8 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
-from forebay.core.locks cimport Guard
 from forebay.core.plan cimport POINTER
-from forebay.core.ownership cimport release, retain
+from forebay.core.ownership cimport Guard, release, retain
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
     BY_CHECK, BY_WATCH, AnyQueue, DeviceState, QueueState, set_slow_path, set_captured, captures_under_way, is_closed,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from typing import Any, SupportsFloat
     from typing_extensions import Buffer as HostBuffer, Never, Self
     from numpy.typing import DTypeLike
-    from forebay.core.stats import Stats
+    from forebay.core.state import Stats
     from forebay.events.event import IpcEvent
     from forebay.queues.graphs.capture import Capture, Capturing
     from forebay.queues.graphs.graph import Graph

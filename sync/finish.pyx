@@ -12,8 +12,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref, Refs
+from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
     FOLLOWING, DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed,

@@ -11,8 +11,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NOT_NOW, Driver, Interrupted, Status, Waits, no_waits
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref, Refs, retain
+from forebay.core.ownership cimport Guard, Ref, Refs, retain
 from forebay.core.process cimport is_memory_short
 from forebay.core.state cimport UNLIMITED, DeviceState, Marker, QueueState
 from forebay.core.usage cimport Moment, Usage, is_created, note_use

@@ -14,8 +14,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, NOT_NOW, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
-from forebay.core.locks cimport Guard, Lock
-from forebay.core.ownership cimport Ref, Refs, retain
+from forebay.core.ownership cimport Guard, Lock, Ref, Refs, retain
 from forebay.core.process cimport interrupted, is_memory_short
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,

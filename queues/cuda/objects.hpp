@@ -15,7 +15,6 @@
 #include "Python.h"
 #include "core/driver.hpp"
 #include "core/ownership.hpp"
-#include "core/locks.hpp"
 #include "queues/cuda/calls.hpp"
 
 namespace forebay_cuda {

@@ -28,8 +28,7 @@ from forebay.core.driver cimport (
     RecordedCommand, Status, Waits, no_waits
 )
 from forebay.core.plan cimport PackedPointer, Parameter, has_same_local, has_value, take_value
-from forebay.core.locks cimport Guard, Lock
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Lock, Ref
 from forebay.core.state cimport (
     DeviceState, Marker, QueueState, begin_following, closed_gates, end_following, renew_resident_list
 )

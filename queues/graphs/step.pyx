@@ -15,8 +15,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, LAUNCH_COMMAND, NOT_CREATED, NOT_NOW, WRONG_TYPE, Geometry, Status, Waits
 )
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport (
     POINTER, PackedPointer, Parameter, Plan, has_right_type, has_same_local, has_value, take_value, usage_of
 )

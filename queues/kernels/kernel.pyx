@@ -12,9 +12,8 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Reshape
-from forebay.core.locks cimport Guard
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState
 from forebay.lifetimes.deferred cimport retire_after

@@ -29,8 +29,7 @@ from forebay.core.driver cimport (
     DONE, ELEMENT_AT, NO_PLAN, NO_ROOM, NOT_CREATED, NOT_NOW, NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, STALE,
     WRONG_TYPE, Driver, Geometry, Memory, Status, Waits, element_of, no_waits
 )
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport (
     POINTER, SPILLED, PackedBytes, PackedPointer, Parameter, Plan, Spill, Staging, check_types, delete_plan, new_plan,
     set_changed_arguments, usage_of

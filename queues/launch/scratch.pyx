@@ -18,8 +18,7 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, STALE, Geometry, Status
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, closed_gates
 from forebay.core.usage cimport Version, Versions, generation_of, note_use, version_of

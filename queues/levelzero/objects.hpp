@@ -13,7 +13,6 @@
 
 #include "core/driver.hpp"
 #include "core/ownership.hpp"
-#include "core/locks.hpp"
 #include "queues/levelzero/calls.hpp"
 
 namespace forebay_ze {

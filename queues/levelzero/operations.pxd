@@ -8,8 +8,7 @@ from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.locks cimport Lock
-from forebay.core.ownership cimport Ref, Refs
+from forebay.core.ownership cimport Lock, Ref, Refs
 
 ctypedef uint32_t ze_result_t
 ctypedef Status (*Function)(...) noexcept nogil  # has the call and its ze_result_t, or 0

@@ -19,8 +19,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.vector cimport vector
 
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport DeviceState
 from forebay.core.usage cimport list_memory, new_usage, points_of, unlist_memory

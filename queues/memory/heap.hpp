@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/locks.hpp"
+#include "core/ownership.hpp"
 #include "core/vector_clock.hpp"
 
 namespace forebay {

@@ -4,8 +4,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.core.locks cimport Lock
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Lock, Ref
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport ClockEntry, ClockRef, Epochs
 

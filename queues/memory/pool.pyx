@@ -17,8 +17,7 @@ from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, Status
-from forebay.core.locks cimport Guard
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Guard, Ref
 from forebay.core.process cimport check_memory, is_forked
 from forebay.core.state cimport STILL_ALLOWED, DeviceState, QueueState
 from forebay.core.usage cimport note_use

@@ -18,7 +18,7 @@ from forebay.core.driver cimport (
     DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Arrival, Driver, Geometry, HostCallback, Interrupted, Memory,
     Status, Waits
 )
-from forebay.core.locks cimport Guard, Lock
+from forebay.core.ownership cimport Guard, Lock
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 from forebay.sync.ordering cimport wait_watched

@@ -31,8 +31,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback, no_waits
 )
-from forebay.core.locks cimport Guard, Lock
-from forebay.core.ownership cimport Ref, Refs
+from forebay.core.ownership cimport Guard, Lock, Ref, Refs
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 

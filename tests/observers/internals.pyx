@@ -6,8 +6,7 @@ from libcpp.memory cimport shared_ptr
 from libcpp.vector cimport vector
 from posix.unistd cimport usleep
 
-from forebay.core.locks cimport Lock
-from forebay.core.ownership cimport Ref
+from forebay.core.ownership cimport Lock, Ref
 from forebay.core.vector_clock cimport (
     Clock, ClockEntry, Epochs, completed_epoch, is_empty
 )
