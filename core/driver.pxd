@@ -202,8 +202,8 @@ cdef struct Driver:
     Status (*elapsed)(void* first, void* second, double* nanoseconds) noexcept nogil
     # an event of this context that is signalled when the other context's event is
     Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil
-    void (*release_event)(void* event) noexcept nogil
+    void (*destroy_event)(void* event) noexcept nogil
     # called when no work that uses them is outstanding
-    void (*release_kernel)(void* kernel) noexcept nogil
-    void (*release_recording)(void* recording) noexcept nogil
-    void (*release_queue)(void* queue) noexcept nogil
+    void (*destroy_kernel)(void* kernel) noexcept nogil
+    void (*destroy_recording)(void* recording) noexcept nogil
+    void (*destroy_queue)(void* queue) noexcept nogil

@@ -243,7 +243,7 @@ class DriverKernel(ABC):
 
     @abstractmethod
     def create(self, follows: bool) -> int:
-        """Make a kernel object and return its handle, which the caller gives to `release_kernel` of driver.pxd.
+        """Make a kernel object and return its handle, which the caller gives to `destroy_kernel` of driver.pxd.
 
         `follows` says whether it follows pointers that it finds in memory; `follow` of driver.pxd then tells it the
         memory, where the driver has that. Raises `DriverError` when the driver refuses. Does not block.
@@ -288,7 +288,7 @@ class AdoptedQueue(NamedTuple):
     """A queue that an object of another package owns."""
 
     device: DriverDevice  # that of its context
-    handle: int  # for the table; the caller gives it to `release_queue`. The object's own queue is retained
+    handle: int  # for the table; the caller gives it to `destroy_queue`. The object's own queue is retained
     timed: bool  # it times events
 
 
@@ -347,7 +347,7 @@ class DriverDevice(ABC):
     def create_queue(self, priority: int, timing: bool) -> tuple[object, int]:
         """Make an in-order queue: the driver's own object or handle, for the user, and the handle for the table.
 
-        `priority` is one of `priorities`; `timing` asks for timed events. The handle goes to `release_queue` of
+        `priority` is one of `priorities`; `timing` asks for timed events. The handle goes to `destroy_queue` of
         driver.pxd. Raises `DriverError`. Does not block.
         """
 
@@ -464,7 +464,7 @@ class DriverDevice(ABC):
     def create_shared_event(self) -> tuple[int, bytes]:
         """Make an event that other processes can open: its handle, and what opens it there.
 
-        The caller owns the handle, and gives it to `release_event` of driver.pxd.
+        The caller owns the handle, and gives it to `destroy_event` of driver.pxd.
         """
         raise self._no_ipc()
 
@@ -478,7 +478,7 @@ class DriverDevice(ABC):
     def adopt_event(self, thing: object) -> int | None:
         """Handle of a driver event that is done when this event of another package is. None when it is no such event.
 
-        The caller owns the handle, and gives it to `release_event` of driver.pxd. Raises `ArgumentTypeError` for an
+        The caller owns the handle, and gives it to `destroy_event` of driver.pxd. Raises `ArgumentTypeError` for an
         event of the driver's own packages that cannot be waited for, saying what to do instead.
         """
         return None

@@ -36,13 +36,13 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     cdef size_t i, k
     if is_forked():
         return  # it is the parent's
-    plan.driver.release_kernel(plan.kernel)
+    plan.driver.destroy_kernel(plan.kernel)
     for i in range(plan.uses.size()):
         forget_use(plan, i)
     for i in range(plan.spills.size()):
         for k in range(plan.spills[i].staging.size()):
             if plan.spills[i].staging[k].event != NULL:
-                plan.driver.release_event(plan.spills[i].staging[k].event)
+                plan.driver.destroy_event(plan.spills[i].staging[k].event)
     if plan.snapshot != NULL or not plan.spills.empty():
         with gil:
             Py_XDECREF(plan.snapshot)

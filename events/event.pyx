@@ -7,7 +7,6 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
-from libcpp.atomic cimport memory_order_relaxed
 from libcpp.utility cimport move
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status, Waits
@@ -499,7 +498,7 @@ cdef class IpcEvent:
         if self.state == NULL or is_forked():
             return
         with nogil:
-            self.state.driver.release_event(self.handle)
+            self.state.driver.destroy_event(self.handle)
 
     def query(self) -> bool:
         """Return whether the point of the last record, of whatever process, has been reached. Never blocks.

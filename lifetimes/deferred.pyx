@@ -478,7 +478,7 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
                     queue.plans.staged += plan.spills[i].staging.size() - SPARE_STAGING
                     break
                 if oldest.event != NULL:
-                    queue.driver.release_event(oldest.event)
+                    queue.driver.destroy_event(oldest.event)
                 dropped.push_back(oldest.array)
                 plan.spills[i].staging.pop_front()
                 plan.spills[i].known = False  # the bytes to compare with may have been there
@@ -713,7 +713,7 @@ cdef bint end_queue(QueueState* queue):
         of_registry.leave()
         guard.leave()
         if queue.made.native == NULL:
-            queue.driver.release_queue(queue.handle)
+            queue.driver.destroy_queue(queue.handle)
         if queue.is_null:
             dissolve_list(device)
         elif prunes:
@@ -755,7 +755,7 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
         with nogil:
             for j in range(each.plans.size()):
                 delete_plan(each.plans[j])
-            device.driver.release_queue(each.handle)
+            device.driver.destroy_queue(each.handle)
         Py_DECREF(<object> each.made.native)
 
 

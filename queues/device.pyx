@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from typing_extensions import Never, Self
     from numpy.typing import ArrayLike, DTypeLike
     from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, BuiltProgram
-    from forebay.core.state import Stats
+    from forebay.core.stats import Stats
     from forebay.events.event import Event, IpcEvent
     from forebay.queues.kernels.cache import Identities
     from forebay.queues.kernels.kernel import Kernel

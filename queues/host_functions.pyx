@@ -15,7 +15,6 @@ from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libcpp cimport bool as cbool
-from libcpp.atomic cimport memory_order_relaxed
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
@@ -135,7 +134,7 @@ def _run() -> None:
         with nogil:
             if begin_opening(call):
                 call.driver.open_gate(call.gate, False)
-                call.driver.release_event(call.gate)
+                call.driver.destroy_event(call.gate)
                 end_host_function(call.device.get())
                 end_opening(call)
         collect_abandoned()  # dropping the queue may have dropped its device too
@@ -334,7 +333,7 @@ cdef class Gate:
         with nogil:
             begin_opening(NULL)
             self.driver.open_gate(self.handle, failed)
-            self.driver.release_event(self.handle)
+            self.driver.destroy_event(self.handle)
             self.device.gates.closed.fetch_sub(1)
             end_opening(NULL)
 
@@ -348,7 +347,7 @@ cdef class Gate:
         if self.handle != NULL and not is_forked():
             if not self.is_open:
                 self.driver.open_gate(self.handle, False)
-                self.driver.release_event(self.handle)
+                self.driver.destroy_event(self.handle)
                 self.device.gates.closed.fetch_sub(1)
             self.kept_device.clear()
             collect_abandoned()

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import Any, SupportsFloat
     from typing_extensions import Buffer as HostBuffer, Never, Self
     from numpy.typing import DTypeLike
-    from forebay.core.state import Stats
+    from forebay.core.stats import Stats
     from forebay.events.event import IpcEvent
     from forebay.queues.graphs.capture import Capture, Capturing
     from forebay.queues.graphs.graph import Graph

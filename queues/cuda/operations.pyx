@@ -576,7 +576,7 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
         status = marker(join.get(), events, 0, &joined)
     if status == 0:
         status = wait_for_event(<CuEvent*> joined, interrupted)
-        release_event(joined)
+        destroy_event(joined)
         if status == 0:
             on.keep_join(join)
     return status
@@ -640,21 +640,21 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     return 0
 
 
-cdef void release_event(void* event) noexcept nogil:
+cdef void destroy_event(void* event) noexcept nogil:
     Ref[CuEvent].adopt(<CuEvent*> event)
 
 
-cdef void release_kernel(void* kernel) noexcept nogil:
+cdef void destroy_kernel(void* kernel) noexcept nogil:
     cdef CuKernel* released = <CuKernel*> kernel
     del released
 
 
-cdef void release_recording(void* recording) noexcept nogil:
+cdef void destroy_recording(void* recording) noexcept nogil:
     cdef CuRecording* released = <CuRecording*> recording
     del released
 
 
-cdef void release_queue(void* queue) noexcept nogil:
+cdef void destroy_queue(void* queue) noexcept nogil:
     """Release the stream, which is no longer used. No lock is held: the owner of an adopted one may go with it."""
     cdef CuQueue* released = <CuQueue*> queue
     if released.owner != NULL:
@@ -1155,7 +1155,7 @@ cdef Driver table = Driver(
     marker=marker, barrier=barrier, record_shared=record_shared, hold=hold, open_gate=open_gate,
     new_recording=new_recording, add_command=add_command, end_recording=close_recording, change=change, replay=replay,
     poll=poll, wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=write_printed,
-    event_status=event_status, elapsed=elapsed, bridge=bridge, release_event=release_event,
-    release_kernel=release_kernel, release_recording=release_recording, release_queue=release_queue)
+    event_status=event_status, elapsed=elapsed, bridge=bridge, destroy_event=destroy_event,
+    destroy_kernel=destroy_kernel, destroy_recording=destroy_recording, destroy_queue=destroy_queue)
 
 TABLE: int = <uintptr_t> &table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
@@ -28,7 +28,7 @@ from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that
 from forebay.core.usage cimport Moment, Usage, is_created, pin, unpin
 from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
-from forebay.queues.graphs.recording cimport (
+from forebay.queues.graphs.executable cimport (
     MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, set_arguments, take_copies
 )
 from forebay.queues.kernels.kernel cimport Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from forebay.core.state import Stats
+from forebay.core.stats import Stats
 from forebay.queues.device import Device
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.interop.names import add

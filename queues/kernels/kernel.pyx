@@ -8,7 +8,6 @@ cimport cython
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Reshape

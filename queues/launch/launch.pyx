@@ -1170,7 +1170,7 @@ cdef Status upload(
     if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
         piece.used = 0
     if piece.event != NULL:
-        state.driver.release_event(piece.event)
+        state.driver.destroy_event(piece.event)
         piece.event = NULL
     end = piece.used + (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     fills_up = end + spill.capacity > piece.capacity
@@ -1343,7 +1343,7 @@ cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[
     while not spill.staging.empty() and spill.staging.front().capacity < capacity:
         oldest = &spill.staging.front()
         if oldest.event != NULL:
-            state.driver.release_event(oldest.event)
+            state.driver.destroy_event(oldest.event)
         dropped.push_back(oldest.array)
         spill.staging.pop_front()
         spill.known = False  # the bytes to compare with may have been there

@@ -488,23 +488,23 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     return 0
 
 
-cdef void release_event(void* event) noexcept nogil:
+cdef void destroy_event(void* event) noexcept nogil:
     cdef Ref[ZeEvent] released = Ref[ZeEvent].adopt(<ZeEvent*> event)
     if released.get().kind == GATE_EVENT:
         released.get().device.get().retire_gate(released)
 
 
-cdef void release_kernel(void* kernel) noexcept nogil:
+cdef void destroy_kernel(void* kernel) noexcept nogil:
     cdef ZeKernel* released = <ZeKernel*> kernel
     del released
 
 
-cdef void release_recording(void* recording) noexcept nogil:
+cdef void destroy_recording(void* recording) noexcept nogil:
     cdef ZeRecording* released = <ZeRecording*> recording
     del released
 
 
-cdef void release_queue(void* queue) noexcept nogil:
+cdef void destroy_queue(void* queue) noexcept nogil:
     cdef Ref[ZeQueue] released = Ref[ZeQueue].adopt(<ZeQueue*> queue)
     released.get().device.get().recycle_gates(False)
     released.get().end()
@@ -517,8 +517,8 @@ cdef Driver table = Driver(
     prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
     new_recording=new_recording, add_command=add_command, end_recording=end_recording, change=change, replay=replay,
     poll=poll, wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=NULL,
-    event_status=event_status, elapsed=elapsed, bridge=bridge, release_event=release_event,
-    release_kernel=release_kernel, release_recording=release_recording, release_queue=release_queue)
+    event_status=event_status, elapsed=elapsed, bridge=bridge, destroy_event=destroy_event,
+    destroy_kernel=destroy_kernel, destroy_recording=destroy_recording, destroy_queue=destroy_queue)
 
 TABLE: int = <uintptr_t> &table
 

@@ -15,7 +15,6 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cython.operator cimport dereference, predecrement
 from libc.stdint cimport uint64_t, uintptr_t
-from libcpp.atomic cimport memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.vector cimport vector
 

@@ -423,15 +423,15 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     return status
 
 
-cdef void release_event(void* event) noexcept nogil:
+cdef void destroy_event(void* event) noexcept nogil:
     cl.ReleaseEvent(event)
 
 
-cdef void release_kernel(void* kernel) noexcept nogil:
+cdef void destroy_kernel(void* kernel) noexcept nogil:
     cl.ReleaseKernel(kernel)
 
 
-cdef void release_queue(void* queue) noexcept nogil:
+cdef void destroy_queue(void* queue) noexcept nogil:
     cl.ReleaseCommandQueue(queue)
 
 
@@ -442,8 +442,8 @@ cdef Driver table = Driver(
     prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
     new_recording=NULL, add_command=NULL, end_recording=NULL, change=NULL, replay=NULL, poll=NULL,
     wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=NULL, event_status=event_status,
-    elapsed=elapsed, bridge=bridge, release_event=release_event, release_kernel=release_kernel, release_recording=NULL,
-    release_queue=release_queue)
+    elapsed=elapsed, bridge=bridge, destroy_event=destroy_event, destroy_kernel=destroy_kernel, destroy_recording=NULL,
+    destroy_queue=destroy_queue)
 
 TABLE: int = <uintptr_t> &table
 

@@ -5,7 +5,7 @@ It also has Devices take HIP C++, and types say what other packages' names are c
 
 from forebay.core.driver import Language as _Language
 from forebay.core.errors import *  # noqa: F403 - those that a program may catch
-from forebay.core.state import Stats as Stats
+from forebay.core.stats import Stats as Stats
 from forebay.events.event import Event as Event
 from forebay.events.event import IpcEvent as IpcEvent
 from forebay.expressions.elementwise import elementwise as elementwise

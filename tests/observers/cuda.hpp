@@ -47,8 +47,8 @@ struct Cuda : Record {
         case OF_set_pointer: case OF_set_value: return {SET_ARGUMENT};
         case OF_open_gate: return {OPEN_GATE};
         case OF_wait_events: return {WAIT_EVENTS, CALL_EventQuery, true};
-        case OF_bridge: case OF_release_event: return {COUNTED};
-        case OF_release_kernel: return {RELEASE_KERNEL};
+        case OF_bridge: case OF_destroy_event: return {COUNTED};
+        case OF_destroy_kernel: return {RELEASE_KERNEL};
         default: return {NOT_WRAPPED};
         }
     }

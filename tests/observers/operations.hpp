@@ -10,7 +10,7 @@ namespace forebay_observer {
 
 #define FOREBAY_OPERATIONS(X) \
     X(launch) X(set_pointer) X(set_value) X(copy) X(fill) X(marker) X(barrier) X(hold) X(open_gate) \
-    X(wait_events) X(event_status) X(elapsed) X(bridge) X(release_event) X(release_kernel)
+    X(wait_events) X(event_status) X(elapsed) X(bridge) X(destroy_event) X(destroy_kernel)
 #define FOREBAY_OPERATION(name) OF_##name,
 #define FOREBAY_WRAP_OPERATION(name) wrap_operation<Driver, OF_##name>(table.name);
 
@@ -35,9 +35,9 @@ template <class Driver, int operation, class R, class... A> struct Performed {
     static constexpr Rule rule = Driver::rule_of(operation);
     static constexpr bool is_of_queue = operation == OF_launch || (operation >= OF_copy && operation <= OF_hold);
     static constexpr bool is_of_event = operation == OF_open_gate || operation == OF_event_status
-        || operation == OF_release_event;
+        || operation == OF_destroy_event;
     static constexpr bool is_about_gates = !Driver::rule_of(OF_hold).is_task  // a task records its gate
-        && (operation == OF_hold || operation == OF_open_gate || operation == OF_release_event);
+        && (operation == OF_hold || operation == OF_open_gate || operation == OF_destroy_event);
     static constexpr bool makes_event = operation == OF_copy || operation == OF_fill || operation == OF_marker;
 
     static int64_t serial_of(void *event) { return only<Driver>().serial_of(only<Driver>().event_handle(event)); }
@@ -58,7 +58,7 @@ template <class Driver, int operation, class R, class... A> struct Performed {
             seen.detail = std::get<1>(all);
         if constexpr (operation == OF_marker) seen.detail = 1;  // the host can ask all events
         if constexpr (is_of_event) seen.event = serial_of(std::get<0>(all));
-        if constexpr (operation == OF_release_event) s.release(s.event_handle(std::get<0>(all)));
+        if constexpr (operation == OF_destroy_event) s.release(s.event_handle(std::get<0>(all)));
         if constexpr (operation == OF_wait_events) seen.event = seen.waits.size() == 1 ? seen.waits[0] : 0;
         return seen;
     }

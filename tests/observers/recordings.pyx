@@ -45,7 +45,7 @@ cdef int64_t moved = 0  # commands that were submitted elsewhere than where they
 
 cdef void forget_event(Recording* recording) noexcept nogil:
     if recording.event != NULL:
-        table.release_event(recording.event)
+        table.destroy_event(recording.event)
         recording.event = NULL
 
 
@@ -172,7 +172,7 @@ cdef Status replay(void* queue, void* made, Waits waits) noexcept nogil:
     return 0
 
 
-cdef void release_recording(void* made) noexcept nogil:
+cdef void destroy_recording(void* made) noexcept nogil:
     global broken
     cdef Recording* recording = <Recording*> made
     cdef size_t i
@@ -181,7 +181,7 @@ cdef void release_recording(void* made) noexcept nogil:
     forget_event(recording)
     for i in range(recording.commands.size()):
         if recording.commands[i].command.kernel != NULL:
-            table.release_kernel(recording.commands[i].command.kernel)
+            table.destroy_kernel(recording.commands[i].command.kernel)
     del recording
 
 
@@ -209,7 +209,7 @@ def install(address: int, spares: bool, branches: bool = False) -> None:
     table.end_recording = end_recording
     table.change = change
     table.replay = replay
-    table.release_recording = release_recording
+    table.destroy_recording = destroy_recording
 
 
 def uninstall() -> None:

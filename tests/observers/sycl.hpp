@@ -38,7 +38,7 @@ struct Sycl : Record {
         case OF_wait_events: return {CALL_Event_Wait};
         case OF_event_status: return {CALL_Event_GetCommandExecutionStatus};
         case OF_elapsed: return {CALL_Event_GetProfilingInfoEnd};
-        case OF_bridge: case OF_release_event: return {COUNTED};
+        case OF_bridge: case OF_destroy_event: return {COUNTED};
         default: return {NOT_WRAPPED};
         }
     }

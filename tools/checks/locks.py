@@ -1,6 +1,6 @@
 """What a lock guards is used under it, as far as that can be checked.
 
-In the headers clang's ``-Wthread-safety`` checks it, by the words of `core/ownership.hpp`. In Cython a `Guard` leaves its
+In headers clang's ``-Wthread-safety`` checks it, by the words of `core/ownership.hpp`. In Cython a `Guard` leaves its
 lock at the end of the function, and C++ destroys variables in the reverse order: so references that are declared behind
 it would be released under the lock.
 """

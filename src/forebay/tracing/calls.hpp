@@ -202,8 +202,8 @@ template <class Driver> void read_times(const Driver& driver, uint64_t queue, in
         bool read = answer == EVENT_DONE && reference.event
             && driver.elapsed(reference.event, oldest.before, &ran.begin) == 0
             && driver.elapsed(reference.event, oldest.after, &ran.end) == 0;
-        driver.release_event(oldest.before);
-        driver.release_event(oldest.after);
+        driver.destroy_event(oldest.before);
+        driver.destroy_event(oldest.after);
         std::lock_guard<std::mutex> guard(known.lock);
         known.in_flight--;
         if (read) known.ran.push_back(ran);
@@ -237,7 +237,7 @@ template <class Driver, int slot> struct Timing {
         void* after = nullptr;
         Nothing waits;
         if (status != 0 || driver.marker(queue, waits, TIMED_EVENT, &after) != 0) {
-            driver.release_event(before);
+            driver.destroy_event(before);
             return status;
         }
         {
@@ -246,8 +246,8 @@ template <class Driver, int slot> struct Timing {
             auto found = known.queues.find(reinterpret_cast<uint64_t>(queue));
             if (found == known.queues.end()) { // the trace has ended meanwhile
                 guard.unlock();
-                driver.release_event(before);
-                driver.release_event(after);
+                driver.destroy_event(before);
+                driver.destroy_event(after);
                 return status;
             }
             found->second.commands.push_back({number, before, after});

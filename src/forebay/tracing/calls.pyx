@@ -256,7 +256,7 @@ def mark_time(table: int, queue: int, tries: int) -> tuple[int, int, int] | None
             if answer == NOT_YET and driver.poll != NULL and driver.poll(handle, &done) == 0 and done:
                 answer = DONE
         if event != NULL and answer != DONE:
-            driver.release_event(event)
+            driver.destroy_event(event)
             event = NULL
     return None if event == NULL else (<uintptr_t> event, before, after)
 
@@ -271,12 +271,12 @@ def elapsed(table: int, first: int, second: int) -> float | None:
 
 def release(table: int, event: int) -> None:
     """Give an event of `mark_time` back."""
-    driver_of(table).release_event(<void*> <uintptr_t> event)
+    driver_of(table).destroy_event(<void*> <uintptr_t> event)
 
 
-def release_queue(table: int, queue: int) -> None:
+def destroy_queue(table: int, queue: int) -> None:
     """Give the driver's queue back, on which nothing is outstanding."""
-    driver_of(table).release_queue(<void*> <uintptr_t> queue)
+    driver_of(table).destroy_queue(<void*> <uintptr_t> queue)
 
 
 def set_reference(context: int, event: int, number: int) -> None:

@@ -158,7 +158,7 @@ class DeviceTimes:
         for context, (driver, _, handle) in self._drivers.items():
             for _, event, *_ in self._events[context]:
                 calls.release(driver.table, event)
-            calls.release_queue(driver.table, handle)
+            calls.destroy_queue(driver.table, handle)
         for device in self._devices:
             calls.keep_gil_as_before(device)
         self._drivers.clear()

@@ -36,7 +36,7 @@ from forebay.tracing.methods import Memory, memory_of, place_of, producer_of, ti
 from forebay.tracing.recording import Counters
 
 if TYPE_CHECKING:
-    from forebay.core.state import Stats
+    from forebay.core.stats import Stats
     from forebay.queues.kernels.kernel import Kernel
     from forebay.tracing.watching import Call, Names
 

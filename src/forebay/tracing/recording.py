@@ -21,7 +21,7 @@ from forebay.tracing.device_times import DeviceTimes, RanTime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forebay.core.state import Stats
+    from forebay.core.stats import Stats
     from forebay.queues.device import Device
     from forebay.queues.queue import Queue
 
