@@ -162,7 +162,7 @@ class FailingBench:
             self.bench.__exit__(kind, error, traceback)
             del self.bench
             gc.collect()
-            self.wait_for_host_thread()
+            self.end_what_waits()
             if self.backend != "level_zero":
                 events = self.driver.events_alive(None)
             self.count()
@@ -193,7 +193,7 @@ class FailingBench:
         return recordings.clones() if self.backend == "opencl" else 0
 
     def end_what_waits(self):
-        """Let what earlier tests left end before the count begins. CUDA destroys executables that were closed beside a
+        """Let what is left end before the count begins, or ends. CUDA destroys executables that were closed beside a
         closed gate when the next one of the context is made.
         """
         self.wait_for_host_thread()
