@@ -8,12 +8,13 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.utility cimport move
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status, Waits
 from forebay.core.ownership cimport Ref, Refs
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker
-from forebay.core.vector_clock cimport EpochsRef, advance_submitted, completed_epoch, new_epochs
+from forebay.core.vector_clock cimport Clock, EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
 from forebay.races.checker cimport is_checked, order_of, reach, record_point
 from forebay.sync.finish cimport wait_for_markers
@@ -93,6 +94,8 @@ cdef bint is_done(object event, Answer answer) except -1:
 def wait_for_all(events: Iterable[Event]) -> None:
     """Block until all these Events are done. Takes one host synchronize a device, none if they are known to be done."""
     cdef Refs[Marker] markers
+    cdef vector[Ref[Clock]] seen
+    cdef size_t i
     cdef DeviceState* state
     cdef Event event
     refuse_on_host_thread("Waiting for events")
@@ -105,10 +108,11 @@ def wait_for_all(events: Iterable[Event]) -> None:
         for event in own:
             if event.marker.get() != NULL:
                 markers.push_back(event.marker)
+            seen.push_back(event.seen)  # another thread may record it again
         state = event.state
         wait_for_markers(device, state, markers, f"{len(own)} events")
-        for event in own:
-            reach(event.seen.get())
+        for i in range(seen.size()):
+            reach(seen[i].get())
 
 
 @cython.freelist(64)
@@ -146,6 +150,7 @@ cdef class Event:
         """
         cdef Marker* marker = self.marker.get()
         cdef Ref[Marker] kept
+        cdef Ref[Clock] seen
         if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
             self.state.lost or is_forked()
         ):
@@ -153,12 +158,12 @@ cdef class Event:
                 reach(self.seen.get())
             return True
         self._check_outside("query()")
-        kept = self.marker  # another thread may record it again
+        kept, seen = self.marker, self.seen  # another thread may record it again
         if kept.get() == NULL:
             return True
         if not ask(self, kept.get()):
             return False
-        reach(self.seen.get())
+        reach(seen.get())
         return True
 
     @property
@@ -177,14 +182,16 @@ cdef class Event:
             Whatever a host function of its queue raised meanwhile.
         """
         cdef Refs[Marker] markers
+        cdef Ref[Clock] seen
         self._check_outside("wait()")
         if self.marker.get() == NULL:
             return
         refuse_on_host_thread("Event.wait()")
         markers.push_back(self.marker)
+        seen = self.seen  # another thread may record it again
         queue = self.queue()
         wait_for_markers(self.device, self.state, markers, self)
-        reach(self.seen.get())
+        reach(seen.get())
         collect_device(self.state)
         self.device._give_back_memory()
         if queue is not None:  # what host functions raised keeps their queue
@@ -509,13 +516,14 @@ cdef class IpcEvent:
             When the driver reports that an earlier command failed.
         """
         cdef Answer answer
+        cdef Ref[Clock] seen = self.seen
         if is_forked():
             raise closed_error(self)
         with nogil:
             answer = self.state.driver.event_status(self.handle)
         if not is_done(self, answer):
             return False
-        reach(self.seen.get())
+        reach(seen.get())
         return True
 
     @property

@@ -244,9 +244,10 @@ cdef int change_checking(AnyQueue null_queue, int by, bint raises) except -1:
     if null.checking == 0:
         races.finish_all(null_queue.state.epochs.queue_id)
     device.checked = null.checking != 0
-    registered_queues(device, registered)
-    for queue in registered:
-        set_slow_path(queue, BY_CHECK, device.checked)
+    with nogil:
+        registered_queues(device, registered)
+        for queue in registered:
+            set_slow_path(queue, BY_CHECK, device.checked)
     return 0
 
 

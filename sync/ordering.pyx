@@ -1371,6 +1371,7 @@ cdef enum:
     STARVED = 20000  # how long a wait has lasted then
     LEAST_DRAIN = 4000  # how long queues are held so that they drain; the next time twice as long if they did not
     MOST_DRAIN = 8000000  # commands may take seconds
+    MOST_BESIDE_GATES = 512000  # a queue that is held does not drain
 
 
 cdef cppclass HostWait:
@@ -1388,6 +1389,7 @@ cdef bint begun = False  # whether a wait began since the last look
 # The watcher's own. Times are in microseconds
 cdef uint32_t idle_looks = 0
 cdef bint contended = False  # whether other threads submitted during a wait in the last second
+cdef bint gate_closed = False  # of any device, at the last look
 cdef uint64_t contended_at = 0  # when they were last seen to
 cdef uint64_t backlog = FIRST_BACKLOG
 cdef uint64_t last_submitted = UNLIMITED
@@ -1453,13 +1455,15 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
     """Note whether other threads have submitted since the last look, if a wait has lasted as long, and how many
     commands may be in flight beside waits. Return how many the queue with the most has in flight.
     """
-    global backlog, completed_then, contended, contended_at, last_submitted, rated_at
+    global backlog, completed_then, contended, contended_at, gate_closed, last_submitted, rated_at
     cdef uint64_t submitted = 0, completed = 0, most = 0
     cdef Epochs* epochs
     cdef Guard of_states
     cdef Guard guard
     of_states.take(states_lock)
+    gate_closed = False
     for device in states:
+        gate_closed = gate_closed or device.gates.closed.load() != 0
         if device.in_flight.waits_starve:
             guard.take(device.registry.lock)
             for each in device.registry.queues:
@@ -1469,7 +1473,8 @@ cdef uint64_t note_progress(uint64_t now, bint disturbed) noexcept nogil:
                 most = max(most, submitted_epoch(epochs) - completed_epoch(epochs))
     guard.leave()
     of_states.leave()
-    if disturbed and (submitted > last_submitted or contended and most >= backlog):  # or the limit forbids it
+    # No submission says little where the limit forbids it, but a queue that is held stays full
+    if disturbed and (submitted > last_submitted or contended and most >= backlog and not gate_closed):
         contended = True
         contended_at = now
     last_submitted = submitted
@@ -1497,7 +1502,7 @@ cdef bint is_draining(uint64_t now, bint starved, bint drained) noexcept nogil:
     if now < drain_ends and not drained:
         return True
     if not drained:
-        drain_length = min(2 * drain_length, <uint64_t> MOST_DRAIN)
+        drain_length = min(2 * drain_length, <uint64_t> (MOST_BESIDE_GATES if gate_closed else MOST_DRAIN))
     drain_begins = now + 4 * drain_length
     drain_ends = 0
     return False

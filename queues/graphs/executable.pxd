@@ -20,7 +20,7 @@ cdef cppclass Recorded:
     RecordedCommand command
     Plan* plan  # with the kernel of a launch; NULL for a copy or fill
     vector[char] values  # the packed arguments of a launch
-    vector[uint32_t] changed_at  # by parameter, then for the groups: the version with which it changed last
+    vector[uint64_t] changed_at  # by parameter, then for the groups: the version with which it changed last
 
 
 cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept nogil:
@@ -36,7 +36,7 @@ cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept
 cdef cppclass Copy:
     """A recording of a run. Where the driver minds, it is changed only while it does not run."""
     void* recording  # owned
-    vector[uint32_t] versions  # of its commands
+    vector[uint64_t] versions  # of its commands
     EpochsRef queue  # of its last replay; NULL: none, or the step's queue
     uint64_t epoch
     Ref[Marker] marker  # of a step: after that replay; NULL until another copy takes its turn
@@ -58,7 +58,7 @@ cdef cppclass Recorder:
     const Driver* driver
     void* queue  # one of the driver's
     Recorded** commands
-    const uint32_t* versions  # by command
+    const uint64_t* versions  # by command
     const vector[uint32_t]* after  # by command: those that it comes after; NULL: each follows the last
     bint changeable
     bint (*may_run)(void* owner, Copy* copy) noexcept nogil  # asked of the current copy first

@@ -1242,7 +1242,7 @@ cdef class Prepared:
     cdef tuple buffers  # all that the works use
     cdef Submission* submission  # owned
     cdef Recorder recorder
-    cdef vector[uint32_t] versions  # by command
+    cdef vector[uint64_t] versions  # by command
     cdef Kept kept  # its plans, and the works first
     cdef vector[uint32_t] sharers  # by plan: how many launches it is for
     cdef uint32_t lane  # the lane of the steps added next
@@ -1343,11 +1343,12 @@ cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogi
 
 cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
     """Let a copy that does not run have the newest version of each command."""
-    cdef const uint32_t* versions = recorder.versions + run.first
+    cdef const uint64_t* versions = recorder.versions + run.first
     cdef const Parameter* parameter
-    cdef const uint32_t* changed_at
+    cdef const uint64_t* changed_at
     cdef Recorded* launch
-    cdef uint32_t command, known, count, i
+    cdef uint32_t command, count, i
+    cdef uint64_t known
     recorder.changes.clear()
     for command in range(<uint32_t> copy.versions.size()):
         known = copy.versions[command]
@@ -1371,7 +1372,7 @@ cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
 
 
 cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen) noexcept nogil:
-    cdef const uint32_t* versions = recorder.versions + run.first
+    cdef const uint64_t* versions = recorder.versions + run.first
     cdef size_t i, at, count = run.copies.size()
     cdef bint runs
     cdef void* recording = NULL
@@ -1380,7 +1381,7 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
     chosen[0] = NULL
     if count != 0:
         copy = run.copies[run.current]
-        if memcmp(copy.versions.data(), versions, copy.versions.size() * sizeof(uint32_t)) == 0:
+        if memcmp(copy.versions.data(), versions, copy.versions.size() * sizeof(uint64_t)) == 0:
             chosen[0] = copy  # it is not changed, so it may still run
             return 0
         runs = not recorder.driver.changes_spare_running and recorder.may_run(recorder.owner, copy)
@@ -1884,7 +1885,8 @@ cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) excep
     """Let the launch of a node be this one."""
     cdef size_t at = prepared.command_of[node]
     cdef GraphCommand* launch = prepared.submission.commands[at]
-    cdef uint32_t version = prepared.versions[at] + 1, failed_at = 0
+    cdef uint64_t version = prepared.versions[at] + 1
+    cdef uint32_t failed_at = 0
     cdef const Parameter* parameter
     cdef const char* value
     cdef char* known
@@ -2240,12 +2242,15 @@ cdef class ExecutableGraph:
 
     cdef int take_at_once(self, QueueState* state) except -1:
         """Change what is prepared, if it can be changed, and nothing must be measured."""
-        cdef uint64_t version = self.version
+        cdef uint64_t version = self.version, closings = state.device.resident.closings.load()
+        cdef Snapshot snapshot
         if (
             state.device == self.prepared.kept.state.get() and state.slow_path == 0 and not self.prepared.one_by_one
-            and state.device.resident.closings.load() == self.prepared.now.closings
+            and closings == self.prepared.now.closings
         ):
-            take(self.prepared, look_at(None, state, tuple(self.works), version, self.have_scratch))
+            snapshot = look_at(None, state, tuple(self.works), version, self.have_scratch)
+            snapshot.closings = closings  # the collector may have closed a Buffer of a node that did not change
+            take(self.prepared, snapshot)
         return 0
 
     cdef Status launch_at_once(self, QueueState* state) noexcept:

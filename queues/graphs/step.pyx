@@ -74,12 +74,12 @@ cdef cppclass Refused:
 cdef cppclass Lane(OpenStep):
     # Guarded by the queue's lock. What only the step's thread changes it may also read without.
     vector[Entry*] entries
-    vector[uint32_t] versions  # by entry: raised whenever it changes
+    vector[uint64_t] versions  # by entry: raised whenever it changes
     vector[Run*] runs  # by their first entry; NULL for none
     vector[size_t] ends  # by the entry with which it began: the end of each run, when the step was last open
     vector[size_t] new_ends  # the same, while it is open
     vector[Plan*] plans  # one for each kernel; owned
-    PyObject* names  # the owner's
+    PyObject* owner  # the LaneOwner
     vector[Copy*] dropped  # that no run has any more, until the step is left
     vector[Plan*] dropped_plans  # that no entry has any more, likewise
     Recorder recorder
@@ -210,7 +210,7 @@ cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* use
 
 
 cdef Status take_arguments(
-    QueueState* queue, Entry* entry, const char* packed, uint32_t version, uint32_t* failed_at
+    QueueState* queue, Entry* entry, const char* packed, uint64_t version, uint32_t* failed_at
 ) noexcept nogil:
     """Let the entry have these arguments, up to the first of a wrong type, or of memory that is not created yet. Those
     before it do no harm: the launch is not collected, and the next one is compared with what is here.
@@ -336,12 +336,18 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
 
 cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
     """Return the lane's own plan of a kernel: its arguments are set when a run is recorded, or submitted one by one."""
+    cdef Plan* made
     cdef size_t i
+    cdef Guard guard
     for i in range(lane.plans.size()):
         if lane.plans[i].kernel_id == kernel.id:
             return lane.plans[i]
-    lane.plans.push_back(create_plan(queue.driver, kernel, NULL))
-    return lane.plans.back()
+    made = create_plan(queue.driver, kernel, NULL)
+    with nogil:
+        guard.take(queue.lock)
+        lane.plans.push_back(made)
+        guard.leave()
+    return made
 
 
 cdef int submitted(
@@ -351,9 +357,11 @@ cdef int submitted(
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
+    cdef LaneOwner owner
     cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get():
         return 0
+    owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is away
     if why == TO_BE_RECORDED:
         try:
             plan = plan_of(queue, lane, kernel)
@@ -369,15 +377,18 @@ cdef int submitted(
         entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count)
-        (<dict> lane.names)[kernel.id] = kernel.name, kernel.parameters
+        owner.names[kernel.id] = kernel.name, kernel.parameters
     with nogil:
         guard.take(queue.lock)
-        submit_collected(queue)
-        if entry != NULL:
-            add_entry(queue, lane, entry)
-        lane.at += 1
-        lane.first = lane.at
-        lane.epochs.last_seen = submitted_epoch(queue.epochs)
+        if queue.step == lane:
+            submit_collected(queue)
+            if entry != NULL:
+                add_entry(queue, lane, entry)
+            lane.at += 1
+            lane.first = lane.at
+            lane.epochs.last_seen = submitted_epoch(queue.epochs)
+        else:
+            del entry
         guard.leave()
     return 0
 
@@ -424,7 +435,7 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.submit = submit
     lane.collect = collect
     lane.submitted = submitted
-    lane.names = <PyObject*> owner.names
+    lane.owner = <PyObject*> owner
     lane.waiting = lane.first = lane.at = lane.run_first = 0
     lane.epochs.before = lane.epochs.last_used = lane.epochs.began = lane.epochs.last_seen = 0
     lane.recording = lane.plain = lane.told = False
@@ -444,19 +455,19 @@ cdef Status open_lane(LaneOwner owner):
     cdef Status status
     cdef Guard guard
     lane.thread = PyThreadState_Get()
-    if not guard.try_take(queue.lock):
-        with nogil:
-            guard.take(queue.lock)
-    status = refusal(queue)
-    if status == 0 and queue.step != NULL:
-        status = IN_STEP
-    if status == 0 and not lane.plain:
-        lane.first = lane.at = lane.run_first = 0
-        lane.recording = False
-        lane.epochs.began = lane.epochs.last_seen = submitted_epoch(queue.epochs)
-        lane.new_ends.assign(lane.entries.size(), 0)
-        queue.step = lane
-        queue.slow_path |= BY_STEP
+    with nogil:
+        guard.take(queue.lock)
+        status = refusal(queue)
+        if status == 0 and queue.step != NULL:
+            status = IN_STEP
+        if status == 0 and not lane.plain:
+            lane.first = lane.at = lane.run_first = 0
+            lane.recording = False
+            lane.epochs.began = lane.epochs.last_seen = submitted_epoch(queue.epochs)
+            lane.new_ends.assign(lane.entries.size(), 0)
+            queue.step = lane
+            queue.slow_path |= BY_STEP
+        guard.leave()
     return status
 
 
@@ -646,6 +657,7 @@ cdef class Step:
         cdef void* thread = PyThreadState_Get()
         cdef Status status = 0
         cdef Step other
+        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
         if self.closed:
             raise ClosedError(f"this Step of {self.queue!r} is closed")
         self.queue._check_open()
@@ -656,8 +668,11 @@ cdef class Step:
         for other in open_steps:
             if other.thread == thread:
                 raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
-        if self.own is not None:
-            status = open_lane(self.own)
+        if own is not None:
+            status = open_lane(own)
+            if self.closed:
+                leave_lane(own, True)
+                raise ClosedError(f"this Step of {self.queue!r} is closed")
             if status == IN_STEP:
                 raise StepError(f"step on {self.queue!r}: it is in an open step already")
             if status != 0:
@@ -688,27 +703,27 @@ cdef class Step:
         cdef QueueState* state = self.queue.state
         cdef LaneOwner owner
         cdef LaneOwner refused = None
+        cdef LaneOwner own = self.own  # another thread may close the step while the GIL is away
         cdef Guard guard
+        joined, self.joined = self.joined, []
         self.is_open = False
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
         self.queue._step = None
-        if self.own is not None:
-            leave_lane(self.own, failed, 1)
-            if self.own.lane.refused.status != 0:
-                refused = self.own
+        if own is not None:
+            leave_lane(own, failed, 1)
+            if own.lane.refused.status != 0:
+                refused = own
         else:
             with nogil:
                 guard.take(state.lock)
                 state.counts.steps += 1
                 guard.leave()
-        for owner in self.joined:
+        for owner in joined:
             (<Queue> owner.queue)._step = None
             leave_lane(owner, failed)
             if owner.lane.refused.status != 0:
                 refused = owner
-        if self.joined:
-            self.joined = []
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0
@@ -742,6 +757,9 @@ cdef class Step:
         if owner is None:
             owner = self.others[queue] = new_lane(queue, queue.state)
         if open_lane(owner) == 0:
+            if not self.is_open:  # another thread has closed it meanwhile
+                leave_lane(owner, True)
+                return
             queue._step = self
             self.joined.append(owner)
 
