@@ -547,7 +547,8 @@ cdef cppclass Abandoned:
     PyObject* driver  # owned
 
 
-cdef vector[Abandoned] abandoned  # with work outstanding; only touched with the GIL
+# With work outstanding; only touched with the GIL. Never deleted: at exit the drivers may have gone.
+cdef vector[Abandoned]* abandoned = new vector[Abandoned]()
 
 
 cdef void abandon(Ref[DeviceState]& state, object driver):
@@ -570,7 +571,7 @@ cdef void collect_abandoned():
     cdef vector[Abandoned] contexts
     cdef Abandoned* context
     cdef size_t i
-    contexts.swap(abandoned)  # more may be abandoned meanwhile
+    contexts.swap(abandoned[0])  # more may be abandoned meanwhile
     for i in range(contexts.size()):
         context = &contexts[i]
         collect_all(context.state.get())

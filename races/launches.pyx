@@ -164,7 +164,7 @@ cdef int add_followed(Kernel kernel, Announcement uses) except -1:
 
 
 def declare_move(Kernel kernel not None, unit: int) -> None:
-    """Declare that the kernel, one of `queues.memory.shapes`, copies so many bytes at once between strided memory."""
+    """Declare that a kernel of `queues.memory.shapes` copies this many bytes at a time between strided memory."""
     kernel.parts = {UNIT: unit}
 
 

@@ -2137,7 +2137,7 @@ cdef class ExecutableGraph:
         snapshot = prepared.now
         closings = queue.state.device.resident.closings.load()
         if closings != snapshot.closings:
-            hold_buffers(snapshot.works)  # because measuring takes time, and gives back memory of its own
+            hold_buffers(snapshot.works)  # measuring takes time, and frees memory of its own
             snapshot.closings = closings
         return prepared
 

@@ -17,7 +17,8 @@ from forebay.core.driver cimport (
 )
 from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport (
-    POINTER, PackedPointer, Parameter, Plan, has_right_type, has_same_local, has_value, take_value, usage_of
+    POINTER, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_same_local, has_value, take_value,
+    usage_of
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -334,20 +335,15 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     lane.new_ends.resize(kept)
 
 
-cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
-    """Return the lane's own plan of a kernel: its arguments are set when a run is recorded, or submitted one by one."""
-    cdef Plan* made
+cdef Plan* known_plan(Lane* lane, uint64_t kernel_id) noexcept:
+    """Return the lane's own plan of a kernel, or NULL: its arguments are set when a run is recorded, or submitted one
+    by one.
+    """
     cdef size_t i
-    cdef Guard guard
     for i in range(lane.plans.size()):
-        if lane.plans[i].kernel_id == kernel.id:
+        if lane.plans[i].kernel_id == kernel_id:
             return lane.plans[i]
-    made = create_plan(queue.driver, kernel, NULL)
-    with nogil:
-        guard.take(queue.lock)
-        lane.plans.push_back(made)
-        guard.leave()
-    return made
+    return NULL
 
 
 cdef int submitted(
@@ -357,17 +353,21 @@ cdef int submitted(
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
+    cdef Plan* plan
+    cdef Plan* made = NULL
     cdef LaneOwner owner
     cdef Guard guard
     if lane == NULL or lane.thread != PyThreadState_Get():
         return 0
     owner = <LaneOwner> lane.owner  # another thread may close the step while the GIL is away
     if why == TO_BE_RECORDED:
-        try:
-            plan = plan_of(queue, lane, kernel)
-        except Exception:  # whatever it is: there is no record without a kernel, and the launch itself went well
-            lane.plain = True
-            return 0
+        plan = known_plan(lane, kernel.id)
+        if plan == NULL:
+            try:
+                plan = made = create_plan(queue.driver, kernel, NULL)
+            except Exception:  # whatever it is: there is no record without a kernel, and the launch itself went well
+                lane.plain = True
+                return 0
         entry = new Entry()
         entry.plan = plan
         entry.command.kind, entry.command.kernel = LAUNCH_COMMAND, plan.kernel
@@ -382,6 +382,9 @@ cdef int submitted(
         guard.take(queue.lock)
         if queue.step == lane:
             submit_collected(queue)
+            if made != NULL:
+                lane.plans.push_back(made)
+                made = NULL
             if entry != NULL:
                 add_entry(queue, lane, entry)
             lane.at += 1
@@ -390,6 +393,8 @@ cdef int submitted(
         else:
             del entry
         guard.leave()
+        if made != NULL:
+            delete_plan(made)
     return 0
 
 
