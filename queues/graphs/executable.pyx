@@ -1,7 +1,8 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
-An executable has works and, made from them, what is `Prepared` for launches. Works never change: new ones take their
-place, and a launch makes a snapshot of them. What is prepared is changed only while no thread launches it; else it is
+An executable has works and, made from them, what is `Prepared` for launches. A change replaces the work of a node, or
+writes into it where nothing else has it (`own`), and notes which node that is. The next launch takes over what has
+changed, in one go without any Python code. What is prepared is changed only while no thread launches it; else it is
 prepared anew. So a launch is not disturbed when another thread changes or closes the executable, and never waits for
 it.
 """
@@ -92,6 +93,8 @@ if TYPE_CHECKING:
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject** ob_item
+    ctypedef struct PyListObject:
+        PyObject** ob_item
 
 
 cdef enum:
@@ -117,7 +120,7 @@ cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
 
 
 cdef class Work:
-    """The work of a node. Immutable; made by the methods of `Graph` and by capture.
+    """The work of a node. Made by the methods of `Graph` and by capture, and immutable then.
 
     Attributes
     ----------
@@ -150,6 +153,7 @@ cdef class KernelWork(Work):
     cdef readonly tuple arguments
     cdef Geometry geometry
     cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
+    cdef bint own  # of one executable, which may change everything but the buffers
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -256,18 +260,21 @@ def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple a
 cdef KernelWork kernel_work(
     object device, object launched, object grid, object block, tuple given, KernelWork before
 ):
-    """As `make_kernel`. `before`, or None, is a work of the same graph that this one may have something in common with.
+    """As `make_kernel`. `before`, or None, is the work of the node so far. If that is `own`, and has the same Buffers,
+    it becomes what is asked for.
     """
     cdef KernelWork work
     cdef Kernel kernel
     cdef PyObject** arguments
+    cdef PackedBlock block_of_bytes
     cdef char* packed
+    cdef Geometry geometry
     cdef Views views
+    cdef list by_value = None
     cdef Py_ssize_t i
     if type(launched) is not Kernel:
         raise ArgumentTypeError(f"a launch needs a Kernel, not {type(launched).__name__}")
     kernel = launched
-    work = KernelWork.__new__(KernelWork)
     if kernel.closed:
         raise ClosedError(f"kernel {kernel.name!r} is closed")
     if before is not None and before.kernel is not kernel:
@@ -280,11 +287,7 @@ cdef KernelWork kernel_work(
         left = iter(given)
         given = tuple([null if kernel.left_out[i] else next(left) for i in range(kernel.count)])
     arguments = (<PyTupleObject*> given).ob_item
-    work.kind = "kernel"
-    work.kernel = kernel
-    work.scratch = kernel.scratch_sizes
-    work.has_scratch = bool(work.scratch)
-    packed = resize_packed(&work.packed, kernel.packed_size)
+    packed = resize_packed(&block_of_bytes, kernel.packed_size)
     pack_arguments(kernel, arguments, len(given), packed, &views)
     try:
         check_elements(kernel, packed)
@@ -294,16 +297,31 @@ cdef KernelWork kernel_work(
                 "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
         if not has_geometry(kernel, grid, block):
             grid, block = plain_extents(kernel, "grid", grid), plain_extents(kernel, "block", block)
-        work.geometry = read_geometry(kernel, grid, block)[0]
-        work.by_value = spilled_bytes(kernel, packed) if views.unusual & HAS_BYTES else None
+        geometry = read_geometry(kernel, grid, block)[0]
+        if views.unusual & HAS_BYTES:
+            by_value = spilled_bytes(kernel, packed)
     finally:
         release_views(&views)
-    if work.scratch:
-        work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
-        work.measures = bool(work.measured)
-        if not work.measures:
-            sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
-    note_arguments(work, given, before)
+    if before is not None and (by_value or before.by_value or not has_same_buffers(given, before.arguments)):
+        before = None
+    if before is not None and before.own and not kernel.scratch_sizes:
+        work = before
+        _before, work.arguments = work.arguments, given
+    else:
+        work = KernelWork.__new__(KernelWork)
+        work.kind = "kernel"
+        work.kernel = kernel
+        work.scratch = kernel.scratch_sizes
+        work.has_scratch = bool(work.scratch)
+        work.by_value = by_value
+        if work.scratch:
+            work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
+            work.measures = bool(work.measured)
+            if not work.measures:
+                sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
+        note_arguments(work, given, before)
+    work.geometry = geometry
+    memcpy(resize_packed(&work.packed, kernel.packed_size), packed, kernel.packed_size)
     return work
 
 
@@ -332,19 +350,16 @@ cdef bint has_same_buffers(tuple given, tuple before):
 
 
 cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
-    """Note the arguments, with copies of bytes by value, and which buffers they are. `before`, or None, is of the same
-    kernel.
-    """
-    if before is not None and not work.by_value and has_same_buffers(given, before.arguments):
+    """Note the arguments, with copies of bytes by value, and which buffers they are: those of `before`, if any."""
+    work.follows = work.kernel.follows
+    if before is not None:
         work.arguments = given
-        work.follows = work.kernel.follows
         work.buffers, work.writes = before.buffers, before.writes
         return
     if work.by_value:
         copies = dict(work.by_value)
         given = tuple([copies.get(i, argument) for i, argument in enumerate(given)])
     work.arguments = given
-    work.follows = work.kernel.follows
     work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
     written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
     work.writes = tuple([argument for argument in written if type(argument) is Buffer])
@@ -803,11 +818,9 @@ cdef inline bint is_still(const Versions* versions, const DeviceState* device) n
     return versions.memory.empty() or still_holds(versions, device.resident.unseen_writes.load())
 
 
-cdef class Snapshot:
-    """What a launch does: the works of a graph as they are at one moment, and the sizes of all scratch."""
+cdef class Sizes:
+    """The bytes of all scratch, as a launch has read them."""
 
-    cdef tuple works  # all of them
-    cdef uint64_t version  # of the executable
     cdef uint64_t closings  # the device's count when all buffers were last seen open
     cdef dict by_work  # bytes of each scratch of a KernelWork
     cdef Versions versions  # the writes to what the sizes were read from, whose buffers the works keep
@@ -829,36 +842,36 @@ cdef list works_with_scratch(object works):
     return found
 
 
-cdef Snapshot look_at(object queue, QueueState* state, tuple works, uint64_t version, bint have_scratch):
+cdef Sizes read_sizes(object queue, QueueState* state, object works, bint have_scratch):
     """Read the sizes, if some work has scratch. What is not known must be measured on `queue`, which blocks; for None
     it stays unknown.
     """
-    cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
+    cdef Sizes sizes = Sizes.__new__(Sizes)
     cdef KernelWork work
     cdef Buffer buffer
     cdef dict seen = {}
-    snapshot.works, snapshot.version, snapshot.by_work = works, version, {}
-    snapshot.closings = state.device.resident.closings.load()
-    snapshot.lasting = True
-    snapshot.versions.unseen_writes = state.device.resident.unseen_writes.load()
+    sizes.by_work = {}
+    sizes.closings = state.device.resident.closings.load()
+    sizes.lasting = True
+    sizes.versions.unseen_writes = state.device.resident.unseen_writes.load()
     if not have_scratch:
-        return snapshot
+        return sizes
     launches = works_with_scratch(works)
     buffers = [buffer for work in launches for buffer in work.measured.values()]
     for buffer in buffers:  # first, so that a write from now on is noticed
-        snapshot.lasting = snapshot.lasting and buffer.allocation.exposed == 0
+        sizes.lasting = sizes.lasting and buffer.allocation.exposed == 0
         if id_of(buffer) not in seen:
             seen[id_of(buffer)] = True
-            snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
+            sizes.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
     reduced = reductions_of(queue, state, buffers)
     if reduced is None:
-        snapshot.lasting = False
-        return snapshot
+        sizes.lasting = False
+        return sizes
     left = iter(reduced)
     for work in launches:
         mine = [next(left) for _ in work.measured]
-        snapshot.by_work[work] = sizes_of(work.kernel, work.scratch, known_of(work.scalars, work.measured, mine))
-    return snapshot
+        sizes.by_work[work] = sizes_of(work.kernel, work.scratch, known_of(work.scalars, work.measured, mine))
+    return sizes
 
 
 cdef bint overlap(tuple one, tuple other):
@@ -1236,7 +1249,8 @@ cdef class Prepared:
     still use is in `kept`, which goes once everything submitted is done.
     """
 
-    cdef Snapshot now  # what it does
+    cdef list works  # what it does
+    cdef Sizes sizes
     cdef uint64_t version  # of the executable that it is as; 0 while it is changed, and when that has failed
     cdef int users  # how many threads launch it or change it; only touched with the GIL
     cdef tuple buffers  # all that the works use
@@ -1341,6 +1355,16 @@ cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogi
     return status
 
 
+cdef inline uint32_t next_change(const Copy* copy, const uint64_t* versions, uint32_t command) noexcept nogil:
+    """Return the first command from this one on that has another version than in the copy, or their number."""
+    cdef uint32_t count = <uint32_t> copy.versions.size()
+    while command + 32 <= count and memcmp(&copy.versions[command], &versions[command], 32 * sizeof(uint64_t)) == 0:
+        command += 32
+    while command < count and copy.versions[command] == versions[command]:
+        command += 1
+    return command
+
+
 cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
     """Let a copy that does not run have the newest version of each command."""
     cdef const uint64_t* versions = recorder.versions + run.first
@@ -1350,10 +1374,9 @@ cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
     cdef uint32_t command, count, i
     cdef uint64_t known
     recorder.changes.clear()
-    for command in range(<uint32_t> copy.versions.size()):
+    command = next_change(copy, versions, 0)
+    while command < copy.versions.size():
         known = copy.versions[command]
-        if known == versions[command]:
-            continue
         copy.versions[command] = versions[command]
         launch = recorder.commands[run.first + command]
         changed_at = launch.changed_at.data()
@@ -1366,6 +1389,7 @@ cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
             parameter += 1
         if changed_at[count] > known:
             recorder.changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &launch.command.geometry.groups[0]))
+        command = next_change(copy, versions, command)
     if recorder.changes.empty():
         return 0
     return recorder.driver.change(copy.recording, recorder.changes.data(), recorder.changes.size())
@@ -1381,7 +1405,7 @@ cdef Status choose_copy(Recorder& recorder, Run* run, size_t most, Copy** chosen
     chosen[0] = NULL
     if count != 0:
         copy = run.copies[run.current]
-        if memcmp(copy.versions.data(), versions, copy.versions.size() * sizeof(uint64_t)) == 0:
+        if next_change(copy, versions, 0) == copy.versions.size():
             chosen[0] = copy  # it is not changed, so it may still run
             return 0
         runs = not recorder.driver.changes_spare_running and recorder.may_run(recorder.owner, copy)
@@ -1451,7 +1475,7 @@ cdef enum:
     PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
 
 
-cdef int make_scratch(Prepared prepared, object device, Snapshot snapshot, list segments, Prepared last) except -1:
+cdef int make_scratch(Prepared prepared, object device, list segments, Prepared last) except -1:
     """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
 
     What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
@@ -1462,9 +1486,9 @@ cdef int make_scratch(Prepared prepared, object device, Snapshot snapshot, list 
     cdef dict needed = {}
     placed = [
         (segment.lane, work) for segment in segments
-        for work in works_with_scratch([snapshot.works[node] for node in segment.nodes])]
+        for work in works_with_scratch([prepared.works[node] for node in segment.nodes])]
     for lane, work in placed:
-        prepared.room[work] = snapshot.by_work.get(work, [1] * len(work.scratch))
+        prepared.room[work] = prepared.sizes.by_work.get(work, [1] * len(work.scratch))
         for (index, _), nbytes in zip(work.scratch, prepared.room[work], strict=True):
             needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
     if device.debug:
@@ -1484,26 +1508,26 @@ cdef int make_scratch(Prepared prepared, object device, Snapshot snapshot, list 
     return 0
 
 
-cdef bint wastes(Prepared prepared, Snapshot snapshot):
+cdef bint wastes(Prepared prepared, Sizes sizes):
     """Return whether all launches of some kernel need far less scratch than one of them has."""
     cdef dict most = {}  # (needed, there) by kernel and position
     if prepared.guards:
         return False
-    for work, needed in snapshot.by_work.items():
+    for work, needed in sizes.by_work.items():
         for i, pair in enumerate(zip(needed, prepared.room[work], strict=True)):
             most[work.kernel, i] = tuple(map(max, pair, most.get((work.kernel, i), (0, 0))))
     return any([there > LARGE and there // 4 > needed for needed, there in most.values()])
 
 
-cdef bint has_room(Prepared prepared, Snapshot snapshot):
+cdef bint has_room(Prepared prepared, Sizes sizes):
     """Return whether the scratch is large enough, and was not far too large for several sizes in turn.
 
     The scratch of a debugging device has to fit, for its guards.
     """
-    prepared.wasted = prepared.wasted + 1 if wastes(prepared, snapshot) else 0
+    prepared.wasted = prepared.wasted + 1 if wastes(prepared, sizes) else 0
     if prepared.wasted > PATIENCE:
         return False
-    for work, needed in snapshot.by_work.items():
+    for work, needed in sizes.by_work.items():
         if prepared.guards:
             if needed != prepared.room[work]:
                 return False
@@ -1655,7 +1679,7 @@ cdef int add_work(Prepared prepared, object device, Work work) except -1:
     return 0
 
 
-cdef int add_segment(Prepared prepared, object device, tuple works, segment, list ends) except -1:
+cdef int add_segment(Prepared prepared, object device, segment, list ends) except -1:
     """Add a segment. `ends` holds the last step of each earlier segment; this segment's is appended."""
     cdef Submission* submission = prepared.submission
     cdef size_t first = submission.steps.size()
@@ -1663,11 +1687,11 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     prepared.lane = segment.lane
     prepared.cut = True
     for node in segment.nodes:
-        if type(works[node]) is KernelWork:
-            add_kernel(prepared, device, works[node])
+        if type(prepared.works[node]) is KernelWork:
+            add_kernel(prepared, device, prepared.works[node])
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
         else:
-            add_work(prepared, device, works[node])
+            add_work(prepared, device, prepared.works[node])
     if not segment.nodes:
         prepared.add_step(JOIN, 0, 0)
     step = &submission.steps[first]
@@ -1779,13 +1803,13 @@ cdef bint may_run(void* owner, Copy* copy) noexcept nogil:
     return copy.epoch > completed_epoch(queue)
 
 
-cdef int note_uses(Prepared prepared, tuple works) except -1:
+cdef int note_uses(Prepared prepared) except -1:
     """Note which allocations the works use, each once."""
     cdef Submission* submission = prepared.submission
     cdef Buffer buffer
     cdef UseOf use
-    prepared.buffers = tuple(dict.fromkeys([buffer for work in works for buffer in work.buffers]))
-    written = {id_of(buffer) for work in works for buffer in work.writes}
+    prepared.buffers = tuple(dict.fromkeys([buffer for work in prepared.works for buffer in work.buffers]))
+    written = {id_of(buffer) for work in prepared.works for buffer in work.writes}
     submission.uses.clear()
     submission.created = False
     for each in dict.fromkeys([id_of(buffer) for buffer in prepared.buffers]):
@@ -1796,31 +1820,32 @@ cdef int note_uses(Prepared prepared, tuple works) except -1:
 
 
 cdef Prepared new_prepared(
-    object device, QueueState* queue, Snapshot snapshot, list segments, list lanes, Prepared last, bint changeable,
-    bint recorded
+    object device, QueueState* queue, tuple works, Sizes sizes, list segments, list lanes, Prepared last,
+    bint changeable, bint recorded
 ):
-    """Make ready what a snapshot has, cut into these segments, for all queues of the device.
+    """Make works ready, cut into these segments, for all queues of the device.
 
     `queue` is one of the device's queues. `lanes` are Queues that only this and what was prepared earlier for the same
     executable use, or None for one recording; `last`, or None, is the latest of these.
     """
     cdef Prepared prepared = Prepared.__new__(Prepared)
     prepared.kept = new_kept(queue.device)
-    prepared.kept.things += [None if type(work) is HostWork else work for work in snapshot.works]
+    prepared.works, prepared.sizes = list(works), sizes
+    prepared.kept.things += [None if type(work) is HostWork else work for work in works]
     prepared.kept.things += lanes or ()
     prepared.recorder.driver, prepared.recorder.queue = queue.driver, queue.handle
     prepared.recorder.changeable = changeable and queue.driver.change != NULL
     prepared.functions, prepared.guards = [], []
     prepared.by_arguments, prepared.scratch, prepared.room = {}, {}, {}
-    prepared.command_of.resize(len(snapshot.works), NO_LAUNCH)
+    prepared.command_of.resize(len(works), NO_LAUNCH)
     prepared.submission.lanes.push_back(NULL)
     for lane in lanes or ():
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
-    prepared.submission.follows = any([(<Work> work).follows for work in snapshot.works])
-    make_scratch(prepared, device, snapshot, segments, last)
+    prepared.submission.follows = any([(<Work> work).follows for work in works])
+    make_scratch(prepared, device, segments, last)
     ends = []
     for segment in segments:
-        add_segment(prepared, device, snapshot.works, segment, ends)
+        add_segment(prepared, device, segment, ends)
     if lanes is None:
         join_steps(prepared)
     prepared.versions.resize(prepared.submission.commands.size(), 0)
@@ -1830,12 +1855,11 @@ cdef Prepared new_prepared(
     prepared.alone = (
         prepared.submission.steps.size() == 1 and prepared.submission.steps[0].run != NULL
         and not prepared.functions and not prepared.guards)
-    note_uses(prepared, snapshot.works)
-    prepared.now, prepared.version = snapshot, snapshot.version
+    note_uses(prepared)
     return prepared
 
 
-# -- changes the launches of what is prepared: what differs, and nothing else
+# -- changes the launches of what is prepared: what differs, and nothing else (`ExecutableGraph.take`)
 #
 # Launches that are not recorded have other arguments from then on, each with a kernel object of its own. A run is
 # changed when it is launched next, in a copy that does not run, where the driver minds. No thread may launch meanwhile.
@@ -1849,76 +1873,84 @@ cdef enum:
 # What looks at every node borrows its references: nothing here runs code of others.
 
 
+cdef inline PyObject** items_of(object items):
+    """Return the items of a list or tuple that stays as it is meanwhile."""
+    return (<PyListObject*> items).ob_item if type(items) is list else (<PyTupleObject*> items).ob_item
+
+
 cdef inline bint is_changeable(PyObject* work):
     return not (<KernelWork> work).by_value and not (<KernelWork> work).scratch and not (<KernelWork> work).follows
 
 
-cdef bint has_same_block(PyObject* work, PyObject* other):
-    """Return whether a recording of a launch can be changed to the other: in its arguments and groups."""
-    cdef const Geometry* geometry = &(<KernelWork> work).geometry
-    cdef const Geometry* becomes = &(<KernelWork> other).geometry
-    return memcmp(&geometry.block[0], &becomes.block[0], 3 * sizeof(uint32_t)) == 0 and (
-        not (<KernelWork> work).kernel.has_local or has_same_local(
-            (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count,
-            packed_bytes(&(<KernelWork> work).packed), packed_bytes(&(<KernelWork> other).packed)))
-
-
-cdef bint can_become(Prepared prepared, size_t node, PyObject* work, PyObject* other):
-    """Return whether the work of a node can be changed to the other."""
+cdef bint can_become(Prepared prepared, size_t node, PyObject* now, PyObject* work):
+    """Return whether the work of a node can be changed to this one."""
     cdef size_t at = prepared.command_of[node]
-    cdef Run* run
+    cdef const GraphCommand* launch
+    cdef const Geometry* becomes
+    cdef const Run* run
     if (
-        type(<object> work) is not KernelWork or type(<object> other) is not KernelWork
-        or at == NO_LAUNCH
-        or <PyObject*> (<KernelWork> work).kernel != <PyObject*> (<KernelWork> other).kernel
-        or not is_changeable(work) or not is_changeable(other)
+        at == NO_LAUNCH or type(<object> work) is not KernelWork
+        or <PyObject*> (<KernelWork> now).kernel != <PyObject*> (<KernelWork> work).kernel
+        or not is_changeable(now) or not is_changeable(work)
     ):
         return False
-    run = prepared.submission.steps[prepared.submission.commands[at].step].run
-    if run == NULL or has_same_block(work, other):
-        return run == NULL or run.copies.empty() or prepared.recorder.changeable
+    launch, becomes = prepared.submission.commands[at], &(<KernelWork> work).geometry
+    run = prepared.submission.steps[launch.step].run
+    if run == NULL:
+        return True
+    if memcmp(&launch.command.geometry.block[0], &becomes.block[0], 3 * sizeof(uint32_t)) == 0 and (
+        not (<KernelWork> work).kernel.has_local or has_same_local(
+            (<KernelWork> work).kernel.layout, (<KernelWork> work).kernel.count, launch.values.data(),
+            packed_bytes(&(<KernelWork> work).packed))
+    ):
+        return run.copies.empty() or prepared.recorder.changeable
     prepared.repeats = 0
     return run.copies.empty()
 
 
-cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) except? -1:
+cdef void change_launch(Prepared prepared, size_t node, PyObject* work) noexcept:
     """Let the launch of a node be this one."""
     cdef size_t at = prepared.command_of[node]
     cdef GraphCommand* launch = prepared.submission.commands[at]
     cdef uint64_t version = prepared.versions[at] + 1
-    cdef uint32_t failed_at = 0
-    cdef const Parameter* parameter
-    cdef const char* value
-    cdef char* known
-    cdef Py_ssize_t i
-    for i in range(work.kernel.count):
-        parameter = &work.kernel.layout[i]
-        known, value = launch.values.data() + parameter.offset, packed_bytes(&work.packed) + parameter.offset
-        if not has_value(known, value, parameter.width):
-            take_value(known, value, parameter.width)
+    cdef const Geometry* geometry = &(<KernelWork> work).geometry
+    cdef const Parameter* parameter = (<KernelWork> work).kernel.layout
+    cdef const char* packed = packed_bytes(&(<KernelWork> work).packed)
+    cdef char* values = launch.values.data()
+    cdef uint32_t i, count = <uint32_t> (<KernelWork> work).kernel.count
+    for i in range(count):
+        if not has_value(values + parameter.offset, packed + parameter.offset, parameter.width):
+            take_value(values + parameter.offset, packed + parameter.offset, parameter.width)
             launch.changed_at[i] = prepared.versions[at] = version
-    if memcmp(&launch.command.geometry.groups[0], &work.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
-        launch.changed_at[work.kernel.count] = prepared.versions[at] = version
-    launch.command.geometry = work.geometry
+        parameter += 1
+    if memcmp(&launch.command.geometry.groups[0], &geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
+        launch.changed_at[count] = prepared.versions[at] = version
+    launch.command.geometry = geometry[0]
+
+
+cdef Status set_launch(Prepared prepared, size_t node) except? -1:
+    """Let the kernel object of a launch that is not recorded have its arguments: one of its own, if others differ."""
+    cdef GraphCommand* launch = prepared.submission.commands[prepared.command_of[node]]
+    cdef uint32_t failed_at = 0
     if prepared.submission.steps[launch.step].run != NULL:
         return 0
-    if prepared.sharers[launch.plan_at] > 1 and prepared.versions[at] == version:
+    if prepared.sharers[launch.plan_at] > 1 and not is_same_block(
+        launch.plan.values.data(), launch.values.data(), launch.values.size()
+    ):
         prepared.sharers[launch.plan_at] -= 1
-        add_plan(prepared, launch, work)
+        add_plan(prepared, launch, prepared.works[node])
     return set_arguments(launch, &failed_at)
 
 
-cdef inline bint same_items(PyObject* one, PyObject* other):
+cdef inline bint uses_the_same(PyObject* work, PyObject* other):
+    return has_same_items(<PyObject*> (<Work> work).buffers, <PyObject*> (<Work> other).buffers) and has_same_items(
+        <PyObject*> (<Work> work).writes, <PyObject*> (<Work> other).writes)
+
+
+cdef inline bint has_same_items(PyObject* one, PyObject* other):
     """Return whether two tuples have the same items."""
-    cdef Py_ssize_t i
-    if one == other:
-        return True
-    if len(<tuple> one) != len(<tuple> other):
-        return False
-    for i in range(len(<tuple> one)):
-        if (<PyTupleObject*> one).ob_item[i] != (<PyTupleObject*> other).ob_item[i]:
-            return False
-    return True
+    return one == other or len(<tuple> one) == len(<tuple> other) and memcmp(
+        items_of(<tuple> one), items_of(<tuple> other), len(<tuple> one) * sizeof(PyObject*)) == 0
 
 
 cdef list hold_buffers(object works):
@@ -1938,53 +1970,6 @@ cdef list hold_buffers(object works):
                 raise buffer._closed_error(f"{work!r}, a node of the graph: a Buffer that it uses")
             held.append(buffer.allocation.memory)
     return held
-
-
-cdef bint take(Prepared prepared, Snapshot snapshot) except -1:
-    """Let what is prepared do what the snapshot has. False: it cannot, or another thread launches it, or the driver
-    could not change it, and then it is never used again.
-    """
-    cdef tuple before = prepared.now.works, works = snapshot.works
-    cdef PyObject** items = (<PyTupleObject*> before).ob_item
-    cdef PyObject** others = (<PyTupleObject*> works).ob_item
-    cdef vector[size_t] changed
-    cdef bint same = True
-    cdef Status status = 0
-    cdef size_t i
-    if prepared.version == 0 or prepared.lifetimes is not None:
-        return False
-    prepared.repeats = prepared.repeats + 1 if prepared.most_copies == 0 else 0
-    for i in range(<size_t> len(works)):
-        if items[i] != others[i]:
-            if not can_become(prepared, i, items[i], others[i]):
-                return False
-            changed.push_back(i)
-            same = same and same_items(<PyObject*> (<Work> items[i]).buffers, <PyObject*> (<Work> others[i]).buffers)
-            same = same and same_items(<PyObject*> (<Work> items[i]).writes, <PyObject*> (<Work> others[i]).writes)
-    if prepared.repeats >= MOST_REPEATS or not has_room(prepared, snapshot):
-        return False
-    _held = hold_buffers([works[i] for i in changed])
-    if prepared.users or prepared.now.works is not before:
-        return False
-    prepared.version = 0
-    prepared.users += 1
-    try:
-        for i in changed:
-            if status == 0:
-                status = change_launch(prepared, i, works[i])
-        if status == 0:
-            with nogil:
-                status = choose_copies(prepared)
-    finally:
-        prepared.users -= 1
-    if status != 0:
-        return False
-    for i in changed:
-        prepared.kept.things[i] = works[i]
-    if not same:
-        note_uses(prepared, works)
-    prepared.now, prepared.version = snapshot, snapshot.version
-    return True
 
 
 cdef struct Point:
@@ -2011,7 +1996,8 @@ cdef class ExecutableGraph:
     cdef readonly bint closed
     # Code that replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef list works  # the nodes' works, or their replacements
-    cdef uint64_t version  # rises whenever one is replaced
+    cdef uint64_t version  # rises whenever one is replaced or changed
+    cdef vector[uint32_t] changed  # which node that was, for each of the latest versions
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Prepared prepared  # from works that may have been replaced since; None when it is closed
@@ -2060,41 +2046,50 @@ cdef class ExecutableGraph:
         cdef Prepared prepared
         Accesses().add(works)
         have_scratch = any([(<Work> work).has_scratch for work in works])
-        prepared = self.prepare(look_at(None, null_queue.state, works, 0, have_scratch))
+        prepared = self.prepare(works, read_sizes(None, null_queue.state, works, have_scratch), 0)
         latest = list(works)
         _before = self.works, self.prepared
         self._check_open()
         self.version += 1
+        self.changed.clear()
         prepared.version = self.version
         self.works, self.prepared = latest, prepared
         self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
-    cdef Prepared prepare(self, Snapshot snapshot):
-        """Prepare what a snapshot has, with scratch of its sizes."""
+    cdef tuple frozen(self):
+        """Return the works as they are, which no later change writes into."""
+        works = tuple(self.works)
+        for work in works:
+            if type(work) is KernelWork:
+                (<KernelWork> work).own = False
+        return works
+
+    cdef Prepared prepare(self, tuple works, Sizes sizes, uint64_t version):
+        """Prepare works, as they are at a version, with scratch of these sizes."""
         cdef Queue null_queue = self.device.null_queue
         cdef const Driver* driver = null_queue.state.driver
         cdef Prepared prepared
         ordered = self.ordered
         self._check_open()  # or there are no nodes any more
-        _held = hold_buffers(snapshot.works)
+        _held = hold_buffers(works)
         lifetimes = None
-        if any([type(work) is MemoryWork for work in snapshot.works]):
-            lifetimes = Lifetimes(ordered, snapshot.works, self.auto_free)
+        if any([type(work) is MemoryWork for work in works]):
+            lifetimes = Lifetimes(ordered, works, self.auto_free)
         collect_device(null_queue.state.device)
         recorded = lifetimes is not None or self.prepared_anew < MOST_RECORDED or (
             self.prepared is not None and self.prepared.repeats >= MOST_REPEATS)
         self.prepared_anew += self.changes
         branches = (  # one recording does all of it, whatever runs side by side
             recorded and driver.recordings_branch and driver.new_recording != NULL
-            and all([is_recordable(self.device, driver, work) for work in snapshot.works]))
+            and all([is_recordable(self.device, driver, work) for work in works]))
         segments = segments_of(
-            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in snapshot.works],
+            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in works],
             BRANCHES if branches else LANES)
         lanes = None if branches else self.lanes_of(segments)
         prepared = new_prepared(
-            self.device, null_queue.state, snapshot, segments, lanes, self.prepared, self.changes, recorded)
-        prepared.lifetimes = lifetimes
+            self.device, null_queue.state, works, sizes, segments, lanes, self.prepared, self.changes, recorded)
+        prepared.lifetimes, prepared.version = lifetimes, version
         return prepared
 
     cdef list lanes_of(self, list segments):
@@ -2111,35 +2106,102 @@ cdef class ExecutableGraph:
     cdef Prepared ready(self, Queue queue):
         """Return what to launch. Blocks when something has to be measured, on this queue."""
         cdef Prepared prepared = self.prepared
-        cdef Snapshot snapshot
-        cdef uint64_t closings, version = self.version
+        cdef Sizes sizes
+        cdef uint64_t closings = queue.state.device.resident.closings.load(), version
         cdef bint same
         if self.closed:
             self._check_open()
-        same = prepared.version == version
-        works = prepared.now.works if same else tuple(self.works)
-        closings = queue.state.device.resident.closings.load()
-        if closings != prepared.now.closings:
-            hold_buffers(works)
-        if not same or prepared.one_by_one or not prepared.now.lasting or not is_still(
-                &prepared.now.versions, queue.state.device):
-            snapshot = look_at(queue, queue.state, works, version, self.have_scratch)
-            snapshot.closings = closings
-            _before = self.prepared, prepared.now
+        if closings != prepared.sizes.closings:
+            hold_buffers(self.works)
+        works = self.frozen() if self.have_scratch and prepared.version != self.version else self.works
+        version, same = self.version, prepared.version == self.version
+        if self.closed:  # meanwhile, by the collector of cycles
+            self._check_open()
+        if not same or prepared.one_by_one or not prepared.sizes.lasting or not is_still(
+                &prepared.sizes.versions, queue.state.device):
+            sizes = read_sizes(queue, queue.state, prepared.works if same else works, self.have_scratch)
+            sizes.closings = closings
+            _before = self.prepared, prepared.sizes
+            if prepared.version > version:  # by another thread
+                return self.ready(queue)
             same = same and prepared.version == version
             prepared.repeats += prepared.one_by_one
-            if same and has_room(prepared, snapshot) and prepared.repeats < MOST_REPEATS:
-                prepared.now = snapshot
-            elif same or not take(prepared, snapshot):
-                prepared = self.prepare(snapshot)
+            if same and has_room(prepared, sizes) and prepared.repeats < MOST_REPEATS:
+                prepared.sizes = sizes
+            elif same or not self.take(prepared, sizes, works, version):
+                if type(works) is list:
+                    works = self.frozen()
+                    if self.version != version:
+                        return self.ready(queue)
+                prepared = self.prepare(works, sizes, version)
             if self.version == version and not self.closed:  # or the next launch looks for what has taken their place
                 self.prepared = prepared
-        snapshot = prepared.now
+        sizes = prepared.sizes
         closings = queue.state.device.resident.closings.load()
-        if closings != snapshot.closings:
-            hold_buffers(snapshot.works)  # measuring takes time, and frees memory of its own
-            snapshot.closings = closings
+        if closings != sizes.closings:
+            hold_buffers(prepared.works)  # measuring takes time, and frees memory of its own
+            sizes.closings = closings
         return prepared
+
+    cdef bint take(self, Prepared prepared, Sizes sizes, object works, uint64_t version) except -1:
+        """Let what is prepared do what the works do: `self.works` at this version, or a copy of them. False: it cannot,
+        or another thread launches it, or there is a new version, or the driver could not change it, and then it is
+        never used again.
+        """
+        cdef uint64_t known = prepared.version
+        cdef PyObject** now = items_of(prepared.works)
+        cdef PyObject** wanted = items_of(works)
+        cdef size_t i, latest = self.changed.size()
+        cdef vector[uint32_t] changed
+        cdef uint32_t at
+        cdef bint same = True
+        cdef Status status = 0
+        if known == 0 or prepared.lifetimes is not None:
+            return False
+        prepared.repeats = prepared.repeats + 1 if prepared.most_copies == 0 else 0
+        if self.version - known <= latest:
+            changed.assign(
+                self.changed.begin() + (latest - (self.version - known)),
+                self.changed.begin() + (latest - (self.version - version)))
+        else:
+            for i in range(prepared.command_of.size()):
+                if prepared.command_of[i] != NO_LAUNCH or now[i] != wanted[i]:
+                    changed.push_back(<uint32_t> i)
+        for at in changed:
+            if not can_become(prepared, at, now[at], wanted[at]):
+                return False
+            same = same and uses_the_same(now[at], wanted[at])
+        if prepared.repeats >= MOST_REPEATS or not has_room(prepared, sizes):
+            return False
+        _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
+        if not same:
+            _held += hold_buffers([works[at] for at in changed])
+        if prepared.users or prepared.version != known or type(works) is list and self.version != version:
+            return False
+        prepared.version = 0
+        for at in changed:
+            change_launch(prepared, at, wanted[at])
+            if now[at] != wanted[at]:
+                prepared.works[at] = <object> wanted[at]  # what was there is kept by `kept`
+        prepared.users += 1
+        try:
+            for at in changed:
+                if status == 0:
+                    status = set_launch(prepared, at)
+            if status == 0:
+                with nogil:
+                    status = choose_copies(prepared)
+        finally:
+            prepared.users -= 1
+        if status != 0:
+            return False
+        prepared.sizes, prepared.version = sizes, version
+        if not same:
+            note_uses(prepared)
+        for at in changed:
+            if items_of(prepared.kept.things)[at] != items_of(prepared.works)[at]:
+                prepared.kept.things[at] = prepared.works[at]
+        return True
 
     def _check_open(self) -> None:
         if self.closed:
@@ -2205,7 +2267,7 @@ cdef class ExecutableGraph:
         """Launch on a queue that is checked for races."""
         cdef Announcement announced = begin_command(on)
         cdef Ref[Clock] past
-        works = tuple(self.works)
+        works = self.frozen()
         join(announced.command.past, self.seen.get())  # the launch before
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
@@ -2242,15 +2304,19 @@ cdef class ExecutableGraph:
 
     cdef int take_at_once(self, QueueState* state) except -1:
         """Change what is prepared, if it can be changed, and nothing must be measured."""
-        cdef uint64_t version = self.version, closings = state.device.resident.closings.load()
-        cdef Snapshot snapshot
+        cdef Prepared prepared = self.prepared
+        cdef Sizes sizes
+        cdef uint64_t version, closings = state.device.resident.closings.load()
         if (
-            state.device == self.prepared.kept.state.get() and state.slow_path == 0 and not self.prepared.one_by_one
-            and closings == self.prepared.now.closings
+            state.device == prepared.kept.state.get() and state.slow_path == 0 and not prepared.one_by_one
+            and closings == prepared.sizes.closings
         ):
-            snapshot = look_at(None, state, tuple(self.works), version, self.have_scratch)
-            snapshot.closings = closings  # the collector may have closed a Buffer of a node that did not change
-            take(self.prepared, snapshot)
+            works = self.frozen() if self.have_scratch else self.works
+            version = self.version
+            sizes = read_sizes(None, state, works, self.have_scratch)
+            sizes.closings = closings  # the collector may have closed a Buffer of a node that did not change
+            if not self.closed and prepared.version <= version:  # nor the graph
+                self.take(prepared, sizes, works, version)
         return 0
 
     cdef Status launch_at_once(self, QueueState* state) noexcept:
@@ -2265,7 +2331,7 @@ cdef class ExecutableGraph:
         if prepared is None or prepared.version != self.version or not prepared.alone or prepared.one_by_one:
             return NOT_NOW
         submission = prepared.submission
-        if prepared.lifetimes is not None or not prepared.now.lasting or submission.follows or not submission.created:
+        if prepared.lifetimes is not None or not prepared.sizes.lasting or submission.follows or not submission.created:
             return NOT_NOW
         if (
             state.device != prepared.kept.state.get() or not graph.try_take(self.lock)
@@ -2278,8 +2344,8 @@ cdef class ExecutableGraph:
             closed_gates(state.device) == 0
             and submitted_epoch(state.epochs) - completed_epoch(state.epochs) + submission.room
             < state.in_flight.room // 4
-            and is_still(&prepared.now.versions, state.device)
-            and state.device.resident.closings.load() == prepared.now.closings
+            and is_still(&prepared.sizes.versions, state.device)
+            and state.device.resident.closings.load() == prepared.sizes.closings
         ):
             init_command(&replayed, call_replay)
             replayed.submission = submission
@@ -2291,7 +2357,7 @@ cdef class ExecutableGraph:
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
-        works = tuple(self.works)
+        works = self.frozen()
         hold_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
@@ -2307,10 +2373,10 @@ cdef class ExecutableGraph:
         cdef Launch run
         cdef size_t i
         cdef Status status = 1  # a failure, until the launch is tried
-        cdef Snapshot now = prepared.now
+        cdef Sizes sizes = prepared.sizes
         cdef Submission* submission = prepared.submission
         cdef Guard guard
-        if queue.state.device.resident.closings.load() != now.closings:
+        if queue.state.device.resident.closings.load() != sizes.closings:
             return False
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in prepared.buffers]
@@ -2326,7 +2392,8 @@ cdef class ExecutableGraph:
                 points.push_back(Point(queue_id, epoch))
         init_command(&run, call_run)
         run.at_once = run.joined = True
-        run.submission, run.versions, run.closings, run.functions = submission, &now.versions, now.closings, &calls
+        run.submission, run.versions, run.functions = submission, &sizes.versions, &calls
+        run.closings = sizes.closings
         run.called, run.start, run.touched = 0, NULL, 0
         try:
             for function in functions:
@@ -2419,7 +2486,9 @@ cdef class ExecutableGraph:
             As for `Queue.launch`.
         """
         cdef Py_ssize_t at = self.place_of(node, "kernel")
-        self.put(at, kernel_work(self.device, kernel, grid, block, args, self.works[at]))
+        cdef KernelWork work = kernel_work(self.device, kernel, grid, block, args, self.works[at])
+        work.own = True
+        self.put(at, work)
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
@@ -2505,8 +2574,12 @@ cdef class ExecutableGraph:
         self.changes = True
         self.have_scratch = self.have_scratch or work.has_scratch
         _before = self.works[at]
-        self.works[at] = work
+        if work is not _before:
+            self.works[at] = work
         self.version += 1
+        if self.changed.size() > 2 * <size_t> len(self.works):
+            self.changed.clear()
+        self.changed.push_back(<uint32_t> at)
         return 0
 
     @property
