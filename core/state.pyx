@@ -147,7 +147,7 @@ cdef void forget_opened_bridges(DeviceState* device) noexcept nogil:
 cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted
-) noexcept nogil:
+) noexcept nogil:  # no other thread has it before it is registered
     """Make a state with two references, the caller's and the registry's. It owns the driver's `handle` from now on."""
     cdef QueueState* queue = new QueueState()
     cdef Guard guard
@@ -175,8 +175,8 @@ cdef QueueState* new_queue_state(
 
 
 cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
-    """Delete the state. The registry drops its reference only when the work is done and the driver's queue was handed
-    on.
+    """Delete the state: no other thread has it. The registry drops its reference only when the work is done and the
+    driver's queue was handed on.
     """
     cdef unordered_map[uint64_t, Plan*].iterator plan = queue.plans.by_kernel.begin()
     if is_forked():
@@ -293,7 +293,7 @@ cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
     return status
 
 
-cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
+cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:  # the queue is locked
     """Note the epoch of the launch that may have used all memory that is open; 0 if none was submitted."""
     queue.resident.last_indirect.store(epoch if epoch != 0 else queue.resident.last_indirect_before)
     if epoch != 0:

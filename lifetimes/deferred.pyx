@@ -450,7 +450,7 @@ cdef void collect_all(DeviceState* device):
     queues_to_collect(device, queues)
     for queue in queues:
         collect_queue(queue)
-    if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:
+    if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:  # may race
         return
     while True:  # a queue that ends leaves plans behind
         done.first = NULL
@@ -489,7 +489,7 @@ cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
-    if holds_something(queue) or queue.device.deferred.fresh.first != NULL:
+    if holds_something(queue) or queue.device.deferred.fresh.first != NULL:  # may race
         collect_used(queue)
 
 

@@ -234,7 +234,7 @@ cdef bint begin_call(Call* call) noexcept nogil:
     return True
 
 
-cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
+cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:  # the queue is locked
     """Submit a call. After success the host thread may have called it already."""
     cdef Status status
     cdef Guard guard

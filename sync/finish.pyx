@@ -63,7 +63,7 @@ cdef enum:
 
 
 cdef Status submit_pending(QueueState* queue) noexcept nogil:
-    """Submit all waits of the queue, which is locked."""
+    """Submit all waits of the queue. The queue is locked."""
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
     return carry_pending(queue)

@@ -73,7 +73,7 @@ cdef cppclass Order:
     Guard locked  # the last field: it goes first
 
 
-cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
+cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:  # the queue is locked
     """Compare two integers. May say yes without need, but never no by mistake: gathering drops needless waits."""
     if queue.is_null:
         return queue.device.null_order.pending.load(memory_order_acquire) != NULL
@@ -134,7 +134,7 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
         queue.order.next_listed = head
 
 
-cdef inline void enter_list(QueueState* queue) noexcept nogil:
+cdef inline void enter_list(QueueState* queue) noexcept nogil:  # the queue is locked
     """Enter a blocking queue that has new work in its device's list. The list holds a reference to it."""
     if not queue.order.null_pending and queue.blocking and not queue.is_null:
         push_on_list(retain(queue))

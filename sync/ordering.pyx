@@ -31,13 +31,13 @@ cdef enum:
     WAYS = 32  # how often a full queue is asked while as many commands are submitted as it takes
 
 
-cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:
+cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:  # the queue is locked
     for marker in queue.order.pending:
         events.push_back(marker.event)
     return Waits(<uint32_t> events.size(), events.data())
 
 
-cdef void drop_pending(QueueState* queue) noexcept nogil:
+cdef void drop_pending(QueueState* queue) noexcept nogil:  # the queue is locked
     queue.order.pending.clear()
     queue.order.clock_before = NULL
 
@@ -95,7 +95,7 @@ cdef inline void replace_marker(QueueState* queue, Ref[Marker]& marker, void* ev
     marker.get().adopted = queue.adopted
 
 
-cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
+cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:  # the queue is locked
     """Make the event, NULL when nothing is outstanding, the marker of the queue's newest epoch."""
     if event != NULL:
         queue.counts.markers_made += 1
@@ -162,7 +162,7 @@ cdef Status ask_queue(QueueState* queue, bint* done) noexcept nogil:
 # -- points: epochs that somebody may wait for later, without waiting for what comes after them
 
 
-cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:
+cdef void forget_done_checkpoints(QueueState* queue) noexcept nogil:  # the queue is locked
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
         queue.order.checkpoints.pop_front()
@@ -210,7 +210,7 @@ cdef Status mark_early(QueueState* queue, Ref[Marker]& marker) noexcept nogil:
     return mark_before(queue, queue.order.before_pending, queue.order.clock_before, marker)
 
 
-cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
+cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexcept nogil:  # the queue is locked
     """`forget_done_checkpoints`, but the caller releases them, after it has unlocked the queue."""
     cdef uint64_t done = completed_epoch(queue.epochs)
     while not queue.order.checkpoints.empty() and queue.order.checkpoints.front().get().epoch <= done:
@@ -218,7 +218,7 @@ cdef void take_done_checkpoints(QueueState* queue, Refs[Marker]& markers) noexce
         queue.order.checkpoints.pop_front()
 
 
-cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:
+cdef void take_markers(QueueState* queue, Refs[Marker]& markers) noexcept nogil:  # the queue is locked
     """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
     for marker in queue.order.checkpoints:
         markers.push_back(marker)
@@ -271,8 +271,8 @@ cdef Status add_checkpoints(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil:
-    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
+cdef uint64_t first_gate_epoch(QueueState* queue) noexcept nogil:  # the queue is locked
+    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none."""
     while not queue.order.gate_epochs.empty() and queue.order.gate_epochs.front() <= completed_epoch(queue.epochs):
         queue.order.gate_epochs.pop_front()
     return 0 if queue.order.gate_epochs.empty() else queue.order.gate_epochs.front()
@@ -572,8 +572,8 @@ cdef Status look_for_capacity(QueueState* queue) noexcept nogil:
     return add_checkpoints(queue)
 
 
-cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:
-    """Return whether the driver's call for one more command may block until a host function returns. It is locked.
+cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the queue is locked
+    """Return whether the driver's call for one more command may block until a host function returns.
 
     That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
     this queue waits for. The host thread never waits for capacity, because what it waits for could be the function
@@ -915,7 +915,7 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
     return status
 
 
-cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:
+cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:  # the queue is locked
     """List the events that the next command waits for: of the pending waits and of the gathered ones."""
     order.events.clear()
     waits_of_pending(queue, order.events)
@@ -963,14 +963,14 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
 # -- the one way in which commands are submitted
 
 
-cdef void commit_order(QueueState* queue, Command* command) noexcept nogil:
+cdef void commit_order(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
     drop_pending(queue)
     join_gathered(queue, command.order)
     settle(queue, command.order)
     count_command(queue)
 
 
-cdef void count_failed(QueueState* queue, Command* command) noexcept nogil:
+cdef void count_failed(QueueState* queue, Command* command) noexcept nogil:  # the queue is locked
     if command.began or command.order == NULL:
         count_command(queue)
     else:
@@ -1060,7 +1060,7 @@ cdef Status gather_ahead(QueueState* queue) noexcept nogil:
     return 0
 
 
-cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:
+cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:  # the queue is locked
     cdef Order order
     init_order(&order)
     if not needs_no_wait(queue, queue.order.clock, marker, &order):

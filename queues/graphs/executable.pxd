@@ -24,7 +24,7 @@ cdef cppclass Recorded:
 
 
 cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept nogil:
-    """Let the kernel object of a launch have its arguments."""
+    """Let the kernel object of a launch have its arguments: no other thread has it, or a step's queue is under lock."""
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     if launch.plan == NULL or launch.plan.all_known and is_same_block(
         launch.plan.values.data(), launch.values.data(), launch.values.size()

@@ -1022,7 +1022,7 @@ cdef inline Status submit_one(
     return driver.fill(handle, &command.to, command.pattern, command.pattern_size, command.nbytes, waits, NULL)
 
 
-cdef inline void count_one(QueueState* queue, Launch* run) noexcept nogil:
+cdef inline void count_one(QueueState* queue, Launch* run) noexcept nogil:  # the queue is locked
     commit(queue, run)
     run.waits.count = 0
 
@@ -1044,7 +1044,7 @@ cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event
     return status
 
 
-cdef Status begin_lanes(QueueState* queue, Launch* run) noexcept nogil:
+cdef Status begin_lanes(QueueState* queue, Launch* run) noexcept nogil:  # the queue is locked
     """Make the event that other lanes begin with a wait for. An idle queue with no waits needs none."""
     cdef Status status
     if run.waits.count == 0:
@@ -1073,7 +1073,7 @@ cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, 
     return listed(run)
 
 
-cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogil:
+cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogil:  # the queue is locked
     """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
     """
     cdef Submission* submission = run.submission
@@ -1123,7 +1123,7 @@ cdef Status submit_step(QueueState* queue, size_t at, Launch* run) noexcept nogi
     return status
 
 
-cdef Status join_touched(QueueState* queue, Submission* submission, Launch* run) noexcept nogil:
+cdef Status join_touched(QueueState* queue, Submission* submission, Launch* run) noexcept nogil:  # the queue is locked
     """After a failure, make the queue wait for what its lanes were given."""
     cdef void* event = NULL
     cdef Status status = 0

@@ -95,7 +95,7 @@ cdef cppclass Lane(OpenStep):
     Refused refused
 
 
-cdef void submit(QueueState* queue) noexcept nogil:
+cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
     cdef Lane* lane = <Lane*> queue.step
     cdef size_t first = lane.first, end = lane.at
     lane.waiting = 0
@@ -107,7 +107,7 @@ cdef void submit(QueueState* queue) noexcept nogil:
         submit_each(queue, lane, first, end)
 
 
-cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:
+cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:  # the queue is locked
     """Submit the launches one by one. After one that fails none is submitted, as if it had raised its error at once."""
     cdef vector[void*] events
     cdef Waits waits = waits_of_pending(queue, events)
@@ -131,7 +131,7 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
             drop_pending(queue)
 
 
-cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:
+cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) noexcept nogil:  # the queue is locked
     """Submit a run by one call. Returns False when that cannot be: then nothing was submitted."""
     cdef vector[void*] events
     cdef Run* run = lane.runs[first]
@@ -157,7 +157,7 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
     return True
 
 
-cdef bint may_run(void* owner, Copy* copy) noexcept nogil:
+cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locked
     """Return whether a copy may still run. The one that was replayed last gets a marker then, for later."""
     cdef QueueState* queue = <QueueState*> owner
     if copy.epoch <= completed_epoch(queue.epochs):
@@ -172,7 +172,7 @@ cdef bint may_run(void* owner, Copy* copy) noexcept nogil:
     return copy.marker.get() == NULL or poll_marker(copy.marker.get()) != DONE
 
 
-cdef bint is_done(QueueState* queue) noexcept nogil:
+cdef bint is_done(QueueState* queue) noexcept nogil:  # the queue is locked
     """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
     cdef bint done = False
     if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
@@ -212,7 +212,7 @@ cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* use
 
 cdef Status take_arguments(
     QueueState* queue, Entry* entry, const char* packed, uint64_t version, uint32_t* failed_at
-) noexcept nogil:
+) noexcept nogil:  # the queue is locked
     """Let the entry have these arguments, up to the first of a wrong type, or of memory that is not created yet. Those
     before it do no harm: the launch is not collected, and the next one is compared with what is here.
     """
@@ -398,7 +398,7 @@ cdef int submitted(
     return 0
 
 
-cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
+cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:  # the queue is locked
     cdef uint32_t i
     if not lane.recording:
         lane.recording = True

@@ -122,7 +122,7 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
 
 
-cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogil:
+cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogil:  # the queue is locked
     cdef unordered_map[uint64_t, Plan*].iterator found
     if state.plans.last != NULL and state.plans.last.kernel_id == kernel_id:
         return state.plans.last

@@ -1196,10 +1196,11 @@ cdef Status upload(
 
 
 cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock, Waits waits) noexcept nogil:
-    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits.
+    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits..
 
     Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
-    WRONG_TYPE when memory has other elements than its parameter points to: no check need have come before.
+    WRONG_TYPE when memory has other elements than its parameter points to: no check need have come before. The queue is
+    locked.
     """
     cdef Plan* plan = launch.plan
     cdef PackedBytes* given
@@ -1234,7 +1235,7 @@ cdef bint needs_uploads(Plan* plan) noexcept nogil:
     return False
 
 
-cdef Status upload_again(QueueState* state, Launch* launch, Waits waits) noexcept nogil:
+cdef Status upload_again(QueueState* state, Launch* launch, Waits waits) noexcept nogil:  # the queue is locked
     """Upload the bound bytes that the kernel may have written to, as `upload_spills` does.
 
     They still are in the staging memory of the first upload, which no other code fills.
