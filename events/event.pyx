@@ -306,13 +306,23 @@ cdef object record(object queue, QueueState* state, object device, object captur
     if timing and not state.made.timing:
         raise InvalidArgumentError(
             f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
-    status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, marker)
+    if state.slow_path == 0 and event.seen.get() == NULL:
+        status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, marker)
+    else:
+        status = record_seen(queue, state, FOR_HOST | TIMED if timing else FOR_HOST, marker, event)
     if status != 0:
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
-    if state.slow_path != 0 or event.seen.get() != NULL:
-        event.seen = record_point(queue)
     return event
+
+
+cdef Status record_seen(object queue, QueueState* state, int use, Ref[Marker]& marker, Event event) except? -1:
+    """Record, and note what the checker of races knows by then: what other threads submit during the call is later."""
+    cdef Ref[Clock] seen = record_point(queue)
+    cdef Status status = record_keeping_gil(state, use, marker)
+    if status == 0:
+        event.seen = move(seen)
+    return status
 
 
 cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
@@ -327,10 +337,9 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
-    wait_for(queue, state, event.marker.get())
     if is_checked(state):
-        order_of(queue).come_after(event.seen.get())
-    return 0
+        return wait_for_seen(queue, state, event.marker.get(), event.seen)
+    return wait_for(queue, state, event.marker.get())
 
 
 cdef int wait_for_queue(
@@ -338,6 +347,7 @@ cdef int wait_for_queue(
     object producer_capture
 ) except -1:
     """Implement `Queue.wait` for another queue, of queues with these captures."""
+    cdef Ref[Clock] seen
     cdef Ref[Marker] marker
     cdef Status status
     if producer_capture is not None:
@@ -349,14 +359,15 @@ cdef int wait_for_queue(
         capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
+    if is_checked(producer_state):
+        seen = record_point(producer)
     status = record_keeping_gil(
         producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, marker)
     if status != 0:
         producer._raise(status, "wait")
-    wait_for(queue, state, marker.get())
-    if is_checked(state) and is_checked(producer_state):
-        order_of(queue).come_after(record_point(producer).get())
-    return 0
+    if is_checked(state):
+        return wait_for_seen(queue, state, marker.get(), seen)
+    return wait_for(queue, state, marker.get())
 
 
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:
@@ -383,6 +394,13 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     if queue._capture is not None and answer != DONE:
         queue._capture.wait_outside(queue, repr(thing))
     return wait_for(queue, state, marker.get())
+
+
+cdef int wait_for_seen(object queue, QueueState* state, Marker* marker, Ref[Clock] seen) except -1:
+    """Wait for a point of which the checker of races knows this. Its event may be recorded again meanwhile."""
+    wait_for(queue, state, marker)
+    order_of(queue).come_after(seen.get())
+    return 0
 
 
 cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
@@ -452,6 +470,7 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
     """Implement `Queue.record` and `Queue.wait` of an event that processes share. The driver gets a wait at once:
     a record that comes before the queue's next command is another point, which may wait for that command.
     """
+    cdef Ref[Clock] seen = event.seen
     cdef SharedPoint point
     cdef Status status
     cdef str what = "record" if records else "wait"
@@ -468,14 +487,16 @@ cdef int submit_shared(object queue, QueueState* state, object capture, IpcEvent
     point.parted = True
     point.holds = not records  # a wait for what is before must not wait for another process
     point.event, point.records = event.handle, records
+    if records:
+        seen = record_point(queue)
     with nogil:
         status = submit(state, &point)
     if status != 0:
         queue._raise(status, what)
     if records:
-        event.seen = record_point(queue)
+        event.seen = seen
     elif is_checked(state):
-        order_of(queue).come_after(event.seen.get())
+        order_of(queue).come_after(seen.get())
     return 0
 
 

@@ -19,13 +19,13 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
-from forebay.core.ownership cimport Guard, Refs
+from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     new_device_state, registered_queues, stats_of
 )
-from forebay.core.vector_clock cimport Epochs, note_reached, submitted_epoch
+from forebay.core.vector_clock cimport Clock, Epochs, note_reached, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
     abandon, close_queues, collect_abandoned, collect_all, collect_device, has_retired, refuse_all, release_idle_queues,
@@ -1153,15 +1153,18 @@ connect_device(synchronized)
 
 cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except -1:
     """Finish all queues; with an owner, its queues and the null queue."""
+    cdef Ref[Clock] past
     cdef Status status
     if on_host_thread():
         refuse_on_host_thread("Device.finish()")
+    if device.state.checked:
+        past = races.past_of_all(device.state.null_queue.epochs.queue_id)
     with nogil:
         status = finish_device(device.state, owner)
     if status != 0:
         device._raise(status, f"finish of {device!r}")
     if device.state.checked:
-        races.finish_all(device.state.null_queue.epochs.queue_id)
+        races.reach_all(device.state.null_queue.epochs.queue_id, past.get())
     collect_all(device.state)
     device._give_back_memory()
     if raising and device._host_errors.kept:

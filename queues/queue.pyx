@@ -33,7 +33,7 @@ from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill
-from forebay.races.checker cimport is_checked, order_of, races
+from forebay.races.checker cimport is_checked, order_of, races, reach
 from forebay.sync.finish cimport finish_queue, query_queue
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
@@ -270,7 +270,7 @@ cdef class Queue(AnyQueue):
         if not is_empty(self.state.epochs) or self.state.adopted:
             return False
         if is_checked(self.state):
-            races.finish(self.state.epochs.queue_id, True)
+            reach(races.past_of_queue(self.state.epochs.queue_id, True).get())
         return True
 
     @property

@@ -62,8 +62,9 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
         Ref[Clock] record(Order* queue, bint on_host_thread, uint32_t line)
         Ref[Clock] past_of_uses(Usage* usage, bint writers_only)
         void wait_for_unseen(Order* queue)
-        void finish(uint64_t queue, bint alone)
-        void finish_all(uint64_t null_queue)
+        Ref[Clock] past_of_queue(uint64_t queue, bint alone)
+        Ref[Clock] past_of_all(uint64_t null_queue)
+        void reach_all(uint64_t null_queue, const Clock* past)
         vector[size_t] counts()
 
 

@@ -27,6 +27,7 @@ enum Flags : uint8_t {
 
 constexpr size_t MOST_USES = 128;  // of one piece of memory, and records of a queue; the oldest are forgotten
 constexpr size_t FIRST_SWEEP = 1024;  // queues and pieces of memory
+constexpr uint64_t PENDING = UINT64_MAX;  // the epoch of a use until its command is submitted: nothing comes after it
 
 // Let what comes after `past` come after another clock, too. Returns whether that is new.
 inline bool join(Ref<Clock> &past, const Clock *other) {
@@ -52,7 +53,7 @@ struct Order {
     bool blocking, adopted;
     PyObject *reference;  // the Queue's weak one to itself
     bool observed = false;  // something comes after its epoch, and not after what follows
-    bool vague = false;  // what it comes after cannot all be seen
+    uint64_t vague = 0;  // from this epoch on, if not 0: what it comes after cannot all be seen
     size_t checking = 0, raising = 0;  // of a null queue: Devices that check its context, and those that want an error
     Ref<Clock> past;  // of its next command, but for the null queue's rules
     std::map<uint64_t, uint32_t> records;  // the lines of its newest records, by epoch
@@ -154,6 +155,7 @@ struct Use : Side {
 
     // Let what comes after `before` come after this use, and its past.
     void precede(Ref<Clock> &before) const {
+        if (epoch == PENDING) return;
         join(before, past);
         raise_clock(before, order->epochs, epoch);
         order->observed = order->observed || epoch == order->epoch();
@@ -226,11 +228,9 @@ class State {
     }
 
     void note(Command &command) {
-        Order *queue = command.queue;
-        queue->begin_epoch();
         for (Use &use : command.uses) {
-            use.order = queue;
-            use.epoch = queue->epoch();
+            use.order = command.queue;
+            use.epoch = PENDING;
             use.number = ++last_number;
             use.past = command.past;
             Memory &memory = memory_of(use.memory);
@@ -242,6 +242,26 @@ class State {
             }
             memory.uses.push_back(use);
         }
+    }
+
+    // Give the uses of a command their place in its queue's order: after all that anything comes after by now.
+    void place(Command &command) {
+        if (!command.uses.empty()) command.queue->begin_epoch();
+        for (Use &use : command.uses) {
+            use.epoch = command.queue->epoch();
+            if (Memory *memory = known(use.memory))
+                for (Use &noted : memory->uses)
+                    if (noted.number == use.number) noted.epoch = use.epoch;
+        }
+    }
+
+    // Whether the null queue's rules order two queues.
+    static bool are_ordered(const Order *one, const Order *other) {
+        return (one->null == other && one->blocking) || (other->null == one && other->blocking);
+    }
+
+    // Call before anything is remembered.
+    void make_room() {
         if (queues.size() + memories.size() > sweep_at) sweep();
     }
 
@@ -257,10 +277,14 @@ class State {
     }
 
     Order *add_queue(uint64_t id, Order *null, bool blocking, bool adopted, PyObject *reference) {
+        make_room();
         return &queues.try_emplace(id, id, null, blocking, adopted, reference).first->second;
     }
 
-    Memory &memory_of(void *usage) { return memories.try_emplace(usage, usage).first->second; }
+    Memory &memory_of(void *usage) {  // which the caller holds
+        make_room();
+        return memories.try_emplace(usage, usage).first->second;
+    }
 
     // Begin a command of a queue, a record too: it comes after what the null queue's rules say, and on the host thread
     // after what the running function comes after.
@@ -289,6 +313,7 @@ class State {
             for (const Use &first : memory->uses) {
                 uint64_t known = command.queue ? clock_epoch(command.past, first.order->epochs) : 0;
                 if (first.epoch <= known || first.is_done() || first.queue == use.queue
+                    || (first.epoch == PENDING && command.queue && are_ordered(first.order, command.queue))
                     || !((first.flags | use.flags) & WRITES) || !first.overlaps(use)
                     || first.flags & use.flags & GIVEN)  // what they were given is judged by itself
                     continue;
@@ -328,6 +353,7 @@ class State {
         if (!command.queue) return;
         if (submitted) {
             command.queue->come_after(command.past);
+            if (!command.tells) place(command);
             join(told, command.tells);
         }
         command.queue = nullptr;
@@ -345,8 +371,9 @@ class State {
         }
     }
 
-    // A host function of a command may tell the program all that precedes it. Returns that.
+    // A host function of a command may tell the program all that precedes it. Returns that. It may run before `settle`.
     Ref<Clock> tell(Command &command) {
+        if (!command.tells) place(command);
         command.tells = command.past;
         command.queue->precede(command.tells);
         return command.tells;
@@ -382,25 +409,32 @@ class State {
     void wait_for_unseen(Order *queue) {
         for (auto &[id, other] : queues)
             if (other.null == queue->null && &other != queue) queue->come_after(other.moment());
-        queue->vague = true;
+        queue->begin_epoch();
+        queue->vague = queue->epoch();
     }
 
-    // The host has waited for a queue. The null queue speaks for the blocking queues too, unless it is asked alone.
-    void finish(uint64_t id, bool alone) {
+    // What the host comes after once it has waited for a queue: take it before the wait begins, and `reach` it then.
+    // The null queue speaks for the blocking queues too, unless it is asked alone.
+    Ref<Clock> past_of_queue(uint64_t id, bool alone) {
+        Ref<Clock> past;
         Order *queue = find(id);
-        if (!queue) return;
+        if (queue) queue->precede(past);
         for (auto &[other_id, other] : queues)
-            if (!alone && other.null == queue && other.blocking) reach(other.moment());
-        reach(queue->moment());
+            if (!alone && other.null == queue && other.blocking) other.precede(past);
+        return past;
     }
 
-    // The host has waited for all queues of a context, which this null queue names.
-    void finish_all(uint64_t null) {
+    // The same for all queues of a context, which this null queue names. Call `reach_all` after the wait.
+    Ref<Clock> past_of_all(uint64_t null) {
+        Ref<Clock> past;
         for (auto &[id, queue] : queues)
-            if (queue.null->id() == null) {
-                reach(queue.moment());
-                queue.vague = false;
-            }
+            if (queue.null->id() == null) queue.precede(past);
+        return past;
+    }
+    void reach_all(uint64_t null, const Clock *past) {
+        reach(past);
+        for (auto &[id, queue] : queues)
+            if (queue.null->id() == null && queue.vague <= completed_epoch(queue.epochs)) queue.vague = 0;
         sweep();
     }
 

@@ -37,8 +37,11 @@ from forebay.queues.capture_rules import refuse_unsafe
 
 cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
     """Implement `Queue.finish`: block until everything that the queue speaks for and that was submitted is done."""
+    cdef Ref[Clock] past
     cdef Status status = 0
     cdef bint timed = timeout is not None
+    if is_checked(state):
+        past = races.past_of_queue(state.epochs.queue_id, False)
     if timed:
         poll_until_done(queue, state, timeout)
     with nogil:
@@ -51,8 +54,8 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         write_printed(state.device)
     if status != 0:
         queue._raise(status, "finish")
-    if is_checked(state):
-        races.finish(state.epochs.queue_id, False)
+    if past.get() != NULL:
+        reach(past.get())
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -226,8 +229,11 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
 cdef bint query_queue(object queue, QueueState* state) except -1:
     """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
     cdef Refs[QueueState] queues
+    cdef Ref[Clock] past
     cdef Status status
     cdef Answer answer = DONE
+    if is_checked(state):
+        past = races.past_of_queue(state.epochs.queue_id, False)
     with nogil:
         status = queues_spoken_for(state, queues)
         if status == 0:
@@ -245,8 +251,8 @@ cdef bint query_queue(object queue, QueueState* state) except -1:
     if answer != DONE:
         return False
     collect_queue(state)
-    if is_checked(state):
-        races.finish(state.epochs.queue_id, False)
+    if past.get() != NULL:
+        reach(past.get())
     return True
 
 

@@ -335,19 +335,28 @@ cdef extern from *:
     #include <chrono>
     #include <cstdint>
     #include <thread>
+    #include <unordered_map>
 
     namespace forebay {
     static thread_local bool is_host_thread = false;
     static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
 
-    // Queue and epoch at which this thread last gave up waiting, because the queue made no progress
-    static thread_local std::uint64_t stalled_queue = 0, stalled_at = 0;
+    // By queue: the epoch at which this thread last gave up waiting, because the queue made no progress
+    static thread_local std::unordered_map<std::uint64_t, std::uint64_t> stalled;
+    static bool is_stalled(std::uint64_t queue, std::uint64_t completed) {
+        auto found = stalled.find(queue);
+        return found != stalled.end() && found->second == completed;
+    }
+    static void note_stalled(std::uint64_t queue, std::uint64_t completed) {
+        if (stalled.size() >= 1024) stalled.clear();  // most of these are gone
+        stalled[queue] = completed;
+    }
     }
     """
     bint is_host_thread "forebay::is_host_thread"
     void pause "forebay::pause"() nogil
-    uint64_t stalled_queue "forebay::stalled_queue"
-    uint64_t stalled_at "forebay::stalled_at"
+    bint is_stalled "forebay::is_stalled"(uint64_t queue, uint64_t completed) nogil
+    void note_stalled "forebay::note_stalled"(uint64_t queue, uint64_t completed) nogil
 
 
 cdef enum:
@@ -610,7 +619,6 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
     an event of another package. So the thread goes on when its queue makes no progress, soon if a gate is closed or a
     host function has not returned, and gives way again when the queue does. The host thread always goes on.
     """
-    global stalled_queue, stalled_at
     cdef uint64_t limit, completed, before = UNLIMITED
     cdef int pauses = 0, most
     while True:
@@ -618,13 +626,12 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
         completed = completed_epoch(queue.epochs)
         if (
             limit == UNLIMITED or is_host_thread or in_flight_of(queue) < limit
-            or stalled_queue == queue.epochs.queue_id and stalled_at == completed or not ask_first_checkpoint(queue)
+            or is_stalled(queue.epochs.queue_id, completed) or not ask_first_checkpoint(queue)
         ):
             return
         most = PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
         if pauses >= most:
-            stalled_queue = queue.epochs.queue_id
-            stalled_at = completed
+            note_stalled(queue.epochs.queue_id, completed)
             return
         pauses = pauses + 1 if completed == before else 0
         before = completed

@@ -1458,6 +1458,12 @@ cdef class Kept:
             delete_plan(self.plans[i])
 
 
+cdef object kept_of(object work):
+    if type(work) is ListWork:
+        return [kept_of(each) for each in (<ListWork> work).works]
+    return None if type(work) is HostWork else work
+
+
 cdef Kept new_kept(DeviceState* state):
     cdef Kept kept = Kept.__new__(Kept)
     kept.state = Ref[DeviceState].share(state)
@@ -1831,7 +1837,7 @@ cdef Prepared new_prepared(
     cdef Prepared prepared = Prepared.__new__(Prepared)
     prepared.kept = new_kept(queue.device)
     prepared.works, prepared.sizes = list(works), sizes
-    prepared.kept.things += [None if type(work) is HostWork else work for work in works]
+    prepared.kept.things += [kept_of(work) for work in works]
     prepared.kept.things += lanes or ()
     prepared.recorder.driver, prepared.recorder.queue = queue.driver, queue.handle
     prepared.recorder.changeable = changeable and queue.driver.change != NULL
@@ -1972,6 +1978,15 @@ cdef list hold_buffers(object works):
     return held
 
 
+cdef tuple frozen(list works):
+    """Return the works as they are, which no later change writes into."""
+    cdef tuple copied = tuple(works)
+    for work in copied:
+        if type(work) is KernelWork:
+            (<KernelWork> work).own = False
+    return copied
+
+
 cdef struct Point:
     uint64_t queue
     uint64_t epoch
@@ -2057,14 +2072,6 @@ cdef class ExecutableGraph:
         self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
         return 0
 
-    cdef tuple frozen(self):
-        """Return the works as they are, which no later change writes into."""
-        works = tuple(self.works)
-        for work in works:
-            if type(work) is KernelWork:
-                (<KernelWork> work).own = False
-        return works
-
     cdef Prepared prepare(self, tuple works, Sizes sizes, uint64_t version):
         """Prepare works, as they are at a version, with scratch of these sizes."""
         cdef Queue null_queue = self.device.null_queue
@@ -2113,7 +2120,7 @@ cdef class ExecutableGraph:
             self._check_open()
         if closings != prepared.sizes.closings:
             hold_buffers(self.works)
-        works = self.frozen() if self.have_scratch and prepared.version != self.version else self.works
+        works = frozen(self.works) if self.have_scratch and prepared.version != self.version else self.works
         version, same = self.version, prepared.version == self.version
         if self.closed:  # meanwhile, by the collector of cycles
             self._check_open()
@@ -2130,7 +2137,7 @@ cdef class ExecutableGraph:
                 prepared.sizes = sizes
             elif same or not self.take(prepared, sizes, works, version):
                 if type(works) is list:
-                    works = self.frozen()
+                    works = frozen(self.works)
                     if self.version != version:
                         return self.ready(queue)
                 prepared = self.prepare(works, sizes, version)
@@ -2258,29 +2265,22 @@ cdef class ExecutableGraph:
         capture = on._capture
         if capture is not None and self.capture_into(capture, on):
             return
-        if is_checked(on.state):
-            self.launch_checked(on)
-        else:
-            self.launch_now(on, None)
+        self.launch_now(on)
 
-    cdef int launch_checked(self, Queue on) except -1:
-        """Launch on a queue that is checked for races."""
+    cdef Announcement announce(self, Queue on, tuple works):
         cdef Announcement announced = begin_command(on)
         cdef Ref[Clock] past
-        works = self.frozen()
         join(announced.command.past, self.seen.get())  # the launch before
         for work in works:
             if type(work) is MemoryWork and (<Work> work).kind == "alloc" and not (
                     self.auto_free and (<MemoryWork> work).memory.live):  # that takes it back without any wait
                 past = races.past_of_uses((<MemoryWork> work).buffer.allocation.usage, False)
                 join(announced.command.past, past.get())
-        announce(on, uses_of_nodes(works, self.ordered, on.state.device, announced))
-        self.launch_now(on, announced)
-        settle(announced)
-        self.seen = record_point(on)
-        return 0
+        return announce(on, uses_of_nodes(works, self.ordered, on.state.device, announced))
 
-    cdef int launch_now(self, Queue on, Announcement announced) except -1:
+    cdef int launch_now(self, Queue on) except -1:
+        cdef Announcement announced = None
+        cdef uint64_t version = 0  # that is announced
         cdef Prepared prepared
         cdef Status status
         cdef uint64_t room = 0
@@ -2292,8 +2292,11 @@ cdef class ExecutableGraph:
                 on._raise(status, "graph launch")
             prepared = self.ready(on)
             room = room_of_launch(on.state, prepared.submission, len(prepared.functions))
-            prepared.users += 1
+            prepared.users += 1  # so no other code changes it, also while a race is reported
             try:
+                if is_checked(on.state) and prepared.version != version:
+                    version, announced = prepared.version, None
+                    announced = self.announce(on, frozen(prepared.works))
                 if prepared.lifetimes is None:
                     submitted = self.submit_on(on, prepared, announced)
                 else:
@@ -2311,7 +2314,7 @@ cdef class ExecutableGraph:
             state.device == prepared.kept.state.get() and state.slow_path == 0 and not prepared.one_by_one
             and closings == prepared.sizes.closings
         ):
-            works = self.frozen() if self.have_scratch else self.works
+            works = frozen(self.works) if self.have_scratch else self.works
             version = self.version
             sizes = read_sizes(None, state, works, self.have_scratch)
             sizes.closings = closings  # the collector may have closed a Buffer of a node that did not change
@@ -2357,7 +2360,7 @@ cdef class ExecutableGraph:
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
-        works = self.frozen()
+        works = frozen(self.works)
         hold_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
@@ -2425,11 +2428,15 @@ cdef class ExecutableGraph:
         finally:
             for i in range(calls.size()):
                 settle_call(queue, functions[i], calls[i], i < run.called)
-            if lifetimes is not None:
-                if run.began or status == 0:
-                    lifetimes.end(end.queue, end.epoch)
-                else:
+            if not run.began and status != 0:
+                if lifetimes is not None:
                     lifetimes.undo(before)
+            else:  # if the rest was refused, too
+                if lifetimes is not None:
+                    lifetimes.end(end.queue, end.epoch)
+                if announced is not None:
+                    settle(announced)
+                    self.seen = record_point(queue)
         if status == OUT_OF_DATE:
             return False
         if status != 0:

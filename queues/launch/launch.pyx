@@ -238,11 +238,10 @@ cdef int launch_uncommon(
         elif status != 0 and status != STALE:
             raise_launch_error(queue, kernel, status, failed_at)
         elif status == 0:
+            settle(announced)
             tell_step(state, answer, kernel, &geometry, packed)
             if waits_watcher is not None and state.counts.waits_made != waits:
                 waits_watcher(queue, kernel, state.counts.waits_made - waits)
-        if status != STALE:
-            settle(announced)
         return status == STALE
     finally:
         release_views(views)
@@ -1618,8 +1617,7 @@ cdef int launch_bound(BoundLaunch bound, Status status) except -1:
             bound.queue, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, bound.plan.values.data(),
             &bound.geometry)
         bound.check_arguments()  # the check may have run any code
-    launch_bound_uncommon(bound, status)
-    return settle(announced)
+    return 0 if launch_bound_uncommon(bound, status) else settle(announced)
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):

@@ -175,7 +175,7 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
         else:
             upload(queue, state, dst, src)
     elif isinstance(src, Buffer):
-        download(queue, state, dst, src)
+        download(queue, state, dst, src, announced)
     else:
         raise ArgumentTypeError(
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
@@ -324,7 +324,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
     return 0
 
 
-cdef int download(object queue, QueueState* state, object dst, Buffer src) except -1:
+cdef int download(object queue, QueueState* state, object dst, Buffer src, Announcement announced) except -1:
     cdef OwnedMemory source
     cdef OwnedMemory pinned
     cdef Py_buffer view
@@ -340,13 +340,15 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
         elif queue.device.driver.takes_pageable:
             submit_kept(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, pin_view(dst), NULL)
         else:
-            download_staged(queue, state, view.buf, src, source)
+            download_staged(queue, state, view.buf, src, source, announced)
     finally:
         PyBuffer_Release(&view)
     return 0
 
 
-cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, OwnedMemory source) except -1:
+cdef int download_staged(
+    object queue, QueueState* state, void* to, Buffer src, OwnedMemory source, Announcement announced
+) except -1:
     cdef Refs[Marker] markers
     cdef Ref[Marker] marker
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
@@ -355,6 +357,7 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, 
     submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
     if marker.get() == NULL:
         return 0
+    settle(announced)  # the wait may fail
     markers.push_back(move(marker))
     wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
     copy_bytes(to, <const void*> <uintptr_t> staging.address, src.nbytes)

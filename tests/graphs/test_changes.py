@@ -3,10 +3,11 @@
 On OpenCL there are none, or the observer's, so that the results tell whether the right launches were changed.
 """
 
+import gc
 import threading
 import time
 import weakref
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from random import Random
 
 import numpy as np
@@ -249,8 +250,9 @@ def test_an_executable_is_closed_while_a_launch_changes_it(calls, queue, changea
         executable.launch(queue)
 
 
-def test_a_change_beside_a_buffer_that_was_closed(device, queue, kernels, x):
-    """What is not changed is looked at, too."""
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_change_beside_a_buffer_that_was_closed(device, queue, kernels, x, meanwhile):
+    """What is not changed is looked at, too; also if the garbage collector closes it while the launch is changed."""
     own, graph = made(device), device.graph()
     first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
     graph.add_kernel(kernels["advance"], 4, 16, own, 1, after=first)
@@ -259,8 +261,18 @@ def test_a_change_beside_a_buffer_that_was_closed(device, queue, kernels, x):
         executable.set_kernel(first, kernels["advance"], 4, 16, x, k)
         executable.launch(queue)
         queue.finish()
-    own.close()
     executable.set_kernel(first, kernels["advance"], 4, 16, x, 4)
+    if meanwhile:
+        threshold, close = gc.get_threshold(), lambda *_: own.close()
+        gc.callbacks.append(close)
+        gc.set_threshold(1)
+        try:
+            with suppress(fb.ClosedError):
+                executable.launch(queue)
+        finally:
+            gc.set_threshold(*threshold)
+            gc.callbacks.remove(close)
+    own.close()
     for _ in range(2):
         with pytest.raises(fb.ClosedError):
             executable.launch(queue)

@@ -45,6 +45,20 @@ def test_a_graph_keeps_what_it_uses(device, queue):
     assert all(array[0] == 0xAB for array in kept)
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_host_function_that_refers_to_its_graph(device, nested):
+    """The collector of cycles finds both."""
+    graph, inner, function = device.graph(), device.graph(), Function([])
+    (inner if nested else graph).add_host(function)
+    if nested:
+        graph.add_graph(inner)
+    function.ran.append(graph.instantiate())
+    known = weakref.ref(function)
+    del graph, inner, function
+    gc.collect()
+    assert known() is None
+
+
 def test_host_memory_of_a_graph_cannot_be_resized(device, x):
     host = bytearray(x.nbytes)
     graph = device.graph()

@@ -13,7 +13,7 @@ import pytest
 
 import forebay as fb
 from forebay.races import reports
-from tests.helpers.observer import EXECUTES
+from tests.helpers.observer import EXECUTES, observe
 from tests.helpers.processes import python
 from tests.helpers.threads import together
 from tests.inside import come_after_unseen, natives_of
@@ -381,6 +381,35 @@ def test_a_queue_that_was_seen_empty_is_done(device, kernels, queues, found, see
 
 
 # -- what is remembered
+
+
+def test_memory_and_queues_without_commands_are_forgotten(device):
+    from forebay.races.checker import statistics
+
+    for _ in range(3000):
+        device.empty(4)
+        queue = device.queue(blocking=False)
+        queue.record()
+        queue.finish()
+    assert sum(statistics().values()) < 3000
+
+
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")  # whose observer can stop a call
+def test_checking_begins_while_a_thread_is_in_the_driver():
+    """It waits for the lock of that thread's queue, without the GIL."""
+    with fb.Device() as plain, observe(plain) as calls, plain.queue(blocking=False).gate():
+        queue, x = plain.queue(blocking=False), plain.empty(SIZE)
+        calls.driver.pause(calls.name_of("FILL"))
+        filling = threading.Thread(target=queue.fill, args=(x, 1))
+        filling.start()
+        calls.driver.wait_until_paused()
+        beginning = threading.Thread(target=lambda: fb.Device(check="races").close())
+        beginning.start()
+        beginning.join(0.05)
+        calls.driver.go_on()
+        filling.join()
+        beginning.join()
 
 
 @pytest.mark.long

@@ -1,0 +1,120 @@
+"""What other code does while a command or a wait is under way: a verdict does not depend on when it comes."""
+
+import logging
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import forebay as fb
+from forebay.events.event import wait_for_all
+from forebay.races.checker import statistics
+from tests.helpers.observer import observe
+from tests.helpers.threads import together
+
+SIZE = 64
+
+
+class Scene:
+    """Two queues, the first with work and an event, as this call of the driver needs it to be made without the GIL."""
+
+    def __init__(self, device, way, name):
+        self.device, self.x = device, device.empty(SIZE)
+        self.a, self.b = device.queue(blocking="event" not in way), device.queue()
+        self.gate = self.a.gate() if name == "MARKER" else None
+        self.a.fill(device.empty(SIZE), 1)
+        self.event = self.a.record()
+        if name == "MARKER":
+            device.null_queue.fill(device.empty(SIZE), 1)  # blocking ones have yet to come after it
+        elif name == "QUERY":
+            self.a.native.finish()  # so that one is enough
+
+
+WAYS = {  # the driver's call, and what makes it; what another thread submits meanwhile does not come before its end
+    "finish": ("WAIT", lambda scene: scene.a.finish()),
+    "finish with a timeout": ("QUERY", lambda scene: scene.a.finish(timeout=60)),
+    "query": ("QUERY", lambda scene: scene.a.query()),
+    "finish of all": ("WAIT", lambda scene: scene.device.finish()),
+    "record": ("MARKER", lambda scene: scene.b.wait(scene.a.record())),
+    "wait for a queue": ("MARKER", lambda scene: scene.b.wait(scene.a)),
+    "wait for an event": ("MARKER", lambda scene: scene.b.wait(scene.event)),
+    "event": ("WAIT", lambda scene: scene.event.wait()),
+    "event asked": ("QUERY", lambda scene: scene.event.query()),
+    "events": ("WAIT", lambda scene: wait_for_all([scene.event])),
+}
+
+
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")  # whose observer can stop a call
+@pytest.mark.parametrize("way", WAYS)
+def test_what_another_thread_submits_while_a_call_lasts_comes_later(device, found, way):
+    name, use = WAYS[way]
+    scene = Scene(device, way, name)
+
+    def meanwhile():
+        calls.driver.wait_until_paused()
+        before = statistics()["uses"]
+        filling.start()
+        while statistics()["uses"] == before and filling.is_alive():  # it may need a lock that the call holds
+            time.sleep(0.001)
+        if "event" in way:
+            filling.join()
+            scene.a.record(scene.event)
+        calls.driver.go_on()
+
+    filling = threading.Thread(target=scene.a.fill, args=(scene.x, 1))
+    with observe(device) as calls:
+        calls.driver.pause(getattr(calls.driver, name))
+        together(lambda: use(scene), meanwhile)
+        filling.join()
+    scene.b.fill(scene.x, 2)
+    scene.gate = None
+    device.finish()
+    assert len(found()) == 1
+
+
+@pytest.mark.executes
+def test_a_node_that_is_changed_while_a_race_of_it_is_reported(device, found):
+    """What is launched is what was judged."""
+    a, b, c = (device.queue(blocking=False) for _ in range(3))
+    memory, graph = [device.zeros(SIZE) for _ in range(2)], device.graph()
+    node = graph.add_fill(memory[0], 7)
+    executable = graph.instantiate()
+    device.finish()
+
+    class Meanwhile(logging.Handler):
+        def emit(self, record):
+            executable.set_fill(node, memory[1], 7)
+
+    meanwhile = Meanwhile()
+    a.copy(np.empty(SIZE, "f4"), memory[0])
+    logging.getLogger("forebay.races").addHandler(meanwhile)
+    try:
+        executable.launch(b)
+    finally:
+        logging.getLogger("forebay.races").removeHandler(meanwhile)
+    assert len(found()) == 1
+    raced = []
+    for each in memory:
+        c.copy(np.empty(SIZE, "f4"), each)
+        raced.append(len(found()) == 1)
+    device.finish()
+    assert raced == [each.get()[0] == 7 for each in memory] == [True, False]
+
+
+@pytest.mark.parametrize("what", ["a graph", pytest.param("a download", marks=pytest.mark.needs("Level Zero"))])
+def test_what_runs_although_its_call_has_raised(device, found, what):
+    """The rest of it was refused, or the wait for it has failed."""
+    a, b = (device.queue(blocking=False) for _ in range(2))
+    x, graph = device.empty(SIZE), device.graph()
+    graph.add_fill(device.empty(SIZE), 1, after=graph.add_copy(device.empty(SIZE), x))
+    executable = graph.instantiate()
+    device.finish()
+    with observe(device) as calls:
+        calls.fail(calls.name_of("FILL") if what == "a graph" else calls.driver.WAIT, calls.driver.FAILURE[0])
+        with pytest.raises(fb.DriverError):
+            executable.launch(a) if what == "a graph" else a.copy(np.empty(SIZE, "f4"), x)
+    b.fill(x, 2)
+    assert len(found()) == 1
+    device.finish()
