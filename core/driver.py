@@ -511,11 +511,7 @@ class DriverDevice(ABC):
         return None
 
     def array_over(
-        self,
-        lend: Callable[[], tuple[Any, int]],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        queue: object,
+        self, lend: Callable[[], tuple[Any, int]], shape: tuple[int, ...], dtype: np.dtype[Any], queue: object
     ) -> object:
         """Make an array of another package over memory of this device, for that package's `queue`.
 

@@ -8,7 +8,6 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.utility cimport move
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status, Waits
 from forebay.core.ownership cimport Ref, Refs
@@ -16,7 +15,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, Marker, QueueState, new_marker, poll_marker
 from forebay.core.vector_clock cimport Clock, EpochsRef, advance_submitted, completed_epoch, new_epochs
 from forebay.lifetimes.deferred cimport collect_device, collect_reached, retire_marker
-from forebay.races.checker cimport is_checked, order_of, reach, record_point
+from forebay.races.checker cimport is_checked, join, order_of, reach, record_point
 from forebay.sync.finish cimport wait_for_markers
 from forebay.sync.ordering cimport Command, commit, init_command, record_keeping_gil, submit, wait_keeping_gil
 
@@ -94,8 +93,7 @@ cdef bint is_done(object event, Answer answer) except -1:
 def wait_for_all(events: Iterable[Event]) -> None:
     """Block until all these Events are done. Takes one host synchronize a device, none if they are known to be done."""
     cdef Refs[Marker] markers
-    cdef vector[Ref[Clock]] seen
-    cdef size_t i
+    cdef Ref[Clock] seen
     cdef DeviceState* state
     cdef Event event
     refuse_on_host_thread("Waiting for events")
@@ -108,11 +106,10 @@ def wait_for_all(events: Iterable[Event]) -> None:
         for event in own:
             if event.marker.get() != NULL:
                 markers.push_back(event.marker)
-            seen.push_back(event.seen)  # another thread may record it again
+            join(seen, event.seen.get())  # another thread may record it again
         state = event.state
         wait_for_markers(device, state, markers, f"{len(own)} events")
-        for i in range(seen.size()):
-            reach(seen[i].get())
+        reach(seen.get())
 
 
 @cython.freelist(64)
@@ -347,7 +344,6 @@ cdef int wait_for_queue(
     object producer_capture
 ) except -1:
     """Implement `Queue.wait` for another queue, of queues with these captures."""
-    cdef Ref[Clock] seen
     cdef Ref[Marker] marker
     cdef Status status
     if producer_capture is not None:
@@ -359,14 +355,13 @@ cdef int wait_for_queue(
         capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-    if is_checked(producer_state):
-        seen = record_point(producer)
+    if is_checked(state):
+        return wait_for_event(
+            queue, state, None, record(producer, producer_state, producer.device, None, None, False))
     status = record_keeping_gil(
         producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, marker)
     if status != 0:
         producer._raise(status, "wait")
-    if is_checked(state):
-        return wait_for_seen(queue, state, marker.get(), seen)
     return wait_for(queue, state, marker.get())
 
 

@@ -40,7 +40,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
-from forebay.races.checker cimport change_checking, made, races
+from forebay.races.checker cimport ALL, change_checking, made, races
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
 
@@ -1158,7 +1158,7 @@ cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except 
     if on_host_thread():
         refuse_on_host_thread("Device.finish()")
     if device.state.checked:
-        past = races.past_of_all(device.state.null_queue.epochs.queue_id)
+        past = races.past_of(device.state.null_queue.epochs.queue_id, ALL)
     with nogil:
         status = finish_device(device.state, owner)
     if status != 0:

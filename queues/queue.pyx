@@ -33,7 +33,7 @@ from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.transfers cimport copy, fill
-from forebay.races.checker cimport is_checked, order_of, races, reach
+from forebay.races.checker cimport ALONE, is_checked, order_of, races, reach
 from forebay.sync.finish cimport finish_queue, query_queue
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
@@ -270,7 +270,7 @@ cdef class Queue(AnyQueue):
         if not is_empty(self.state.epochs) or self.state.adopted:
             return False
         if is_checked(self.state):
-            reach(races.past_of_queue(self.state.epochs.queue_id, True).get())
+            reach(races.past_of(self.state.epochs.queue_id, ALONE).get())
         return True
 
     @property
@@ -488,7 +488,7 @@ cdef class Queue(AnyQueue):
         """
         check_open(self)
         check_may_wait(self, "query of")
-        return query_queue(self, self.state)
+        return query_queue(self, self.state, True)
 
     def finish(self, timeout: SupportsFloat | None = None) -> None:
         """Block until everything submitted so far is done.
@@ -516,7 +516,7 @@ cdef class Queue(AnyQueue):
             check_may_wait(self, "finish of")
         if on_host_thread():
             refuse_on_host_thread("Queue.finish()")
-        finish_queue(self, self.state, timeout)
+        finish_queue(self, self.state, timeout, True)
         after_wait(self.device, self)
 
     async def finished(self) -> None:

@@ -14,6 +14,9 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
     cdef enum:
         WRITES, NOT_CONST, DOUBTFUL, ATOMIC, GIVEN
 
+    cdef enum Others:
+        ALONE, BLOCKING, ALL
+
     bint join(Ref[Clock]& past, const Clock* other)
     void reach(const Clock* past)  # the host knows all of it as done
 
@@ -62,8 +65,7 @@ cdef extern from "races/state.hpp" namespace "forebay::races" nogil:
         Ref[Clock] record(Order* queue, bint on_host_thread, uint32_t line)
         Ref[Clock] past_of_uses(Usage* usage, bint writers_only)
         void wait_for_unseen(Order* queue)
-        Ref[Clock] past_of_queue(uint64_t queue, bint alone)
-        Ref[Clock] past_of_all(uint64_t null_queue)
+        Ref[Clock] past_of(uint64_t queue, Others others)
         void reach_all(uint64_t null_queue, const Clock* past)
         vector[size_t] counts()
 

@@ -236,15 +236,13 @@ cdef int change_checking(AnyQueue null_queue, int by, bint raises) except -1:
     """
     cdef Order* null = order_of(null_queue)
     cdef DeviceState* device = null_queue.state.device
-    cdef Ref[Clock] past
     cdef Refs[QueueState] registered
     if not device.checked:
         reports.forget(null_queue.state.epochs.queue_id)
     null.checking += by
     null.raising += by * raises
     if null.checking == 0:
-        past = races.past_of_all(null_queue.state.epochs.queue_id)
-        races.reach_all(null_queue.state.epochs.queue_id, past.get())
+        races.reach_all(null_queue.state.epochs.queue_id, races.past_of(null_queue.state.epochs.queue_id, ALL).get())
     device.checked = null.checking != 0
     with nogil:
         registered_queues(device, registered)

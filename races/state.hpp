@@ -25,6 +25,8 @@ enum Flags : uint8_t {
     GIVEN = 16,  // of memory that a launch was given, beside one that may use any
 };
 
+enum Others { ALONE, BLOCKING, ALL };  // whom the null queue speaks for beside itself
+
 constexpr size_t MOST_USES = 128;  // of one piece of memory, and records of a queue; the oldest are forgotten
 constexpr size_t FIRST_SWEEP = 1024;  // queues and pieces of memory
 constexpr uint64_t PENDING = UINT64_MAX;  // the epoch of a use until its command is submitted: nothing comes after it
@@ -260,7 +262,6 @@ class State {
         return (one->null == other && one->blocking) || (other->null == one && other->blocking);
     }
 
-    // Call before anything is remembered.
     void make_room() {
         if (queues.size() + memories.size() > sweep_at) sweep();
     }
@@ -277,14 +278,10 @@ class State {
     }
 
     Order *add_queue(uint64_t id, Order *null, bool blocking, bool adopted, PyObject *reference) {
-        make_room();
-        return &queues.try_emplace(id, id, null, blocking, adopted, reference).first->second;
+        return make_room(), &queues.try_emplace(id, id, null, blocking, adopted, reference).first->second;
     }
 
-    Memory &memory_of(void *usage) {  // which the caller holds
-        make_room();
-        return memories.try_emplace(usage, usage).first->second;
-    }
+    Memory &memory_of(void *usage) { return make_room(), memories.try_emplace(usage, usage).first->second; }
 
     // Begin a command of a queue, a record too: it comes after what the null queue's rules say, and on the host thread
     // after what the running function comes after.
@@ -413,22 +410,13 @@ class State {
         queue->vague = queue->epoch();
     }
 
-    // What the host comes after once it has waited for a queue: take it before the wait begins, and `reach` it then.
-    // The null queue speaks for the blocking queues too, unless it is asked alone.
-    Ref<Clock> past_of_queue(uint64_t id, bool alone) {
+    // What the host comes after once it has waited for a queue; for the null queue also the blocking queues, or all of
+    // its context. Take it before the wait begins, and `reach` it then.
+    Ref<Clock> past_of(uint64_t id, Others others) {
         Ref<Clock> past;
-        Order *queue = find(id);
-        if (queue) queue->precede(past);
-        for (auto &[other_id, other] : queues)
-            if (!alone && other.null == queue && other.blocking) other.precede(past);
-        return past;
-    }
-
-    // The same for all queues of a context, which this null queue names. Call `reach_all` after the wait.
-    Ref<Clock> past_of_all(uint64_t null) {
-        Ref<Clock> past;
-        for (auto &[id, queue] : queues)
-            if (queue.null->id() == null) queue.precede(past);
+        for (auto &[each, queue] : queues)
+            if (each == id || (queue.null->id() == id && (queue.blocking ? others != ALONE : others == ALL)))
+                queue.precede(past);
         return past;
     }
     void reach_all(uint64_t null, const Clock *past) {

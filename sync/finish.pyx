@@ -24,7 +24,7 @@ from forebay.core.vector_clock cimport (
     submitted_epoch
 )
 from forebay.lifetimes.deferred cimport collect_device, collect_queue, collect_reached
-from forebay.races.checker cimport is_checked, order_of, races, reach
+from forebay.races.checker cimport BLOCKING, is_checked, order_of, races, reach
 from forebay.sync.ordering cimport (
     ask_queue, await_event, carry_pending, first_gate_epoch, marked_before, submit_waits,
     take_marker, take_point, wait_for_point, wait_on_host
@@ -35,13 +35,19 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import refuse_unsafe
 
 
-cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
+cdef int finish_checked(object queue, QueueState* state, object timeout) except -1:
+    cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
+    finish_queue(queue, state, timeout, False)
+    reach(past.get())
+    return 0
+
+
+cdef int finish_queue(object queue, QueueState* state, object timeout, bint checks) except -1:
     """Implement `Queue.finish`: block until everything that the queue speaks for and that was submitted is done."""
-    cdef Ref[Clock] past
     cdef Status status = 0
     cdef bint timed = timeout is not None
-    if is_checked(state):
-        past = races.past_of_queue(state.epochs.queue_id, False)
+    if is_checked(state) and checks:
+        return finish_checked(queue, state, timeout)
     if timed:
         poll_until_done(queue, state, timeout)
     with nogil:
@@ -54,8 +60,6 @@ cdef int finish_queue(object queue, QueueState* state, object timeout) except -1
         write_printed(state.device)
     if status != 0:
         queue._raise(status, "finish")
-    if past.get() != NULL:
-        reach(past.get())
     collect_queue(state)
     collect_device(state.device)
     return 0
@@ -226,14 +230,21 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
     return status
 
 
-cdef bint query_queue(object queue, QueueState* state) except -1:
+cdef bint query_checked(object queue, QueueState* state) except -1:
+    cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
+    if not query_queue(queue, state, False):
+        return False
+    reach(past.get())
+    return True
+
+
+cdef bint query_queue(object queue, QueueState* state, bint checks) except -1:
     """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
     cdef Refs[QueueState] queues
-    cdef Ref[Clock] past
     cdef Status status
     cdef Answer answer = DONE
-    if is_checked(state):
-        past = races.past_of_queue(state.epochs.queue_id, False)
+    if is_checked(state) and checks:
+        return query_checked(queue, state)
     with nogil:
         status = queues_spoken_for(state, queues)
         if status == 0:
@@ -251,8 +262,6 @@ cdef bint query_queue(object queue, QueueState* state) except -1:
     if answer != DONE:
         return False
     collect_queue(state)
-    if past.get() != NULL:
-        reach(past.get())
     return True
 
 

@@ -341,22 +341,17 @@ cdef extern from *:
     static thread_local bool is_host_thread = false;
     static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
 
-    // By queue: the epoch at which this thread last gave up waiting, because the queue made no progress
-    static thread_local std::unordered_map<std::uint64_t, std::uint64_t> stalled;
-    static bool is_stalled(std::uint64_t queue, std::uint64_t completed) {
-        auto found = stalled.find(queue);
-        return found != stalled.end() && found->second == completed;
-    }
-    static void note_stalled(std::uint64_t queue, std::uint64_t completed) {
-        if (stalled.size() >= 1024) stalled.clear();  // most of these are gone
-        stalled[queue] = completed;
+    // The epoch of a queue, plus one, at which this thread last gave up waiting, because the queue made no progress
+    static std::uint64_t *stalled_at(std::uint64_t queue) {
+        static thread_local std::unordered_map<std::uint64_t, std::uint64_t> known;
+        if (known.size() > 1024) known.clear();  // most of these queues are gone
+        return &known[queue];
     }
     }
     """
     bint is_host_thread "forebay::is_host_thread"
     void pause "forebay::pause"() nogil
-    bint is_stalled "forebay::is_stalled"(uint64_t queue, uint64_t completed) nogil
-    void note_stalled "forebay::note_stalled"(uint64_t queue, uint64_t completed) nogil
+    uint64_t* stalled_at "forebay::stalled_at"(uint64_t queue) nogil
 
 
 cdef enum:
@@ -626,12 +621,12 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
         completed = completed_epoch(queue.epochs)
         if (
             limit == UNLIMITED or is_host_thread or in_flight_of(queue) < limit
-            or is_stalled(queue.epochs.queue_id, completed) or not ask_first_checkpoint(queue)
+            or stalled_at(queue.epochs.queue_id)[0] == completed + 1 or not ask_first_checkpoint(queue)
         ):
             return
         most = PAUSES if closed_gates(queue.device) == 0 else PAUSES_BESIDE_GATES
         if pauses >= most:
-            note_stalled(queue.epochs.queue_id, completed)
+            stalled_at(queue.epochs.queue_id)[0] = completed + 1
             return
         pauses = pauses + 1 if completed == before else 0
         before = completed

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from forebay.core.driver import AnyGraph, be
-from forebay.core.errors import (
-    ArgumentTypeError,
-    CaptureError,
-    ClosedError,
-    InvalidArgumentError,
-    NotSupportedError,
-)
+from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.executable import (
     Accesses,
     ExecutableGraph,

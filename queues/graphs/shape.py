@@ -178,9 +178,7 @@ def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool], m
 
 
 def _cut(
-    placed: list[tuple[int, int, list[tuple[int, int]]]],
-    awaited: set[tuple[int, int]],
-    last: list[tuple[int, int]],
+    placed: list[tuple[int, int, list[tuple[int, int]]]], awaited: set[tuple[int, int]], last: list[tuple[int, int]]
 ) -> list[Segment]:
     segments: list[Segment] = []
     open_in: dict[int, int] = {}  # by lane: the segment that the lane's next node continues

@@ -12,16 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from forebay.core import errors
-from forebay.core.driver import (
-    PROBE,
-    AdoptedQueue,
-    DeviceInfo,
-    DriverDevice,
-    DriverFolder,
-    Found,
-    first_line,
-    numbered,
-)
+from forebay.core.driver import PROBE, AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, first_line, numbered
 
 INSTALL = f"{errors.how_to_install('sycl')} for dpctl and a driver that runs on any x86-64 CPU"
 KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}

@@ -253,6 +253,27 @@ def test_a_thread_that_a_wait_depends_on_goes_on(device, hold, hold_by):
     assert not waiting.is_alive()
 
 
+@pytest.mark.needs("OpenCL", "waits that starve")
+def test_a_thread_gives_way_once_at_each_queue_that_is_held(device, calls, hold):
+    """While it does, it asks the driver how far the queue is."""
+    held, work, x = [device.queue() for _ in range(3)], device.program(SOURCE)["work"], device.zeros(256, "f4")
+    device.finish()
+    gates = [hold(queue) for queue in held]
+    waiting = threading.Thread(target=held[0].finish)
+    waiting.start()
+    free = device.queue(blocking=False)
+    assert until(in_flight_is_limited, lambda: free.launch(work, 4, 64, x, 200))
+    first = len(calls)
+    for _ in range(60):
+        for queue in held:
+            queue.launch(work, 4, 64, x, 200)
+    asked = calls.count(calls.driver.QUERY, first)
+    for gate in gates:
+        gate.open()
+    waiting.join()
+    assert asked < 10_000
+
+
 @pytest.mark.needs("waits that starve")
 def test_queues_take_few_commands_while_a_wait_lasts(device, hold):
     """Once other threads submit; also those of other contexts. They take any number again when no thread has waited."""

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -74,33 +75,62 @@ def test_what_another_thread_submits_while_a_call_lasts_comes_later(device, foun
     assert len(found()) == 1
 
 
+@contextmanager
+def while_reported(do):
+    """Call ``do()`` where another thread could come: while a race is reported, before its command is submitted."""
+    handler = logging.Handler()
+    handler.emit = lambda record: do()
+    logging.getLogger("forebay.races").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("forebay.races").removeHandler(handler)
+
+
 @pytest.mark.executes
 def test_a_node_that_is_changed_while_a_race_of_it_is_reported(device, found):
     """What is launched is what was judged."""
     a, b, c = (device.queue(blocking=False) for _ in range(3))
-    memory, graph = [device.zeros(SIZE) for _ in range(2)], device.graph()
+    memory, graph, raced = [device.zeros(SIZE) for _ in range(2)], device.graph(), []
     node = graph.add_fill(memory[0], 7)
     executable = graph.instantiate()
     device.finish()
-
-    class Meanwhile(logging.Handler):
-        def emit(self, record):
-            executable.set_fill(node, memory[1], 7)
-
-    meanwhile = Meanwhile()
     a.copy(np.empty(SIZE, "f4"), memory[0])
-    logging.getLogger("forebay.races").addHandler(meanwhile)
-    try:
+    with while_reported(lambda: executable.set_fill(node, memory[1], 7)):
         executable.launch(b)
-    finally:
-        logging.getLogger("forebay.races").removeHandler(meanwhile)
     assert len(found()) == 1
-    raced = []
     for each in memory:
         c.copy(np.empty(SIZE, "f4"), each)
         raced.append(len(found()) == 1)
     device.finish()
     assert raced == [each.get()[0] == 7 for each in memory] == [True, False]
+
+
+def test_others_have_come_after_a_command_of_the_null_queue_that_is_refused(device, found):
+    """A blocking queue that submits in between still comes after the null queue's next command."""
+    null, blocking, other = device.null_queue, device.queue(), device.queue(blocking=False)
+    x, y, z = (device.zeros(SIZE) for _ in range(3))
+    device.finish()
+    other.fill(y, 1)
+    with while_reported(lambda: (blocking.fill(x, 1), y.close())), pytest.raises(fb.ClosedError):
+        null.fill(y, 2)
+    assert len(found()) == 1
+    null.fill(z, 1)
+    blocking.fill(z, 2)
+    assert not found()
+    device.finish()
+
+
+def test_what_is_refused_is_not_noted_while_it_is_reported():
+    """Another command meanwhile is ordered after all that was submitted."""
+    with fb.Device(private=True, check="races,error") as device:
+        a, b, c = (device.queue(blocking=False) for _ in range(3))
+        x = device.empty(SIZE)
+        a.fill(x, 1)
+        with while_reported(lambda: (c.wait(a), c.fill(x, 3))), pytest.raises(fb.RaceError, match=r"b\.wait\(a\)"):
+            b.fill(x, 2)
+        assert c.epoch > 1
+        assert len(device.races) == 1
 
 
 @pytest.mark.parametrize("what", ["a graph", pytest.param("a download", marks=pytest.mark.needs("Level Zero"))])

@@ -84,12 +84,6 @@ def test_a_kernel_that_follows_pointers_is_no_matter_of_later_devices():
             queues[0].launch(kernel, *GRID, device.empty(SIZE))
 
 
-# -- the host's memory
-
-
-# -- the pool's memory
-
-
 @pytest.mark.skipif(select().backend == "cuda", reason="the stand-in has no shared memory")
 def test_a_view_of_shared_memory_is_possible(device, queues, found):
     a, _, _ = queues

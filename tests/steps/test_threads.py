@@ -6,7 +6,6 @@ import gc
 import signal
 import sys
 import threading
-import time
 
 import pytest
 
@@ -71,44 +70,35 @@ def test_a_step_left_by_another_thread(queue, advance, x):
 
 
 @pytest.mark.needs("OpenCL")  # whose observer can stop a call
-@pytest.mark.parametrize("first", ["it", "the close"])
 @pytest.mark.parametrize("moment", ["entered", "launched in", "left"])
-def test_a_step_that_another_thread_closes(calls, queue, advance, x, moment, first):
-    """While a thread that is to use it waits for the queue."""
-    step, ready, go = queue.step(), threading.Event(), threading.Event()
-
-    def reach(what):
-        if what == moment:
-            ready.set()
-            go.wait()
-
-    def use():
-        with contextlib.suppress(fb.ClosedError):
-            reach("entered")
-            with step:
-                reach("launched in")
-                advance(queue, x, 5)
-                reach("left")
-
+def test_a_step_that_another_thread_closes(calls, queue, advance, x, moment):
+    """While the one that uses it waits for the queue."""
+    step, name = queue.step(), calls.name_of("FILL")
+    gate = queue.device.queue(blocking=False).gate()  # beside one a fill gives back the GIL
     for k in range(3):
         with step:
             advance(queue, x, k)
         queue.finish()
-    using, closing = threading.Thread(target=use), threading.Thread(target=step.close)
-    filling = threading.Thread(target=queue.fill, args=(x, 1))
-    using.start()
-    ready.wait()
-    gate = queue.device.queue(blocking=False).gate()  # beside one a fill gives back the GIL
-    calls.driver.pause(calls.name_of("FILL"))
-    filling.start()
-    calls.driver.wait_until_paused()
-    for begin in (go.set, closing.start) if first == "it" else (closing.start, go.set):
-        begin()
-        time.sleep(0.02)
-    calls.driver.go_on()
-    gate.open()
-    for thread in (filling, using, closing):
+    filling, closing = threading.Thread(target=queue.fill, args=(x, 1)), threading.Thread(target=step.close)
+    going = threading.Timer(0.05, calls.driver.go_on)
+
+    def reach(what):
+        if what == moment:
+            calls.driver.pause(name)
+            filling.start()
+            calls.driver.wait_until_paused()
+            closing.start()
+            going.start()
+
+    with contextlib.suppress(fb.ClosedError):
+        reach("entered")
+        with step:
+            reach("launched in")
+            advance(queue, x, 5)
+            reach("left")
+    for thread in (filling, closing, going):
         thread.join()
+    gate.open()
     assert step_of(queue) is None
     advance(queue, x, 1)
     queue.finish()
