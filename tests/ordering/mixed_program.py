@@ -215,7 +215,9 @@ class MixedProgram(Program):
         def effect():
             to.model[there] = source.model[here]
 
-        return Action(lambda queue: queue.copy(to.buffer[there], source.buffer[here]), effect, [to], [source])
+        return Action(
+            lambda queue: queue.copy(to.buffer[there], source.buffer[here]), effect, [to], [source], True
+        )  # a launch, which a step may collect
 
     def totalling(self, memory, k, results):
         """Launch for a result, which goes to the list `results` with the value that it has in the model."""
