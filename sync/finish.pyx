@@ -37,17 +37,15 @@ from forebay.queues.capture_rules import refuse_unsafe
 
 cdef int finish_checked(object queue, QueueState* state, object timeout) except -1:
     cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
-    finish_queue(queue, state, timeout, False)
+    finish_queue(queue, state, timeout)
     reach(past.get())
     return 0
 
 
-cdef int finish_queue(object queue, QueueState* state, object timeout, bint checks) except -1:
+cdef int finish_queue(object queue, QueueState* state, object timeout) except -1:
     """Implement `Queue.finish`: block until everything that the queue speaks for and that was submitted is done."""
     cdef Status status = 0
     cdef bint timed = timeout is not None
-    if is_checked(state) and checks:
-        return finish_checked(queue, state, timeout)
     if timed:
         poll_until_done(queue, state, timeout)
     with nogil:
@@ -232,19 +230,17 @@ cdef Status queues_spoken_for(QueueState* queue, Refs[QueueState]& queues) noexc
 
 cdef bint query_checked(object queue, QueueState* state) except -1:
     cdef Ref[Clock] past = races.past_of(state.epochs.queue_id, BLOCKING)
-    if not query_queue(queue, state, False):
+    if not query_queue(queue, state):
         return False
     reach(past.get())
     return True
 
 
-cdef bint query_queue(object queue, QueueState* state, bint checks) except -1:
+cdef bint query_queue(object queue, QueueState* state) except -1:
     """Implement `Queue.query`: return whether everything that the queue speaks for is done. Orders nothing."""
     cdef Refs[QueueState] queues
     cdef Status status
     cdef Answer answer = DONE
-    if is_checked(state) and checks:
-        return query_checked(queue, state)
     with nogil:
         status = queues_spoken_for(state, queues)
         if status == 0:

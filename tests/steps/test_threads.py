@@ -69,41 +69,6 @@ def test_a_step_left_by_another_thread(queue, advance, x):
     assert device_data(set(x.get())) == {after(expected)}
 
 
-@pytest.mark.needs("OpenCL")  # whose observer can stop a call
-@pytest.mark.parametrize("moment", ["entered", "launched in", "left"])
-def test_a_step_that_another_thread_closes(calls, queue, advance, x, moment):
-    """While the one that uses it waits for the queue."""
-    step, name = queue.step(), calls.name_of("FILL")
-    gate = queue.device.queue(blocking=False).gate()  # beside one a fill gives back the GIL
-    for k in range(3):
-        with step:
-            advance(queue, x, k)
-        queue.finish()
-    filling, closing = threading.Thread(target=queue.fill, args=(x, 1)), threading.Thread(target=step.close)
-    going = threading.Timer(0.05, calls.driver.go_on)
-
-    def reach(what):
-        if what == moment:
-            calls.driver.pause(name)
-            filling.start()
-            calls.driver.wait_until_paused()
-            closing.start()
-            going.start()
-
-    with contextlib.suppress(fb.ClosedError):
-        reach("entered")
-        with step:
-            reach("launched in")
-            advance(queue, x, 5)
-            reach("left")
-    for thread in (filling, closing, going):
-        thread.join()
-    gate.open()
-    assert step_of(queue) is None
-    advance(queue, x, 1)
-    queue.finish()
-
-
 @pytest.mark.needs("OpenCL")
 def test_a_step_on_a_full_queue_waits_for_room(device, monkeypatch):
     """Its first launch is submitted by itself then, and the others are collected after it."""
