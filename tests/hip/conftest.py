@@ -152,7 +152,7 @@ def events(device):
 
 
 @pytest.fixture
-def works(device, module, really):
+def works(device, really):
     """``works(stream)``: it runs what it is given."""
 
     def works(stream):
