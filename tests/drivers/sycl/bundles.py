@@ -1,0 +1,22 @@
+"""SYCL keeps nothing of what it compiles. Tests, whose devices share a context, compile each program once in a process."""
+
+import threading
+
+from forebay.queues.sycl import device
+
+
+def keep():
+    """Keep what is compiled from now on for as long as the process lives."""
+    made, building, build, bundle = {}, threading.local(), device.SyclDevice.build, device.Bundle
+
+    def build_in_context(self, *source):
+        building.context = self.context
+        return build(self, *source)
+
+    def made_once(handle, source, options):
+        key = building.context, source, options
+        if key not in made:
+            made[key] = bundle(handle, source, options)
+        return made[key]
+
+    device.SyclDevice.build, device.Bundle = build_in_context, made_once
