@@ -17,10 +17,7 @@ import warnings
 MOST = 1 << 17  # bytes of a request
 LOCK = threading.Lock()
 GIVEN = {*os.environ}
-IMPORTED = (
-    "asyncio", "click", "forebay.face", "forebay.queues.opencl.device", "forebay.queues.opencl.programs", "platformdirs",
-    "rich.console",
-)  # fmt: skip
+IMPORTED = "asyncio", "click", "forebay.face", "forebay.queues.opencl.device", "platformdirs", "rich.console"
 
 
 class Server:

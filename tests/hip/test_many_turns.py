@@ -49,9 +49,14 @@ TURNS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("turn", TURNS)
+# The growth of the others shows in `tests.themes`, too: they are a fill, copies and an event of the same queues.
+EVERYWHERE = ("launch", "wait", "allocate", "up")
+
+
+@pytest.mark.parametrize(
+    "turn", [pytest.param(name, marks=[pytest.mark.every_driver] * (name in EVERYWHERE)) for name in TURNS]
+)
 @pytest.mark.long
-@pytest.mark.every_driver
 def test_nothing_is_kept_of_each_turn(device, streams, function, turn):
     stream, other = streams(2)
     of = SimpleNamespace(

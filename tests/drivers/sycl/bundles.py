@@ -1,4 +1,4 @@
-"""SYCL keeps nothing of what it compiles. Tests, whose devices share a context, compile each program once in a process."""
+"""SYCL has no cache of what it compiles: in tests, whose devices share a context, each program is compiled once."""
 
 import threading
 
