@@ -27,9 +27,7 @@ class Server:
         self.env = env
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self.process = subprocess.Popen(
-                command, env=env, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            self.process = subprocess.Popen(command, env=env, stdin=theirs, stdout=subprocess.DEVNULL)
 
     def suits(self, env):
         """Whether a child may have this environment: libraries read some variables when they are loaded."""

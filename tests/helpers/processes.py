@@ -51,14 +51,15 @@ def command(*arguments, without_level_zero=False, **environment):
 
 @functools.cache
 def server():
+    """The process that forks, one for each process of tests."""
     return forks.Server(*command(forks.__file__))
 
 
 def python(*arguments, cwd=ROOT, timeout=None, fresh=False, **options):
     """Run Python with these arguments and `options` as `command` takes them.
 
-    In a fork of a process that has imported NumPy and opened no driver, or in a `fresh` one: for tests of how Python
-    starts and ends, and where `options` are variables that libraries read when they are loaded.
+    In a fork of a process that has imported forebay and opened no driver. A `fresh` process is for tests of imports and of
+    how Python ends; it is also taken where `options` have variables that libraries read when they are loaded.
     """
     line, env = command(*arguments, **options)
     if not fresh and server().suits(env):
