@@ -3,6 +3,7 @@
 `processes.python` chooses between this and a fresh process. As a program, this module serves the requests.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -31,8 +32,7 @@ class Server:
 
     def suits(self, env):
         """Whether a child may have this environment: libraries read some variables when they are loaded."""
-        differing = {name for name, value in {*self.env.items()} ^ {*env.items()}}
-        return all(name.startswith(("FOREBAY_", "PYTEST_")) for name in differing)
+        return all(name.startswith(("FOREBAY_", "PYTEST_")) for name, _ in {*self.env.items()} ^ {*env.items()})
 
     def run(self, arguments, env, cwd, timeout):
         """Like `subprocess.run` of Python with these arguments, whose output is text."""
@@ -45,7 +45,8 @@ class Server:
             try:
                 status, ended = int(self.socket.recv(MOST)), True
             except TimeoutError:
-                os.kill(pid, 9)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, 9)
                 self.socket.settimeout(None)
                 status, ended = int(self.socket.recv(MOST)), False
             out.seek(0)
@@ -106,7 +107,6 @@ def play(arguments):
 
 
 if __name__ == "__main__":
-    # ruff: isort: off
     for name in IMPORTED:
         importlib.import_module(name)
     play(serve())

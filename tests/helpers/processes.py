@@ -58,8 +58,8 @@ def server():
 def python(*arguments, cwd=ROOT, timeout=None, fresh=False, **options):
     """Run Python with these arguments and `options` as `command` takes them.
 
-    In a fork of a process that has imported forebay and opened no driver. A `fresh` process is for tests of imports and of
-    how Python ends; it is also taken where `options` have variables that libraries read when they are loaded.
+    In a fork of a process that has imported forebay and opened no driver. A `fresh` process is for tests of imports and
+    of how Python ends; it is also taken where `options` have variables that libraries read when they are loaded.
     """
     line, env = command(*arguments, **options)
     if not fresh and server().suits(env):
