@@ -63,8 +63,7 @@ def devices_to_test():
 
 
 DEVICES = devices_to_test()
-if any(name and name.startswith("sycl") for name in DEVICES):
-    bundles.keep()
+bundles.keep()
 
 
 def on_null_hardware(name):

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import socket
 import subprocess
 import sys
@@ -39,16 +40,12 @@ class Server:
         with LOCK, tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+") as err:
             request = json.dumps([arguments, env, str(cwd)]).encode()
             socket.send_fds(self.socket, [request], [out.fileno(), err.fileno()])
-            self.socket.settimeout(None)
             pid = int(self.socket.recv(MOST))
-            self.socket.settimeout(timeout)
-            try:
-                status, ended = int(self.socket.recv(MOST)), True
-            except TimeoutError:
+            ended = select.select([self.socket], [], [], timeout)[0]
+            if not ended:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, 9)
-                self.socket.settimeout(None)
-                status, ended = int(self.socket.recv(MOST)), False
+            status = int(self.socket.recv(MOST))
             out.seek(0)
             err.seek(0)
             done = subprocess.CompletedProcess(arguments, status, out.read(), err.read())

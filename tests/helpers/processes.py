@@ -51,7 +51,6 @@ def command(*arguments, without_level_zero=False, **environment):
 
 @functools.cache
 def server():
-    """The process that forks, one for each process of tests."""
     return forks.Server(*command(forks.__file__))
 
 

@@ -49,8 +49,7 @@ TURNS = {
 }  # fmt: skip
 
 
-# The growth of the others shows in `tests.themes`, too: they are a fill, copies and an event of the same queues.
-EVERYWHERE = ("launch", "wait", "allocate", "up")
+EVERYWHERE = ("launch", "wait", "allocate", "up")  # `tests.themes` shows what the commands of the others keep
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,6 @@ OWN = "#define OF_DEVICE __device__\n#define OF_BOTH __host__ OF_DEVICE inline\n
 
 @pytest.mark.parametrize("source", REACHED.values(), ids=list(REACHED))
 def test_what_a_kernel_reaches_is_an_error(compiled, tmp_path, source):
-    """One at a time: what is an error keeps others from being left out."""
     (tmp_path / "own.h").write_text(OWN)
     text, use = source
     kernel = KERNEL % use + ("}\n" if "namespace n {" in text else "")

@@ -6,7 +6,6 @@ from forebay.queues.sycl import device
 
 
 def keep():
-    """Keep what is compiled from now on for as long as the process lives."""
     made, building, build, bundle = {}, threading.local(), device.SyclDevice.build, device.Bundle
 
     def build_in_context(self, *source):
