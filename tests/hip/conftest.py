@@ -1,11 +1,9 @@
 import itertools
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from forebay import hip
-from forebay.core.driver import Language
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
 from tests.inside import capture_of, forget_hip_handles, hip_without_mapped_memory, open_hip_devices
@@ -84,20 +82,10 @@ def really(device):
     return not on_null_hardware(device.name)
 
 
-_built = {}  # of the driver that had it built last
-
-
 @pytest.fixture
 def module(device):
-    """The kernels of `SOURCE`. SYCL has no cache of what it compiles, so one build has to do for many tests there."""
-    driver = device.driver
-    if driver.info.backend != "sycl":
-        return ok(hip.hipModuleLoadData(SOURCE.encode()))
-    if driver not in _built:
-        _built.clear()
-        _built[driver] = driver.build(Language.OPENCL_C, SOURCE, ())
-    with mock.patch.object(driver, "build", return_value=_built[driver]):
-        return ok(hip.hipModuleLoadData(SOURCE.encode()))
+    """The kernels of `SOURCE`."""
+    return ok(hip.hipModuleLoadData(SOURCE.encode()))
 
 
 @pytest.fixture
@@ -152,7 +140,7 @@ def events(device):
 
 
 @pytest.fixture
-def works(device, module, really):
+def works(device, really):
     """``works(stream)``: it runs what it is given."""
 
     def works(stream):

@@ -49,9 +49,13 @@ TURNS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("turn", TURNS)
+EVERYWHERE = ("launch", "wait", "allocate", "up")  # `tests.themes` shows what the commands of the others keep
+
+
+@pytest.mark.parametrize(
+    "turn", [pytest.param(name, marks=[pytest.mark.every_driver] * (name in EVERYWHERE)) for name in TURNS]
+)
 @pytest.mark.long
-@pytest.mark.every_driver
 def test_nothing_is_kept_of_each_turn(device, streams, function, turn):
     stream, other = streams(2)
     of = SimpleNamespace(

@@ -265,7 +265,9 @@ def test_headers_of_other_flags_are_apart_and_the_oldest_go(folder):
 FULL = mock.patch.object(prelude.os, "replace", side_effect=OSError(28, "No space left on device"))
 
 
-@pytest.mark.parametrize("how", ["a file", "turned off", pytest.param("a full disk", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "how", ["a file", *(pytest.param(each, marks=pytest.mark.long) for each in ("turned off", "a full disk"))]
+)
 def test_without_a_cache_it_compiles_all_the_same(folder, compile_counted, how):
     if how == "turned off":
         os.environ["FOREBAY_NO_CACHE"] = "1"

@@ -99,16 +99,20 @@ OF_DEVICE = ("OF_BOTH", "ALWAYS", "By::n(int", "By { struct In", "By(int)")  # t
 OF_HOST = {name: each for name, each in REACHED.items() if not any(word in each[0] for word in OF_DEVICE)}
 
 
-@pytest.mark.parametrize("source", OF_HOST.values(), ids=list(OF_HOST))
-def test_what_only_the_host_reaches_is_left_out(compiled, source):
+def test_what_only_the_host_reaches_is_left_out(compiled):
     """The same, where the host only has it and a kernel uses something else."""
-    text, use = source
-    text += f"int main() {{ return {use} + library::end(); }}\n" + ("}\n" if "namespace n {" in text else "")
+    source, lines = "", []
+    for number, (text, use) in enumerate(OF_HOST.values()):
+        source += f"namespace of{number} {{\n"
+        lines.append((source + text[: text.index("library")]).count("\n") + 1)
+        source += f"{text}int end() {{ return {use} + library::end(); }}\n" + "}\n" * (1 + ("namespace n {" in text))
     x = np.zeros(1, "i4")
-    program = compiled(text + KERNEL % "5")
+    program = compiled(source + KERNEL % "5")
     program.run("k", 1, 1, x)
     assert device_data(x[0]) == 5
-    assert "left out" in program.made.log
+    log = program.made.log.splitlines()
+    for line in lines:
+        assert any(each.startswith(f"program.hip:{line}:") and "left out" in each for each in log), (line, log)
     assert "__forebay" not in program.made.log
 
 

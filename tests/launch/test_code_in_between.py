@@ -292,6 +292,7 @@ def test_a_buffer_is_closed_by_the_collector_while_a_graph_is_instantiated(devic
     """The driver gets no memory that is gone: the graph is refused, or was given it before."""
     queue, kernel = device.queue(blocking=False), device.program(SOURCE)["numbers"]
     gc.disable()
+    gc.freeze()  # as above
     try:
         for threshold in range(1, 1000, 15):
             x = device.empty(SIZE, "i4")
@@ -307,4 +308,5 @@ def test_a_buffer_is_closed_by_the_collector_while_a_graph_is_instantiated(devic
             gc.collect()
     finally:
         gc.disable()
+        gc.unfreeze()
         gc.set_threshold(700, 10, 10)

@@ -16,7 +16,7 @@ from tests.helpers.recordings import recordings_installed
 
 from .program import SOURCE, program_on
 
-settings.register_profile("ordering", max_examples=400, derandomize=True)
+settings.register_profile("ordering", max_examples=250, derandomize=True)
 # For a long search: HYPOTHESIS_ORDERING=20000, which takes longer than a test may.
 if os.environ.get("HYPOTHESIS_ORDERING"):
     settings.register_profile("ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False)

@@ -13,12 +13,14 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from tests.helpers.processes import ROOT, output_of, python
+from tests.helpers import processes
+from tests.helpers.processes import ROOT
 
 if not (ROOT / "setup.py").exists():
     pytest.skip("only in a checkout", allow_module_level=True)
@@ -28,6 +30,7 @@ if not importlib.util.find_spec("stubgen_pyx"):  # which takes long to import
     pytest.skip("stubgen-pyx is not installed", allow_module_level=True)
 
 pytestmark = pytest.mark.needs("no chosen device")
+output_of, python = (partial(each, fresh=True) for each in (processes.output_of, processes.python))
 
 ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues")
 FACE = Path("src", "forebay")

@@ -14,7 +14,7 @@ from tests.helpers.turns import turns
 from tests.inside import ClosingDevice, context_of
 from tests.observers.internals import sharers_of
 
-TURNS = 6
+TURNS = 4
 FIRST = each_feature(lambda feature: not feature.recordings)
 
 

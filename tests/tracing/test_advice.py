@@ -11,28 +11,12 @@ import pytest
 
 import forebay as fb
 from forebay.tracing import findings, watching
-from forebay.tracing.findings import (
-    ALLOCATED,
-    APART,
-    ARRAYS,
-    COMPILED_AGAIN,
-    DOWNLOADED,
-    FEW,
-    HELD,
-    IN_A_LOOP,
-    NEEDLESS,
-    OFTEN,
-    ONE_BY_ONE,
-    SERIALIZED,
-    SETS_KERNELS,
-    UNCHANGED,
-    UNLIKE,
-)  # fmt: skip
 from tests.conftest import DEVICES
 from tests.helpers.kernels import SOURCE
 from tests.helpers.processes import command, python
 from tests.helpers.threads import together
 
+OFTEN = findings.OFTEN
 MANY = 3 * OFTEN
 RUNS = pytest.mark.executes
 LEVEL_ZERO = pytest.mark.needs("Level Zero")
@@ -142,7 +126,7 @@ def a_good_program(use, turn):
     use.device.finish()
 
 
-@shows({NEEDLESS: 6})
+@shows({findings.NEEDLESS: 6})
 def waits_for_what_is_done(use):
     use.own.finish()
     use.launch()
@@ -164,7 +148,7 @@ def a_wait_that_is_needed_however_little_was_submitted(use):
     event.wait()
 
 
-@shows({ONE_BY_ONE: 2 * 3})
+@shows({findings.ONE_BY_ONE: 2 * 3})
 def queues_finished_one_after_another(use):
     queues = [use.queue() for _ in range(4)]
     for _ in range(2):
@@ -224,7 +208,7 @@ NEEDED_TURNS = {
     "an upload from pinned memory": lambda use: (use.upload(pinned=True), use.launch(), use.own.finish()),
     "uploads alone": lambda use: (use.upload(), use.own.finish()),
     "a host function": lambda use: (use.launch(), use.own.host(lambda: None), use.own.finish()),
-    "much that is queued": lambda use: ([use.launch() for _ in range(FEW + 1)], use.own.finish()),
+    "much that is queued": lambda use: ([use.launch() for _ in range(findings.FEW + 1)], use.own.finish()),
     "a download of a thread": lambda use: (use.launch(), together(lambda: use.download(use.two)), use.own.finish()),
     "a graph that downloads": waits_for_a_graph_that_downloads,
     "times": waits_for_times,
@@ -238,8 +222,8 @@ NEEDED_TURNS = {
 def test_a_wait_in_a_loop(find, use, reason):
     turn, turns = (NEEDLESS_TURNS | NEEDED_TURNS)[reason], OFTEN + 2  # the first turn has no wait before it
     found = find(lambda: [turn(use) for _ in range(turns)])
-    assert found.get(IN_A_LOOP, 0) == (turns - 1 if reason in NEEDLESS_TURNS else 0)
-    assert IN_A_LOOP not in find(lambda: [turn(use) for _ in range(OFTEN)])
+    assert found.get(findings.IN_A_LOOP, 0) == (turns - 1 if reason in NEEDLESS_TURNS else 0)
+    assert findings.IN_A_LOOP not in find(lambda: [turn(use) for _ in range(OFTEN)])
 
 
 # -- repetitions
@@ -269,7 +253,7 @@ def other_programs_with_nothing_to_find(use):
         use.own.free(temporary)
 
 
-@shows({COMPILED_AGAIN: 2})
+@shows({findings.COMPILED_AGAIN: 2})
 def builds_again(use):
     source = "kernel void again(global int *a) { a[0] = 1; }"
     for _ in range(3):
@@ -281,7 +265,7 @@ def builds_again(use):
             use.device.program("no kernel")
 
 
-@shows({UNLIKE: mock.ANY}, marks=LEVEL_ZERO)
+@shows({findings.UNLIKE: mock.ANY}, marks=LEVEL_ZERO)
 def steps_that_do_not_repeat(use):
     """The other's launches are collected, though its uses of memory are noted after a wait."""
     use.one.wait(use.two)
@@ -298,7 +282,7 @@ def steps_that_do_not_repeat(use):
     assert (use.one.stats.steps, use.one.stats.steps_recorded) == (8, 1)
 
 
-@shows({ARRAYS: OFTEN}, OFTEN + 1, (), OFTEN * 800)
+@shows({findings.ARRAYS: OFTEN}, OFTEN + 1, (), OFTEN * 800)
 def arrays_that_have_not_changed(use, turn):
     use.own.launch(use.copy, 10, 10, use.out, use.host)
 
@@ -313,7 +297,7 @@ def arrays_that_the_host_changes(use, turn):
         use.own.launch(use.copy, 10, 10, use.out, use.host)
 
 
-@shows({UNCHANGED: 5}, nbytes=4 * 400 + 200)
+@shows({findings.UNCHANGED: 5}, nbytes=4 * 400 + 200)
 def uploads_of_bytes_that_are_there_already(use):
     host, buffer, own = use.host, use.buffer, use.own
     for _ in range(4):
@@ -328,7 +312,7 @@ def uploads_of_bytes_that_are_there_already(use):
     own.copy(buffer[:50], host[:50])  # 1
 
 
-@shows({DOWNLOADED: 4}, nbytes=3 * 400 + 200)
+@shows({findings.DOWNLOADED: 4}, nbytes=3 * 400 + 200)
 def downloads_of_bytes_that_the_host_has(use):
     for _ in range(3):
         use.buffer.get(queue=use.own)  # 2
@@ -352,7 +336,7 @@ def memory_that_the_host_may_write_to_has_other_bytes(use):
         use.own.finish()
 
 
-@shows({ALLOCATED: mock.ANY})
+@shows({findings.ALLOCATED: mock.ANY})
 def memory_that_is_made_again_and_again(use):
     for _ in range(OFTEN + 3):
         use.device.empty(100).close()
@@ -361,7 +345,7 @@ def memory_that_is_made_again_and_again(use):
 @pytest.mark.parametrize(
     ("launches", "changes", "found"),
     [
-        (OFTEN, lambda turn, nodes: [(node, 10) for node in nodes[:2]], {SETS_KERNELS: 2 * OFTEN}),
+        (OFTEN, lambda turn, nodes: [(node, 10) for node in nodes[:2]], {findings.SETS_KERNELS: 2 * OFTEN}),
         (OFTEN - 1, lambda turn, nodes: [(node, 10) for node in nodes], {}),
         (MANY, lambda turn, nodes: [(nodes[0], 10)], {}),
         (MANY, lambda turn, nodes: [(node, 10) for node in nodes if turn % 3 == 0], {}),
@@ -402,7 +386,7 @@ def memory_that_the_other_queue_frees(use, turn):
     use.one.wait(event_or_queue=use.two)
 
 
-@shows({SERIALIZED: 2 * OFTEN + 1})
+@shows({findings.SERIALIZED: 2 * OFTEN + 1})
 def the_null_queue_and_a_blocking_queue_that_wait_for_each_other(use):
     queue, null = use.make_queue(), use.device.null_queue
     use.hold(queue)
@@ -453,7 +437,7 @@ def test_queues_that_wait_for_each_other(find, device, hold, reason, check):
                 use.one.wait(use.two.record() if turn % 2 else use.two)
             use.two.finish()
 
-        assert find(run).get(APART, 0) == (2 * OFTEN if reason == "nothing" else 0)
+        assert find(run).get(findings.APART, 0) == (2 * OFTEN if reason == "nothing" else 0)
         assert private.races == ()
 
 
@@ -480,7 +464,7 @@ def test_too_many_queues_that_are_held(find, use, device, held):
             queue.host(lambda: None)
             queue.finish()
 
-    advice = HELD.format(held=most + 2, most=most)
+    advice = findings.HELD.format(held=most + 2, most=most)
     with mock.patch.object(device.driver, "most_held", most):
         assert find(open_gates if held == "open gates" else run).get(advice, 0) == (held != "open gates")
 
@@ -511,7 +495,7 @@ def test_the_counters_of_devices_that_are_gone_count(find, device):
             with fb.Device(device.name, private=True) as another:
                 another.queue().launch(another.program("kernel void mine() { }")["mine"], 1, 1)
 
-    assert set(find(run)) == {COMPILED_AGAIN}
+    assert set(find(run)) == {findings.COMPILED_AGAIN}
     assert [name for name, stats in find.stats if stats.launches == 1] == [device.name] * 2
 
 
@@ -536,12 +520,15 @@ def test_findings_do_not_depend_on_how_many_records_are_judged_at_once(find, use
         uploads_of_bytes_that_are_there_already(use)
         queues_finished_one_after_another(use)
 
-    assert find(run) == {UNCHANGED: 5, ONE_BY_ONE: 2 * 3}
+    assert find(run) == {findings.UNCHANGED: 5, findings.ONE_BY_ONE: 2 * 3}
 
 
 def test_the_report_has_the_line_and_the_cost():
     stats = fb.Stats(launches=1234567, waits_made=1, waits_elided_ordered=3)
-    found = [findings.Finding(UNCHANGED, "app.py:12", 3, 2_000_000, 4096), findings.Finding(SERIALIZED, "", 5, waits=7)]
+    found = [
+        findings.Finding(findings.UNCHANGED, "app.py:12", 3, 2_000_000, 4096),
+        findings.Finding(findings.SERIALIZED, "", 5, waits=7),
+    ]
     text = findings.report([("opencl:cpu:0", stats)], found, 0.5)
     for words in ("1,234,567 launches", "3 of 4 waits", "app.py:12: 3 ×, 1.000 ms, 4,096 bytes", "line: 5 ×, 7 waits"):
         assert words in text
@@ -572,6 +559,6 @@ sys.exit(3)
         done = python("-m", "forebay", "stats", "--", sys.executable, "-c", source, **environment)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("what process") == 1
-    for words in ("1 launches", "<string>:7: 1 ×", NEEDLESS):
+    for words in ("1 launches", "<string>:7: 1 ×", findings.NEEDLESS):
         assert words in done.stderr
     assert (tmp_path / "t.json").stat().st_size > 1000

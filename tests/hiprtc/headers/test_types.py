@@ -137,7 +137,7 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("others", [0, 9, 17, 26])
+@pytest.mark.parametrize("others", [0, 17, *(pytest.param(each, marks=pytest.mark.long) for each in (9, 26))])
 def test_numbers_in_instructions_are_no_names(device, queue, others):
     """``extern __shared__`` becomes a parameter; numbers of functions that equal its id in the module stay."""
     source = f"""

@@ -1,8 +1,6 @@
 """Random kernels in HIP C++ whose result does not depend on the order of their threads.
 
-    python -m tests.hiprtc.results.generated --seeds 0 200
-
-runs the kernels of many seeds on the device and on the host, and prints each that differs.
+`tests.hiprtc.test_generated` runs those of some seeds on the device and on the host.
 All numbers are unsigned, so that nothing overflows, and all floats small multiples of 1/4, so that nothing is rounded.
 Barriers, and warps' functions, are where all threads of the block come by; in some kernels threads return or part
 before barriers, which let the others go on as on GPUs.
@@ -12,16 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import sys
 from collections.abc import Sequence
 
-import click
 import numpy as np
 
-import forebay as fb
-
-from .host import HostError
-from .tables import Case, kernel_differences
+from .tables import Case
 
 INPUTS, SLOTS = 256, 8
 BLOCKS = ((64, 1, 1), (32, 1, 1), (8, 8, 1), (4, 4, 4), (16, 2, 2), (96, 1, 1), (32, 3, 1), (1, 32, 2), (128, 1, 1))
@@ -238,33 +231,3 @@ def cases_of(seeds: Sequence[int]) -> dict[str, Case]:
     kernels = [generated(seed) for seed in seeds]
     source = FUNCTIONS + "\n".join(each.source() for each in kernels)
     return {each.name: each.case(source) for each in kernels}
-
-
-@click.command()
-@click.option("--seeds", nargs=2, type=int, default=(0, 100), show_default=True)
-@click.option("--together", default=20, show_default=True, help="Kernels in a program.")
-@click.option("--option", multiple=True, help="Of the compiler.")
-def main(seeds: tuple[int, int], together: int, option: tuple[str, ...]) -> None:
-    """Run the kernels of these seeds, and print those that differ."""
-    wrong = 0
-    with fb.Device(private=True) as device:
-        queue = device.queue()
-
-        def differing(seeds: Sequence[int]) -> list[str]:
-            try:
-                return kernel_differences(device, queue, cases_of(seeds), option)
-            except (fb.Error, HostError) as error:
-                found = [line for seed in seeds for line in differing([seed])] if len(seeds) > 1 else []
-                return found or [f"k{seeds[0]} and after: {str(error)[:2000]}"]
-
-        for first in range(*seeds, together):
-            found = differing(range(first, min(first + together, seeds[1])))
-            for how in found:
-                print(f"// {how}\n{generated(int(how.split()[0].strip('k,'))).source()}", flush=True)
-            wrong += len(found)
-            print(f"{first}: {len(found)} differ", flush=True)
-    sys.exit(1 if wrong else 0)
-
-
-if __name__ == "__main__":
-    main()
