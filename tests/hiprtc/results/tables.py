@@ -20,9 +20,10 @@ from forebay.hiprtc.clang import find_clang
 from forebay.queues.kernels.parameters import KernelInfo
 
 from ..running import Built
-from .arguments import SCALARS
 from .host import HostError, HostProgram, Launch, run
 
+SCALARS = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8",
+           "ulong": "u8", "half": "f2", "float": "f4", "double": "f8"}  # fmt: skip
 BACKWARDS = 1
 MOST_BARRIERS = 8
 INCLUDE = re.compile(r"^\s*#include .*$", re.MULTILINE)
