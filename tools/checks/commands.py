@@ -8,7 +8,9 @@ import re
 from tools.checks import ROOT, cython_sources
 
 SUBMITS = re.compile(r"\bdriver\.(launch|copy|fill|prefetch|marker|barrier|record_shared|hold|replay)\(")
-FUNCTION = re.compile(r"^(?:    )?cdef [\w\[\]* ]+?\b(\w+)\(((?:[^()]|\([^)]*\))*)\)[^\n]*:\n((?:    .*\n|\n)+)", re.M)
+FUNCTION = re.compile(
+    r"^(?:    )?cdef [\w\[\]* ]+?\b(\w+)\(((?:[^()]|\([^)]*\))*)\)[^\n]*:(?:  #[^\n]*)?\n((?:    .*\n|\n)+)", re.M
+)
 DERIVED = re.compile(r"^cdef cppclass (\w+)\(Command\)", re.M)
 OTHERS = {
     "sync/ordering.pyx": "carry_pending take_marker mark_for_host",  # waits that count already; markers count none

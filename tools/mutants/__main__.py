@@ -78,7 +78,9 @@ PACKAGES = {
     "queues": ("queues events", "tests/queues"),
 }
 FUNCTION = re.compile(
-    r"^ *(?:\[\[[^\]]*\]\] )?(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)\((?:.*[,(:{])?$", re.M
+    r"^ *(?:\[\[[^\]]*\]\] )?(?:c?p?def|static|inline|void|bool|Past|Block|std)\b[^=\n]*?\b(\w+)"
+    r"\((?:.*[,(:{](?:  #.*)?)?$",
+    re.M,
 )
 CONDITION = re.compile(r"(if|elif|while) (.*):$", re.S)
 COMPARISON = re.compile(r" (?:<=?|>=?) ")
