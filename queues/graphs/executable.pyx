@@ -2267,7 +2267,7 @@ cdef class ExecutableGraph:
             return
         self.launch_now(on)
 
-    cdef Announcement announce(self, Queue on, tuple works):
+    cdef Announcement announce_works(self, Queue on, tuple works):
         cdef Announcement announced = begin_command(on)
         cdef Ref[Clock] past
         join(announced.command.past, self.seen.get())  # the launch before
@@ -2296,7 +2296,7 @@ cdef class ExecutableGraph:
             try:
                 if is_checked(on.state) and prepared.version != version:
                     version, announced = prepared.version, None
-                    announced = self.announce(on, frozen(prepared.works))
+                    announced = self.announce_works(on, frozen(prepared.works))
                 if prepared.lifetimes is None:
                     submitted = self.submit_on(on, prepared, announced)
                 else:
