@@ -177,7 +177,7 @@ $(VENV)/python: pyproject.toml
 	@echo "forebay: making $(VENV) with $$($(PYTHON) --version)" >&2
 	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --quiet --python $(BIN)/python install pip >&2; }
-	@$(PIP) 'setuptools>=77' 'setuptools-scm>=8' 'Cython>=3.3' 'stubgen-pyx>=0.3,<0.4' >&2
+	@$(PIP) 'setuptools>=77' 'setuptools-scm>=8' 'Cython>=3.3.1' 'stubgen-pyx>=0.3,<0.4' >&2
 	@touch $@
 
 clean:

@@ -378,7 +378,8 @@ cdef class Device:
             divide_capacity(self.state, self.driver.keeps_gil_below)
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
-        guard.take(queue.state.lock)  # a collection may look at it already
+        with nogil:
+            guard.take(queue.state.lock)  # a collection may look at it already
         for i in range(idle.plans.size()):
             idle.plans[i].queue = <Epochs*> queue.state.epochs
             queue.state.plans.by_kernel[idle.plans[i].kernel_id] = idle.plans[i]

@@ -2,9 +2,9 @@
 
 An executable has works and, made from them, what is `Prepared` for launches. A change replaces the work of a node, or
 writes into it where nothing else has it (`own`), and notes which node that is. The next launch takes over what has
-changed, in one go without any Python code. What is prepared is changed only while no thread launches it; else it is
-prepared anew. So a launch is not disturbed when another thread changes or closes the executable, and never waits for
-it.
+changed: no Python code runs between its look at the version and the last value that it takes. What is prepared is
+changed only while no thread launches it; else it is prepared anew. So a launch is not disturbed when another thread
+changes or closes the executable, and never waits for it.
 """
 
 import math
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 
-# -- what nodes do: checked, packed and immutable
+# -- what nodes do: checked and packed; immutable, unless `own`
 #
 # A work owns copies of its packed arguments, its bytes by value and its fill pattern, and references to everything else
 # it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs. It has no
@@ -102,7 +102,7 @@ cdef enum:
 
 
 cdef cppclass PackedBlock:
-    """The packed arguments of a launch. Few are in the object itself: a work is made whenever a node is changed."""
+    """The packed arguments of a launch. Few are in the object itself, which a change of a node may make."""
     size_t count
     char few[FEW_BYTES]
     vector[char] many
@@ -120,7 +120,7 @@ cdef inline char* resize_packed(PackedBlock* block, size_t size) noexcept nogil:
 
 
 cdef class Work:
-    """The work of a node. Made by the methods of `Graph` and by capture, and immutable then.
+    """The work of a node. Made by the methods of `Graph` and by capture, and immutable then; `KernelWork.own` is not.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ cdef class KernelWork(Work):
     cdef readonly tuple arguments
     cdef Geometry geometry
     cdef PackedBlock packed  # as `pack_arguments` lays them out, without scratch
-    cdef bint own  # of one executable, which may change everything but the buffers
+    cdef bint own  # of one executable, whose `set_kernel` may change the scalars and the geometry of a plain launch
     cdef list by_value  # (index of the parameter, bytes); None without any
     cdef tuple scratch  # (index of the parameter, Size) of each
     cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
@@ -304,9 +304,9 @@ cdef KernelWork kernel_work(
         release_views(&views)
     if before is not None and (by_value or before.by_value or not has_same_buffers(given, before.arguments)):
         before = None
-    if before is not None and before.own and not kernel.scratch_sizes:
+    if before is not None and before.own and not kernel.scratch_sizes and not kernel.follows:
         work = before
-        _before, work.arguments = work.arguments, given
+        work.arguments = given  # the caller keeps those of before: dropping them may run any code
     else:
         work = KernelWork.__new__(KernelWork)
         work.kind = "kernel"
@@ -1876,7 +1876,7 @@ cdef enum:
     MOST_REPEATS = 8  # launches in turn that are submitted one by one, although they could be recorded
 
 
-# What looks at every node borrows its references: nothing here runs code of others.
+# What looks at nodes borrows their references, where no code of others runs.
 
 
 cdef inline PyObject** items_of(object items):
@@ -2062,14 +2062,14 @@ cdef class ExecutableGraph:
         Accesses().add(works)
         have_scratch = any([(<Work> work).has_scratch for work in works])
         prepared = self.prepare(works, read_sizes(None, null_queue.state, works, have_scratch), 0)
-        latest = list(works)
+        latest, measures = list(works), any([(<Work> work).measures for work in works])
         _before = self.works, self.prepared
         self._check_open()
         self.version += 1
         self.changed.clear()
         prepared.version = self.version
         self.works, self.prepared = latest, prepared
-        self.have_scratch, self.measures = have_scratch, any([(<Work> work).measures for work in works])
+        self.have_scratch, self.measures = have_scratch, measures
         return 0
 
     cdef Prepared prepare(self, tuple works, Sizes sizes, uint64_t version):
@@ -2120,10 +2120,15 @@ cdef class ExecutableGraph:
             self._check_open()
         if closings != prepared.sizes.closings:
             hold_buffers(self.works)
-        works = frozen(self.works) if self.have_scratch and prepared.version != self.version else self.works
-        version, same = self.version, prepared.version == self.version
+        version = self.version
+        works = self.works
+        if is_checked(queue.state) or self.have_scratch and prepared.version != version:  # it is looked at for long
+            works = frozen(works)
+        if self.version != version:
+            return self.ready(queue)
         if self.closed:  # meanwhile, by the collector of cycles
             self._check_open()
+        same = prepared.version == version
         if not same or prepared.one_by_one or not prepared.sizes.lasting or not is_still(
                 &prepared.sizes.versions, queue.state.device):
             sizes = read_sizes(queue, queue.state, prepared.works if same else works, self.have_scratch)
@@ -2172,7 +2177,7 @@ cdef class ExecutableGraph:
                 self.changed.begin() + (latest - (self.version - version)))
         else:
             for i in range(prepared.command_of.size()):
-                if prepared.command_of[i] != NO_LAUNCH or now[i] != wanted[i]:
+                if now[i] != wanted[i] or prepared.command_of[i] != NO_LAUNCH and is_changeable(now[i]):
                     changed.push_back(<uint32_t> i)
         for at in changed:
             if not can_become(prepared, at, now[at], wanted[at]):
@@ -2198,16 +2203,17 @@ cdef class ExecutableGraph:
             if status == 0:
                 with nogil:
                     status = choose_copies(prepared)
+            if status == 0 and not same:
+                note_uses(prepared)
+            for at in changed:
+                if items_of(prepared.kept.things)[at] != items_of(prepared.works)[at]:
+                    prepared.kept.things[at] = prepared.works[at]
         finally:
             prepared.users -= 1
         if status != 0:
             return False
+        _sizes = prepared.sizes
         prepared.sizes, prepared.version = sizes, version
-        if not same:
-            note_uses(prepared)
-        for at in changed:
-            if items_of(prepared.kept.things)[at] != items_of(prepared.works)[at]:
-                prepared.kept.things[at] = prepared.works[at]
         return True
 
     def _check_open(self) -> None:
@@ -2294,6 +2300,8 @@ cdef class ExecutableGraph:
             room = room_of_launch(on.state, prepared.submission, len(prepared.functions))
             prepared.users += 1  # so no other code changes it, also while a race is reported
             try:
+                if prepared.version == 0:  # since `ready` has returned it, other code changes it, or has failed to
+                    continue
                 if is_checked(on.state) and prepared.version != version:
                     version, announced = prepared.version, None
                     announced = self.announce_works(on, frozen(prepared.works))
@@ -2314,8 +2322,10 @@ cdef class ExecutableGraph:
             state.device == prepared.kept.state.get() and state.slow_path == 0 and not prepared.one_by_one
             and closings == prepared.sizes.closings
         ):
-            works = frozen(self.works) if self.have_scratch else self.works
             version = self.version
+            works = frozen(self.works) if self.have_scratch else self.works
+            if self.version != version:
+                return 0
             sizes = read_sizes(None, state, works, self.have_scratch)
             sizes.closings = closings  # the collector may have closed a Buffer of a node that did not change
             if not self.closed and prepared.version <= version:  # nor the graph
@@ -2378,6 +2388,7 @@ cdef class ExecutableGraph:
         cdef Status status = 1  # a failure, until the launch is tried
         cdef Sizes sizes = prepared.sizes
         cdef Submission* submission = prepared.submission
+        cdef Ref[Clock] seen
         cdef Guard guard
         if queue.state.device.resident.closings.load() != sizes.closings:
             return False
@@ -2436,7 +2447,8 @@ cdef class ExecutableGraph:
                     lifetimes.end(end.queue, end.epoch)
                 if announced is not None:
                     settle(announced)
-                    self.seen = record_point(queue)
+                    seen = record_point(queue)
+                    join(self.seen, seen.get())  # another thread may have launched it again
         if status == OUT_OF_DATE:
             return False
         if status != 0:
@@ -2493,8 +2505,11 @@ cdef class ExecutableGraph:
             As for `Queue.launch`.
         """
         cdef Py_ssize_t at = self.place_of(node, "kernel")
-        cdef KernelWork work = kernel_work(self.device, kernel, grid, block, args, self.works[at])
-        work.own = True
+        cdef KernelWork before = self.works[at], work
+        _arguments = before.arguments  # until `put` has raised the version
+        work = kernel_work(self.device, kernel, grid, block, args, None if self.measures else before)
+        if work is not before:
+            work.own = True
         self.put(at, work)
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:

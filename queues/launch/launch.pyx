@@ -1195,7 +1195,7 @@ cdef Status upload(
 
 
 cdef Status upload_spills(QueueState* state, Launch* launch, const Clock* clock, Waits waits) noexcept nogil:
-    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits..
+    """Upload the given bytes to the plan's buffers. Each upload is counted; the first carries the waits.
 
     Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
     WRONG_TYPE when memory has other elements than its parameter points to: no check need have come before. The queue is

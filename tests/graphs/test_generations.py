@@ -93,6 +93,19 @@ def test_a_kernel_that_follows_pointers_may_write_anywhere(device, queue, own, r
     assert measured(queue, own, rows, x) == 1
 
 
+def test_a_kernel_that_follows_pointers_since_a_launch_of_it_was_changed(device, queue, own, rows, x, y):
+    graph = device.graph()
+    node = graph.add_kernel(own["look"], 1, 1, y, x)
+    executable = graph.instantiate()
+    for follows in (False, False, True):
+        if follows:
+            own["look"].follow_pointers()
+        executable.set_kernel(node, own["look"], 1, 1, y, x)
+        measured(queue, own, rows, x)
+        executable.launch(queue)
+    assert measured(queue, own, rows, x) == 1
+
+
 def test_the_measure_comes_after_the_graph(device, make_queue, own, rows, x, hold):
     one, two = make_queue(blocking=False), make_queue(blocking=False)
     assert measured(two, own, rows, x) == 1

@@ -198,13 +198,14 @@ def test_a_device_ends_while_the_next_one_of_its_context_fills(device):
 def test_a_fill_makes_and_releases_nothing_behind_a_gate(of_addresses, hold):
     """While a user event has waiters, releasing anything but events is undefined (OpenCL 3.0, clSetUserEventStatus)."""
     queue, other, buffer = of_addresses.queue(), of_addresses.queue(), of_addresses.zeros(64, "i4")
+    beside = of_addresses.zeros(64, "i4")
     of_addresses.finish()
     queue.fill(buffer, 1)
     gate = hold(queue)
     with observe(of_addresses) as calls:
         for value in range(10):
             queue.fill(buffer, value)
-            other.fill(buffer, value)
+            other.fill(beside, value)
         assert calls.count("clEnqueueNDRangeKernel") == 20
         assert calls.count("clCreateKernel") == calls.count("clReleaseKernel") == 0
     gate.open()
