@@ -40,7 +40,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
-from forebay.races.checker cimport ALL, change_checking, made, races
+from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past, made, races
 from forebay.sync.finish cimport finish_device, wait_for_retired
 from forebay.sync.ordering cimport divide_capacity, enter_list, join_quota
 
@@ -1155,11 +1155,17 @@ connect_device(synchronized)
 cpdef int finish_all(Device device, uint64_t owner=0, bint raising=True) except -1:
     """Finish all queues; with an owner, its queues and the null queue."""
     cdef Ref[Clock] past
+    cdef Refs[QueueState] queues
     cdef Status status
     if on_host_thread():
         refuse_on_host_thread("Device.finish()")
     if device.state.checked:
-        past = races.past_of(device.state.null_queue.epochs.queue_id, ALL)
+        past = races.past_of(device.state.null_queue.epochs.queue_id, ALL if owner == 0 else ALONE)
+        with nogil:
+            registered_queues(device.state, queues)
+        for queue in queues:
+            if queue.owner == owner:
+                add_past(past, races.past_of(queue.epochs.queue_id, ALONE).get())
     with nogil:
         status = finish_device(device.state, owner)
     if status != 0:

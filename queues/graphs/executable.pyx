@@ -1358,10 +1358,10 @@ cdef Status record(Recorder& recorder, Run* run, void** recording) noexcept nogi
 cdef inline uint32_t next_change(const Copy* copy, const uint64_t* versions, uint32_t command) noexcept nogil:
     """Return the first command from this one on that has another version than in the copy, or their number."""
     cdef uint32_t count = <uint32_t> copy.versions.size()
-    while command + 32 <= count and memcmp(&copy.versions[command], &versions[command], 32 * sizeof(uint64_t)) == 0:
-        command += 32
     while command < count and copy.versions[command] == versions[command]:
         command += 1
+        while command + 32 <= count and memcmp(&copy.versions[command], &versions[command], 32 * sizeof(uint64_t)) == 0:
+            command += 32
     return command
 
 
@@ -1389,7 +1389,7 @@ cdef Status change(Recorder& recorder, Run* run, Copy* copy) noexcept nogil:
             parameter += 1
         if changed_at[count] > known:
             recorder.changes.push_back(Change(CHANGED_GROUPS, command, 0, 0, &launch.command.geometry.groups[0]))
-        command = next_change(copy, versions, command)
+        command = next_change(copy, versions, command + 1)
     if recorder.changes.empty():
         return 0
     return recorder.driver.change(copy.recording, recorder.changes.data(), recorder.changes.size())
@@ -2012,7 +2012,7 @@ cdef class ExecutableGraph:
     # Code that replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef list works  # the nodes' works, or their replacements
     cdef uint64_t version  # rises whenever one is replaced or changed
-    cdef vector[uint32_t] changed  # which node that was, for each of the latest versions
+    cdef vector[uint32_t] journal  # which node that was, for each of the latest versions
     cdef bint have_scratch  # some work may have
     cdef bint measures  # some work may have scratch whose size is read from buffers
     cdef Prepared prepared  # from works that may have been replaced since; None when it is closed
@@ -2066,7 +2066,7 @@ cdef class ExecutableGraph:
         _before = self.works, self.prepared
         self._check_open()
         self.version += 1
-        self.changed.clear()
+        self.journal.clear()
         prepared.version = self.version
         self.works, self.prepared = latest, prepared
         self.have_scratch, self.measures = have_scratch, measures
@@ -2163,7 +2163,7 @@ cdef class ExecutableGraph:
         cdef uint64_t known = prepared.version
         cdef PyObject** now = items_of(prepared.works)
         cdef PyObject** wanted = items_of(works)
-        cdef size_t i, latest = self.changed.size()
+        cdef size_t i, latest = self.journal.size()
         cdef vector[uint32_t] changed
         cdef uint32_t at
         cdef bint same = True
@@ -2173,8 +2173,8 @@ cdef class ExecutableGraph:
         prepared.repeats = prepared.repeats + 1 if prepared.most_copies == 0 else 0
         if self.version - known <= latest:
             changed.assign(
-                self.changed.begin() + (latest - (self.version - known)),
-                self.changed.begin() + (latest - (self.version - version)))
+                self.journal.begin() + (latest - (self.version - known)),
+                self.journal.begin() + (latest - (self.version - version)))
         else:
             for i in range(prepared.command_of.size()):
                 if now[i] != wanted[i] or prepared.command_of[i] != NO_LAUNCH and is_changeable(now[i]):
@@ -2599,9 +2599,9 @@ cdef class ExecutableGraph:
         if work is not _before:
             self.works[at] = work
         self.version += 1
-        if self.changed.size() > 2 * <size_t> len(self.works):
-            self.changed.clear()
-        self.changed.push_back(<uint32_t> at)
+        if self.journal.size() > 2 * <size_t> len(self.works):
+            self.journal.clear()
+        self.journal.push_back(<uint32_t> at)
         return 0
 
     @property

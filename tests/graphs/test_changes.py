@@ -4,10 +4,11 @@ On OpenCL there are none, or the observer's, so that the results tell whether th
 """
 
 import gc
+import sys
 import threading
 import time
 import weakref
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from random import Random
 
 import numpy as np
@@ -125,6 +126,78 @@ def test_some_of_the_nodes_at_a_time(device, queue, kernels, x, y, value_of, cou
             queue.finish()
     queue.finish()
     assert (device_data(value_of(x)), device_data(value_of(y))) == (steps(*of_x), steps(*of_y))
+
+
+def changes_by_the_collector(change):
+    """Collections everywhere, some of which change something."""
+    threshold = gc.get_threshold()
+    gc.callbacks.append(lambda *_: change())
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.pop()
+
+
+def changes_by_a_thread(change):
+    ended, interval = threading.Event(), sys.getswitchinterval()
+
+    def work():
+        while not ended.is_set():
+            change()
+
+    thread = threading.Thread(target=work)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+@pytest.mark.parametrize("meanwhile", [changes_by_the_collector, changes_by_a_thread])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_launch_does_all_changes_up_to_one_of_them(device, queue, kernels, value_of, seed, meanwhile):
+    """Wherever in the launch they are made."""
+    draw, graph, memory, made_by = Random(seed), device.graph(), [made(device) for _ in range(4)], []
+    nodes = [graph.add_kernel(kernels["advance"], 4, 16, each, 0) for each in memory]
+    executable, values, last = graph.instantiate(), [0] * 4, [0] * 4
+
+    def change():
+        if draw.random() < 0.4:
+            at = draw.randrange(4)
+            made_by.append(at)  # the number of the change is the argument
+            shape = draw.choice([(4, 16), (4, 16), (2, 32)])
+            executable.set_kernel(nodes[at], kernels["advance"], *shape, memory[at], len(made_by))
+
+    for _ in range(60):
+        change()
+        with contextmanager(meanwhile)(change):
+            executable.launch(queue)
+        queue.finish()
+        now = [value_of(each) for each in memory]
+        did = [(new - 3 * old) % (1 << 32) for new, old in zip(now, values, strict=True)]
+        values = now
+        newest = max(did)
+        assert did == [
+            max([i + 1 for i, at in enumerate(made_by[:newest]) if at == each], default=0) for each in range(4)
+        ]
+        assert newest >= max(last)
+        last = did
+
+
+def test_a_hundred_thousand_changes(queue, kernels, changeable, x, value_of):
+    executable, nodes, done = changeable
+    for k in range(100_000):
+        executable.set_kernel(nodes[k % 2], kernels["advance"], 4, 16, x, k)
+    executable.launch(queue)
+    queue.finish()
+    assert device_data(value_of(x)) == steps(*done, 99_998, 99_999, 2, 3, 4)
 
 
 def test_groups_and_what_is_recorded_anew(device, queue, kernels, chain, x, y, value_of):

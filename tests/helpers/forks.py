@@ -1,6 +1,7 @@
 """Runs programs in forks of a process that has imported forebay and opened no driver: most of a start's time is saved.
 
-`processes.python` chooses between this and a fresh process. As a program, this module serves the requests.
+`processes.python` chooses between this and a fresh process. As a program, this module serves the requests. A child ends
+as a program does, which the children of the fork server of `multiprocessing` do not.
 """
 
 import contextlib
