@@ -133,9 +133,9 @@ def test_what_is_refused_is_not_noted_while_it_is_reported():
         assert len(device.races) == 1
 
 
-def test_another_device_that_is_closed_has_waited_for_its_own_queues(found, device):
+def test_another_device_that_is_closed_has_waited_for_its_own_queues(device):
     """Both share the driver's context, and what is checked."""
-    with fb.Device(check="races") as first, fb.Device(check="races") as second:
+    with fb.Device(device.name, check="races") as first, fb.Device(device.name, check="races") as second:
         (a, b), (mine, others) = (first.queue(blocking=False) for _ in range(2)), (first.empty(SIZE) for _ in range(2))
         a.fill(mine, 1)
         second.queue(blocking=False).fill(others, 1)
