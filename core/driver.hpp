@@ -1,24 +1,194 @@
-// What drivers share: tables of functions that are found in a library at run time, objects that are counted or idle, and
-// arrivals at gates.
+// The contract of a driver, its C++ half: the table of operations, and the few types that cross it; driver.py is the other.
+// Then what drivers share: tables of functions that are found in a library at run time, objects that are counted or
+// idle, and arrivals at gates.
+//
+// All of the table runs without the GIL and may be called with a queue's lock held. Nothing outside a driver's folder
+// knows what is behind the handles. docs/driver.md says what each entry does, and which may block.
 
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace forebay {
 
-// An entry of a table that is called like the function, and returns the `Status` of core/driver.pxd: 0, or the number of
-// the function and the error code.
+// 0, or (which call failed) << 32 | (the driver's error code as 32 bits): the driver's `explain` turns it into words.
+// Negative: forebay's own.
+typedef int64_t Status;
+
+enum : int32_t {
+    QUEUE_CLOSED = -1,
+    NO_PLAN = -2,
+    NO_ROOM = -3,
+    QUEUE_CAPTURED = -4,
+    NULL_FORBIDDEN = -5,
+    STALE = -6,
+    WRONG_TYPE = -7,
+    INTERRUPTED = -8,
+    NOT_NOW = -9,
+    NO_MEMORY = -10,   // of the host
+    NOT_CREATED = -11  // a command would use memory before what made it: see `Usage.creation`
+};
+
+constexpr Status failure(int call, uint32_t code) { return Status(call) << 32 | code; }
+
+// What a driver says of an event: DONE, or NOT_YET. Negative: its command failed with this error, and is over; that says
+// nothing of what came before it, because a command also fails when something that it waits for does. More than DONE:
+// nobody knows, because the query itself failed, with this Status. Who gets no answer gives nothing back.
+typedef int64_t Answer;
+
+enum { NOT_YET = 0, DONE = 1 };
+
+typedef void (*HostCallback)(void *data);
+typedef int (*Interrupted)();  // whether a signal handler has raised meanwhile
+
+enum { HOST_MEMORY = 1 };  // of Memory.kind all that a driver looks at; driver.pxd has the rest
+
+struct Memory {
+    void *handle;      // the driver's memory object; NULL for host memory and for plain addresses
+    uint64_t address;  // where it begins, this view's offset included; 0 when the device has no addresses
+    size_t offset;     // of this view in `handle`
+    uint64_t kind;     // a whole word, so that packed pointers have no padding to differ in
+
+    void *pointer() const { return reinterpret_cast<void *>(address); }
+};
+
+struct Waits {
+    uint32_t count;
+    void **events;  // the driver may overwrite the list: each is handed to one operation only
+};
+
+struct Geometry {
+    int dimensions;
+    size_t global_size[3];  // work-items, as OpenCL and SYCL count
+    size_t local_size[3];   // `block`, unless the kernel has a `Reshape`
+    size_t offset[3];       // zeros, likewise
+    uint32_t groups[3];     // as HIP and Level Zero count
+    uint32_t block[3];
+};
+
+// Changes `local_size` and `offset` of a launch's geometry, for a kernel that was compiled for that.
+typedef void (*Reshape)(Geometry *geometry);
+
+enum CommandKind { LAUNCH_COMMAND, COPY_COMMAND, FILL_COMMAND };
+
+// Of a graph, with all that its operation takes.
+struct RecordedCommand {
+    int kind;
+    void *kernel;  // with its arguments, which nobody may change
+    Geometry geometry;
+    Memory to, source;
+    size_t nbytes, pattern_size;
+    const unsigned char *pattern;
+};
+
+enum ChangeKind { CHANGED_POINTER, CHANGED_VALUE, CHANGED_GROUPS };
+
+// Of a launch in a recording.
+struct Change {
+    int kind;
+    uint32_t command;   // in the order in which they were added
+    uint32_t index;     // of the argument
+    uint32_t size;      // of a value
+    const void *value;  // a Memory; the bytes of a value; or the groups, as in Geometry
+};
+
+enum MarkerUse {
+    FOR_DEVICE = 0,  // only other queues of the device wait for it
+    FOR_HOST = 1,    // the host waits for it or asks for it, or another device waits for it
+    TIMED = 2        // the host also asks when it was reached
+};
+
+// A driver names what it has; the rest stays as here.
+struct Driver {
+    // -- properties
+    bool gates_forbid_releases = false;  // while a gate is closed, nothing but events may be released
+    bool copies_have_events = false;     // at no cost; one for a blocking wait only, since nothing is flushed (OpenCL)
+    bool scopes_matter = false;          // a marker for the device alone must not be waited for by the host
+    bool waits_read_queues = false;      // a wait reads memory of the queue that signals, which must not end before
+    bool changes_spare_running = false;  // a change of a recording does not concern replays submitted before (CUDA)
+    bool recordings_branch = false;      // commands of a recording that need not follow each other run side by side
+    uint32_t room_of_host_function = 0;  // of a queue's room, beside a command's: see `keeps_gil_below`
+    uint32_t room_of_recorded_copy = 0;  // likewise, of each copy in a recording that is replayed
+    // How often a finish asks (`poll`) a queue that nobody else wants before it waits for a marker. Where the host can
+    // only wait by asking, that is one command less. 0: once, unless that was in vain the last time.
+    uint32_t asks_of_finish = 0;
+    // -- the launch path
+    Status (*launch)(void *queue, void *kernel, const Geometry *geometry, Waits waits) = nullptr;
+    Status (*set_pointer)(void *kernel, uint32_t index, const Memory *memory) = nullptr;
+    // value NULL: local memory of that size
+    Status (*set_value)(void *kernel, uint32_t index, size_t size, const void *value) = nullptr;
+    // All memory that the kernel may reach by pointers which it finds there, at least one allocation, for later
+    // launches. Such kernels are not recorded. NULL where the driver knows by itself where pointers lead.
+    Status (*follow)(void *kernel, const uint64_t *addresses, size_t count) = nullptr;
+    // -- other commands; `event`, one for the host, may be NULL when the caller needs none
+    Status (*copy)(void *queue, const Memory *to, const Memory *source, size_t nbytes, Waits waits, void **event) =
+        nullptr;
+    Status (*fill)(void *queue, const Memory *to, const void *pattern, size_t pattern_size, size_t nbytes, Waits waits,
+        void **event) = nullptr;
+    // It may do nothing, and results do not depend on it.
+    Status (*prefetch)(void *queue, const Memory *memory, size_t nbytes, int to_host, Waits waits) = nullptr;
+    // an event that is signalled when everything before it is done; submitted to the device before it returns
+    Status (*marker)(void *queue, Waits waits, int use, void **event) = nullptr;
+    Status (*barrier)(void *queue, Waits waits) = nullptr;
+    // Record an event that processes share, again; what waits for it later waits for this point. NULL where none do.
+    Status (*record_shared)(void *queue, void *event) = nullptr;
+    // the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
+    Status (*hold)(void *queue, void *context, Waits waits, HostCallback wake, void *data, void **gate) = nullptr;
+    Status (*open_gate)(void *gate, int failed) = nullptr;
+    // -- graphs and steps; NULL where a loop over the commands is at least as fast
+    // A recording: `replay` submits the commands that were added by one call, to any queue of the device, also while it
+    // still runs. `queue` is one of these. NULL when the driver has no such recordings.
+    Status (*new_recording)(void *queue, int changeable, void **recording) = nullptr;
+    // The arguments are those that the kernel has now. The kernel is kept as long as the recording. The command comes
+    // after these others of the recording, each given by how many were added before it; a driver whose recordings do not
+    // branch may run all in the order in which they were added. The first and the last of these answer NOT_NOW where the
+    // driver would have to wait for a gate: the commands are submitted one by one then, and forebay asks again later.
+    Status (*add_command)(void *recording, const RecordedCommand *command, const uint32_t *after, uint32_t count) =
+        nullptr;
+    Status (*end_recording)(void *recording) = nullptr;
+    // Change a `changeable` recording, which must not be running then, unless `changes_spare_running`. The changes are
+    // sorted by command. After a failure nobody knows what the recording does.
+    Status (*change)(void *recording, const Change *changes, size_t count) = nullptr;
+    Status (*replay)(void *queue, void *recording, Waits waits) = nullptr;
+    // -- the host's side
+    // Ask whether everything submitted is done. Never blocks; the queue is locked. NULL: only a marker can answer that.
+    Status (*poll)(void *queue, int *done) = nullptr;
+    // Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
+    // timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
+    Status (*wait_events)(void *context, Waits events, Interrupted interrupted) = nullptr;
+    // Tell a failure of the queue's commands that no wait has told: once. Never blocks. NULL where nothing fails later
+    // but the whole context.
+    Status (*tell_failure)(void *queue) = nullptr;
+    // The queue, whose work is done, gets another owner, who is told no failure of before. Markers go on telling theirs.
+    // Never blocks. NULL where there is no `tell_failure`.
+    void (*renew_queue)(void *queue) = nullptr;
+    // Write what kernels have printed and the driver still has. Never blocks. NULL: it is written as they run.
+    void (*write_printed)(void *context) = nullptr;
+    Answer (*event_status)(void *event) = nullptr;  // never blocks
+    // the time from `first` to `second`, timed events that are done; a clock that wraps goes the shorter way round
+    Status (*elapsed)(void *first, void *second, double *nanoseconds) = nullptr;
+    // an event of this context that is signalled when the other context's event is
+    Status (*bridge)(void *context, void *event, void **bridged) = nullptr;
+    void (*destroy_event)(void *event) = nullptr;
+    // called when no work that uses them is outstanding
+    void (*destroy_kernel)(void *kernel) = nullptr;
+    void (*destroy_recording)(void *recording) = nullptr;
+    void (*destroy_queue)(void *queue) = nullptr;
+};
+
+// An entry of a table that is called like the function, and returns a `Status`: 0, or the number of the function and the
+// error code.
 template <int number, class Code, class... A> struct Checked {
     Code (*function)(A...);
 
     // Inlined always: a launch would take some instructions more.
     [[gnu::always_inline]] int64_t operator()(A... arguments) const {
         const Code code = function(arguments...);
-        return __builtin_expect(code == 0, 1) ? 0 : (int64_t) number << 32 | (uint32_t) code;
+        return __builtin_expect(code == 0, 1) ? 0 : failure(number, code);
     }
 
     bool operator==(const void *other) const { return (const void *) function == other; }
@@ -33,7 +203,7 @@ template <int number, class... A> struct Maker {
 
     int64_t operator()(void **made, A... arguments) const {
         *made = function(arguments...);
-        return *made ? 0 : (int64_t) number << 32 | (uint32_t) -1;
+        return *made ? 0 : failure(number, -1);
     }
 };
 

@@ -1,8 +1,9 @@
-"""The contract of a driver, its Python half; driver.pxd is the half that runs without the GIL.
+"""The contract of a driver, its Python half; driver.hpp is the half that runs without the GIL.
 
 A driver is one folder in ``queues``, with a `DriverFolder`, and two lines in ``queues/selection.py``. It opens a
 `DriverDevice` for each `forebay.Device`. Nothing outside the folder knows which driver is in use. mypy checks the
-folders against these classes; what a device need not have has a default.
+folders against these classes; what a device need not have has a default. docs/driver.md says more of each entry, and
+which may block.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from forebay.core.errors import NotSupportedError, OutOfMemoryError
+from forebay.core.errors import DriverError, Error, NotSupportedError, OutOfMemoryError
 
 __all__ = [
     "KINDS", "MOST_GROUPS", "PROBE", "Adopted", "AdoptedQueue", "AnyBuffer", "AnyDevice", "AnyGraph", "AnyQueue",
     "BuiltProgram", "DeviceInfo", "DriverDevice", "DriverFolder", "DriverKernel", "DriverMemory", "Found", "Language",
-    "Limits", "Parameter", "be", "fill_table", "first_line", "numbered",
+    "Limits", "Parameter", "be", "failed_call", "fill_table", "first_line", "numbered",
 ]  # fmt: skip
 
 if TYPE_CHECKING:  # for a type checker each kind is the class itself
@@ -121,78 +122,36 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a device and of launches on it. A limit that its driver does not report is 0.
+    """The limits of a device and of launches on it. A limit that its driver does not report is 0."""
 
-    Attributes
-    ----------
-    group_items
-        Work-items of a group.
-    group_size
-        The same in each dimension.
-    unit_items, unit_groups
-        Work-items and groups that a compute unit runs at once; 0 where it runs one group, or the driver does not tell.
-    group_count
-        Groups of a launch in each dimension.
-    local_bytes
-        Local memory of a group.
-    constant_bytes
-        A buffer in constant memory.
-    allocation
-        Bytes of one allocation.
-    clock_khz
-        Highest clock rate.
-    cache_bytes
-        Cache of its global memory.
-    shares_memory
-        Whether its memory is the host's.
-    has_shared
-        Whether it has memory that moves between the two.
-    """
-
-    group_items: int
-    group_size: tuple[int, int, int]
-    group_count: tuple[int, int, int]
-    local_bytes: int
-    constant_bytes: int
-    allocation: int
-    unit_items: int = 0
-    unit_groups: int = 0
-    clock_khz: int = 0
-    cache_bytes: int = 0
-    shares_memory: bool = False
-    has_shared: bool = False
+    group_items: int  # work-items of a group
+    group_size: tuple[int, int, int]  # the same in each dimension
+    group_count: tuple[int, int, int]  # groups of a launch in each dimension
+    local_bytes: int  # local memory of a group
+    constant_bytes: int  # a buffer in constant memory
+    allocation: int  # bytes of one allocation
+    unit_items: int = 0  # work-items that a compute unit runs at once; 0 where it runs one group, or nobody tells
+    unit_groups: int = 0  # groups, likewise
+    clock_khz: int = 0  # highest clock rate
+    cache_bytes: int = 0  # cache of its global memory
+    shares_memory: bool = False  # whether its memory is the host's
+    has_shared: bool = False  # whether it has memory that moves between the two
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel.
+    """One parameter of a kernel."""
 
-    Attributes
-    ----------
-    name, type_name : str
-        As in the source, as far as the driver knows them.
-    kind : "pointer", "value" or "local"
-    code : str
-        The struct module's code of a scalar; "V" for other values; "L" for local memory; "" for pointers.
-    nbytes : int
-        Size of the argument.
-    dtype : numpy.dtype or None
-        Of vectors and halves. For a pointer, that of the numbers it points to, which for a vector are its elements;
-        None when the type has no known name: a structure, a typedef, void.
-    read_only : bool
-        Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
-    alignment : int
-        In bytes, where arguments lie one after the other; 0 for a structure of which it is not known.
-    """
-
-    name: str
-    type_name: str
-    kind: str
-    code: str
-    nbytes: int
+    name: str  # as in the source, as far as the driver knows it
+    type_name: str  # likewise
+    kind: str  # "pointer", "value" or "local"
+    code: str  # the struct module's code of a scalar; "V" for other values; "L" for local memory; "" for pointers
+    nbytes: int  # of the argument
+    # Of vectors and halves. For a pointer, that of the numbers it points to, which for a vector are its elements; None
+    # when the type has no known name: a structure, a typedef, void.
     dtype: np.dtype[Any] | None = None
-    read_only: bool = False
-    alignment: int = 8
+    read_only: bool = False  # whether it is a pointer to constant memory or to const: a launch writes nothing by it
+    alignment: int = 8  # in bytes, where arguments lie one after the other; 0 for a structure of which it is not known
 
 
 # -- what a driver makes
@@ -206,7 +165,7 @@ class DriverMemory(Protocol):
 
     @property
     def handle(self) -> int:
-        """The driver's memory object, for `Memory.handle` of driver.pxd; 0 where memory is its address alone."""
+        """The driver's memory object, for `Memory.handle` of driver.hpp; 0 where memory is its address alone."""
 
     @property
     def address(self) -> int:
@@ -231,7 +190,7 @@ class DriverKernel(ABC):
     max_block_axis: Sequence[int]  # in each of the three dimensions; the first is the one that varies fastest
     local_bytes: int  # local memory that a group can have
     required_block: Sequence[int] = (0, 0, 0)  # the group size that it was compiled for; three zeros when any will do
-    reshape: int = 0  # address of the `Reshape` of driver.pxd that each new shape of its launches passes; 0 for none
+    reshape: int = 0  # address of the `Reshape` of driver.hpp that each new shape of its launches passes; 0 for none
     static_local_bytes: int = 0  # local memory of a group by its own declarations; 0 where the driver does not tell
     units: int = 1  # compute units, each of which runs a group, where the driver tells no more about that
 
@@ -243,9 +202,9 @@ class DriverKernel(ABC):
 
     @abstractmethod
     def create(self, follows: bool) -> int:
-        """Make a kernel object and return its handle, which the caller gives to `destroy_kernel` of driver.pxd.
+        """Make a kernel object and return its handle, which the caller gives to `destroy_kernel` of driver.hpp.
 
-        `follows` says whether it follows pointers that it finds in memory; `follow` of driver.pxd then tells it the
+        `follows` says whether it follows pointers that it finds in memory; `follow` of driver.hpp then tells it the
         memory, where the driver has that. Raises `DriverError` when the driver refuses. Does not block.
         """
 
@@ -281,7 +240,7 @@ class Adopted(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     offset: int = 0  # the byte at which the elements begin
-    listed: bool = False  # its address belongs in the list that `follow` of driver.pxd takes, like the driver's own
+    listed: bool = False  # its address belongs in the list that `follow` of driver.hpp takes, like the driver's own
 
 
 class AdoptedQueue(NamedTuple):
@@ -295,90 +254,68 @@ class AdoptedQueue(NamedTuple):
 class DriverDevice(ABC):
     """One device, opened for a `forebay.Device` that keeps it for as long as there is work. Any thread may call it."""
 
-    info: DeviceInfo
-    """The device that was opened."""
-    table: int
-    """Address of the `Driver` of driver.pxd; valid as long as the process lives."""
-    context_handle: int
-    """What the table's functions take for `context`; valid as long as this object lives."""
+    info: DeviceInfo  # the device that was opened
+    limits: Limits  # of the device and of launches on it
+    table: int  # address of the `Driver` of driver.hpp; valid as long as the process lives
+    context_handle: int  # what the table's functions take for `context`; valid as long as this object lives
+    # While fewer commands than this are in flight on a queue, submitting one more surely does not block. While a host
+    # function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks". A driver whose
+    # queues share their room says less with each that it makes: forebay asks again then.
     keeps_gil_below: int
-    """While fewer commands than this are in flight on a queue, submitting one more surely does not block. While a host
-    function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks". A driver whose
-    queues share their room says less with each that it makes: forebay asks again then."""
-    shared_room: int = 0
-    """Where queues share their room: so many commands more can be in flight, on one of them or divided among several,
-    while each has `keeps_gil_below`. 0: they do not share it, or nobody knows."""
-    most_held: int | None = None
-    """How many queues may be held by gates and host functions, or wait behind such, while all others get on; None:
-    any number."""
-    call_names: tuple[str, ...]
-    """The driver's calls, by their number in a `Status` of driver.pxd. Only where `explain` is not the device's own."""
+    shared_room: int = 0  # where queues share their room: so many commands more can be in flight, on one or on several
+    most_held: int | None = None  # queues that gates and host functions hold up while others get on; None: any number
+    call_names: tuple[str, ...]  # by their number in a `Status`; only where `explain` is not the device's own
+    # What `build` takes. A program in another language is compiled for the first of these that its compiler makes.
     languages: tuple[Language, ...]
-    """What `build` takes. A program in another language is compiled for the first of these that its compiler makes."""
-    priorities: tuple[int, ...] = (0,)
-    """Priorities that a queue can have, lower is more urgent; always with 0 among them."""
-    timing_is_free: bool = False
-    """Whether commands of a queue with timed events cost nothing measurable more than those of a queue without."""
-    has_addresses: bool
-    """Whether memory has addresses that a kernel could follow."""
-    takes_pageable: bool
-    """Whether a copy into pageable host memory is asynchronous; else it goes through what `stage` gives."""
-    reads_pageable_late: bool
-    """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
+    priorities: tuple[int, ...] = (0,)  # that a queue can have, lower is more urgent; always with 0 among them
+    timing_is_free: bool = False  # whether a queue with timed events costs nothing measurable more
+    has_addresses: bool  # whether memory has addresses that a kernel could follow
+    takes_pageable: bool  # whether a copy into pageable memory is asynchronous; else it goes through what `stage` gives
+    reads_pageable_late: bool  # whether a copy from pageable memory reads it when it runs; else when it is submitted
+    # Whether a wait of the host may return late, or never, while other threads go on submitting: then back-pressure
+    # holds these up (sync/ordering.pyx). Only where `event_status` may be asked during such a wait.
     waits_starve: bool = False
-    """Whether a wait of the host may return late, or never, while other threads go on submitting: then back-pressure
-    holds these up (sync/ordering.pyx). Only where `event_status` may be asked during such a wait."""
-    unrolls_recursion: bool = False
-    """Whether functions that call themselves become copies, one for each level: a circle of calls costs it too much."""
+    unrolls_recursion: bool = False  # functions that call themselves become copies: a circle of calls costs too much
+    # Whether commands really run. They do not under Intel's Level Zero driver with null hardware: memory keeps what it
+    # had, and whoever asks when an event was signalled waits for ever.
     executes: bool = True
-    """Whether commands really run. They do not under Intel's Level Zero driver with null hardware: memory keeps what it
-    had, and whoever asks when an event was signalled waits for ever."""
-    takes_host: bool = False
-    """Whether the device reaches ordinary memory of the host by its address."""
-
-    @property
-    @abstractmethod
-    def limits(self) -> Limits:
-        """The limits of the device and of launches on it."""
+    takes_host: bool = False  # whether the device reaches ordinary memory of the host by its address
+    has_ipc: bool = False  # whether it has memory and events that processes share
 
     # -- queues and memory
 
     @abstractmethod
     def create_queue(self, priority: int, timing: bool) -> tuple[object, int]:
         """Make an in-order queue: the driver's own object or handle, for the user, and the handle for the table.
-
-        `priority` is one of `priorities`; `timing` asks for timed events. The handle goes to `destroy_queue` of
-        driver.pxd. Raises `DriverError`. Does not block.
+        `timing` asks for timed events. Raises `DriverError`.
         """
 
     @abstractmethod
     def allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
-        """Make memory of at least one byte. Raises `NotSupportedError` where there is none of this kind, and
-        `OutOfMemoryError`.
-        """
+        """Make memory. Raises `NotSupportedError` where there is none of this kind, and `OutOfMemoryError`."""
+
+    def check_size(self, nbytes: int, of: str = "") -> None:
+        """Raise OutOfMemoryError for more than one allocation can have."""
+        most = self.limits.allocation
+        if nbytes > most:
+            raise OutOfMemoryError(f"{nbytes} bytes{of}: {self.info.name} allocates at most {most} at once")
 
     def part(self, memory: Any, offset: int, nbytes: int) -> tuple[object, int] | None:
-        """Make a memory object for a part of what `allocate` returned: its owner and its handle.
-
-        None where a part needs none, because it has an address. Raises `NotSupportedError` for an offset that the
-        driver cannot have.
+        """Make a memory object for a part of what `allocate` returned: its owner and its handle; None where a part
+        has an address. Raises `NotSupportedError` for an offset that the driver cannot have.
         """
         return None
 
     @property
     def part_of(self) -> Callable[[Any, int, int], tuple[object, int]] | None:
-        """Makes a memory object for a part of what `allocate` returned, which has an address too: its owner, and its
-        handle. Given the memory, an offset that is a multiple of 512, and a number of bytes.
-
-        None where a part has nothing but its address, or an argument is set no faster by an object than by that.
+        """The same for memory that has an address, too, where an argument is set faster by an object; else None. The
+        offset is a multiple of 512.
         """
         return None
 
     def pinned(self, nbytes: int) -> tuple[int, object]:
-        """Make host memory that the device reads and writes without staging: its address and its owner. This is "host"
-        memory, unless the driver has another kind.
-
-        Raises `OutOfMemoryError`. May block.
+        """Make host memory that the device reads and writes without staging: its address and its owner. Raises
+        `OutOfMemoryError`.
         """
         try:
             memory = self.allocate(nbytes, "host")
@@ -387,9 +324,7 @@ class DriverDevice(ABC):
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Make host memory for the bytes of one copy, contents unspecified; by default pageable memory. Raises
-        `OutOfMemoryError`.
-        """
+        """Make host memory for the bytes of one copy; by default pageable memory. Raises `OutOfMemoryError`."""
         return np.empty(nbytes, np.uint8)
 
     # -- what belongs to other packages
@@ -405,7 +340,6 @@ class DriverDevice(ABC):
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """Take over memory of this driver that an object of another package owns. None when it is no such object.
-
         Raises `InvalidArgumentError` when it is read-only, not C-contiguous, or of another context.
         """
         return None
@@ -415,13 +349,11 @@ class DriverDevice(ABC):
         raise NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
 
     def register_host(self, address: int, nbytes: int) -> DriverMemory | None:
-        """Memory of the program, of the host, which the device reaches as long as there is what is returned: the
-        program keeps it for so long. None where the device cannot.
-        """
+        """Let the device reach memory of the program as long as there is what is returned; None where it cannot."""
         return self.adopt_host(None, address, nbytes) if self.takes_host else None
 
     def unregister_host(self, memory: DriverMemory) -> None:
-        """End what `register_host` began. Nothing that is submitted uses the memory any more. May block."""
+        """End what `register_host` began. Nothing that is submitted uses the memory any more."""
         return
 
     def can_reach(self, peer: DriverDevice) -> bool:
@@ -429,9 +361,7 @@ class DriverDevice(ABC):
         return False
 
     def reach(self, peer: DriverDevice) -> bool:
-        """Let this device use the memory of another one, that there is and that comes, by its address. Only where it
-        can. False where the driver would wait for a gate: not now.
-        """
+        """Let this device use the memory of another one. False where the driver would wait for a gate."""
         raise NotSupportedError(f"{self.info.name} does not reach memory of {peer.info.name}")
 
     def adopt_peer(self, owner: object, address: int, nbytes: int) -> DriverMemory:
@@ -440,10 +370,8 @@ class DriverDevice(ABC):
 
     # -- what several processes share. Nobody but these processes knows when the others are done with it.
 
-    has_ipc = False  # whether the device has such memory and events
-
     def allocate_shared(self, nbytes: int) -> DriverMemory:
-        """Make memory of the device that other processes can open. Raises `OutOfMemoryError`. May block."""
+        """Make memory of the device that other processes can open. Raises `OutOfMemoryError`."""
         raise self._no_ipc()
 
     def memory_handle(self, memory: DriverMemory) -> bytes:
@@ -455,17 +383,13 @@ class DriverDevice(ABC):
         raise self._no_ipc()
 
     def give_back_shared(self) -> bool:
-        """Give back memory of these kinds that nobody refers to any more; waits for what runs on the device.
-
-        False, with nothing done, where the driver would wait for a gate: not now.
+        """Give back memory of these kinds that has no reference left; waits for what runs on the device. False, with
+        nothing done, where the driver would wait for a gate.
         """
         return True
 
     def create_shared_event(self) -> tuple[int, bytes]:
-        """Make an event that other processes can open: its handle, and what opens it there.
-
-        The caller owns the handle, and gives it to `destroy_event` of driver.pxd.
-        """
+        """Make an event that other processes can open: its handle, which the caller owns, and what opens it there."""
         raise self._no_ipc()
 
     def open_event(self, handle: bytes) -> int:
@@ -476,17 +400,14 @@ class DriverDevice(ABC):
         return NotSupportedError(f"{self.info.name} shares no memory and events between processes: CUDA does")
 
     def adopt_event(self, thing: object) -> int | None:
-        """Handle of a driver event that is done when this event of another package is. None when it is no such event.
-
-        The caller owns the handle, and gives it to `destroy_event` of driver.pxd. Raises `ArgumentTypeError` for an
-        event of the driver's own packages that cannot be waited for, saying what to do instead.
+        """Handle, which the caller owns, of an event that is done when this event of another package is. None when it
+        is no such event. Raises `ArgumentTypeError` for one that cannot be waited for, saying what to do instead.
         """
         return None
 
     def hand_over(self, thing: object, native: Any) -> None:
-        """Let what a queue of this device, given as `create_queue` returned it, gets from now on come after what the
-        package that owns `thing` has submitted for it. Only for what `adopt_memory` took. Does not block. Raises
-        `InvalidArgumentError` when that package refuses.
+        """Let what a queue, given as `create_queue` returned it, gets from now on come after what the package that owns
+        `thing` has submitted for it. Raises `InvalidArgumentError` when that package refuses.
         """
         return
 
@@ -496,7 +417,7 @@ class DriverDevice(ABC):
 
     def order_stream(self, stream: int, native: Any) -> None:
         """Let what a stream of another package, in DLPack's numbering, gets from now on come after what a queue of this
-        device has got. Only where `dlpack_device` is not None. Does not block. Raises `InvalidArgumentError`.
+        device has got. Raises `InvalidArgumentError`.
         """
         raise NotSupportedError(f"no other package has streams of {self.info.name}")
 
@@ -505,25 +426,21 @@ class DriverDevice(ABC):
         return None
 
     def queue_interface(self, name: str, native: Any) -> object | None:
-        """The attribute of this name by which other packages use a queue, given as `create_queue` returned it; None
-        where it has none.
-        """
+        """The attribute of this name by which other packages use a queue; None where it has none."""
         return None
 
     def array_over(
         self, lend: Callable[[], tuple[Any, int]], shape: tuple[int, ...], dtype: np.dtype[Any], queue: object
     ) -> object:
-        """Make an array of another package over memory of this device, for that package's `queue`.
-
-        `lend` gives the memory that `allocate` returned, and the byte at which the array begins; whoever calls it keeps
-        the memory for as long as the array lives. Raises `NotSupportedError` where no package has such arrays.
+        """Make an array of another package over memory of this device, for that package's `queue`. `lend` gives the
+        memory that `allocate` returned, which lives as long as the array, and the byte at which the array begins.
         """
         raise NotSupportedError(f"no other package has arrays over memory of {self.info.name}")
 
     # -- programs
 
     def expect_spirv(self) -> None:
-        """Get ready to build SPIR-V, which is being made. Does not block."""
+        """Get ready to build SPIR-V, which is being made."""
         return
 
     def cpp_compiler(self) -> CppCompiler | None:
@@ -537,25 +454,22 @@ class DriverDevice(ABC):
 
     @abstractmethod
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> BuiltProgram:
-        """Build a program in one of `languages`; text is str, the others are bytes.
-
-        Raises `BuildError` with the compiler's log, `InvalidArgumentError` for what is cut short, and
-        `NotSupportedError` for a parameter that the driver does not take, or where a compiler is not installed. Blocks
-        while it compiles.
+        """Build a program in one of `languages`; text is str, the others are bytes. Raises `BuildError` with the
+        compiler's log, `InvalidArgumentError` for what is cut short, and `NotSupportedError` for a parameter that the
+        driver does not take, or where a compiler is not installed.
         """
 
     def moves(self) -> BuiltProgram | None:
-        """The kernels of `forebay.queues.memory.shapes`, by their names there. None, which is the default: they are
-        built at the first use. Where that waits for what is outstanding, they have to be there before. Does not block.
+        """The kernels of `forebay.queues.memory.shapes`, by their names there, where to build them at the first use
+        would wait for what is outstanding.
         """
         return None
 
     # -- errors
 
     def explain(self, status: int) -> tuple[str, int, str]:
-        """Explain a `Status` of driver.pxd: the driver's call, its error code, and the name of that.
-
-        Raises `NotSupportedError` or `OutOfMemoryError` itself where that says more.
+        """Explain a `Status`: the driver's call, its error code, and the name of that. Raises `NotSupportedError` or
+        `OutOfMemoryError` itself where that says more.
         """
         code = (status & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # 32 bits with a sign
         return self.call_names[status >> 32], code, self.error_name(code)
@@ -663,6 +577,16 @@ def numbered(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
 def first_line(text: str) -> str:
     """Return the first line that is not blank: drivers begin their logs with blank lines."""
     return next((line.strip() for line in text.splitlines() if line.strip(" \t\0")), "")
+
+
+def failed_call(
+    status: int, calls: Sequence[str], name_of: Callable[[int], str], out_of_memory: Collection[int], what: str = ""
+) -> Error:
+    """Return the error for the `Status` of a call whose code is not negative. The message ends with `what`."""
+    call, code = calls[status >> 32], status & 0xFFFFFFFF
+    name = name_of(code)
+    message = f"{call} failed: {name}" + (f" ({what})" if what else "")
+    return OutOfMemoryError(message) if code in out_of_memory else DriverError(message, call=call, code=code, name=name)
 
 
 def fill_table(

@@ -17,7 +17,6 @@ from forebay.core.driver import (
     DriverKernel,
     DriverMemory,
     Language,
-    Limits,
 )
 from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
@@ -52,10 +51,10 @@ class CudaKernel(DriverKernel):
         self._sizes = [parameter.nbytes for parameter in passed]
         alignments = iter(facts.local_alignments)
         self._alignments = [next(alignments) if each.kind == "local" else 0 for each in facts.parameters]
-        most_shared = native.max_shared if facts.local_alignments else 0
-        most, static = program.limits(self._function, most_shared)
+        limits = native.limits
+        most, static = program.limits(self._function, limits.local_bytes if facts.local_alignments else 0)
         super().__init__(
-            facts.name, facts.parameters, most, native.max_block, native.max_shared, facts.required_block, 0, static
+            facts.name, facts.parameters, most, limits.group_size, limits.local_bytes, facts.required_block, 0, static
         )
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
@@ -86,6 +85,7 @@ class CudaDevice(DriverDevice):
     def __init__(self, info: DeviceInfo) -> None:
         self.info = info
         self.native: CuNative = info.native
+        self.limits = self.native.limits
         self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0", self.native.migrates)
         self.context_handle: int = self.handle.address
         self.priorities: tuple[int, ...] = self.handle.priorities
@@ -96,25 +96,6 @@ class CudaDevice(DriverDevice):
         own = CuProgram.own(self.handle)
         self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(OWN_KERNELS, MOVES)}
         self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
-
-    @property
-    def limits(self) -> Limits:
-        """The device's sizes, and the largest launch."""
-        native = self.native
-        return Limits(
-            group_items=native.max_threads,
-            group_size=native.max_block,
-            unit_items=native.unit_threads,
-            unit_groups=native.unit_blocks,
-            group_count=native.max_grid,
-            local_bytes=native.max_shared,
-            constant_bytes=native.constant_bytes,
-            allocation=native.memory,
-            clock_khz=native.clock_khz,
-            cache_bytes=native.cache_bytes,
-            shares_memory=native.integrated,
-            has_shared=native.has_managed,
-        )
 
     # -- queues
 
@@ -132,10 +113,10 @@ class CudaDevice(DriverDevice):
     def allocate(self, nbytes: int, usm_type: str = "device") -> CuMemory:
         """Memory of the device, of the host, or shared by both ("managed"), from a pool of the driver."""
         if usm_type != "host":
-            self._check_size(nbytes)
+            self.check_size(nbytes)
         if nbytes >> 48:  # more than any address
             raise errors.OutOfMemoryError(f"{nbytes} bytes of {usm_type} memory are more than {self.info.name} has")
-        if usm_type == "shared" and not self.native.has_managed:
+        if usm_type == "shared" and not self.limits.has_shared:
             raise errors.NotSupportedError(f"shared memory: {self.info.name} has none")
         return CuMemory(self.handle, max(nbytes, 1), usm_type)
 
@@ -156,12 +137,8 @@ class CudaDevice(DriverDevice):
 
     def allocate_shared(self, nbytes: int) -> CuLateMemory:
         """As `DriverDevice.allocate_shared`. Blocks until nothing runs if such memory was closed, and no gate is."""
-        self._check_size(nbytes)
+        self.check_size(nbytes)
         return operations.export_memory(self.handle, max(nbytes, 1))
-
-    def _check_size(self, nbytes: int) -> None:
-        if nbytes > self.native.memory:
-            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} has {self.native.memory}")
 
     def memory_handle(self, memory: DriverMemory) -> bytes:
         """As `DriverDevice.memory_handle`: 64 bytes, CUDA's."""

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, numbered
+from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder, Found, Limits, numbered
 from forebay.core.errors import DriverError, InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD: no streams,
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# CUdevice_attribute, for the fields of CuNative
-BLOCK, GRID, PCI_BUS, PCI_DEVICE, PCI_DOMAIN, MAJOR, MINOR = 2, 5, 33, 34, 50, 75, 76
-NUMBERS = {
-    "multiprocessors": 16, "max_threads": 1, "unit_threads": 39, "unit_blocks": 106, "max_shared": 97,
-    "constant_bytes": 9, "clock_khz": 13, "cache_bytes": 38, "compute_mode": 20,
+# CUdevice_attribute, some for the fields of Limits and CuNative
+BLOCK, GRID, MULTIPROCESSORS, INTEGRATED, COMPUTE_MODE, MANAGED = 2, 5, 16, 18, 20, 83
+PCI_BUS, PCI_DEVICE, PCI_DOMAIN, MAJOR, MINOR = 33, 34, 50, 75, 76
+LIMITS = {
+    "group_items": 1, "unit_items": 39, "unit_groups": 106, "local_bytes": 97, "constant_bytes": 9, "clock_khz": 13,
+    "cache_bytes": 38,
 }  # fmt: skip
-FLAGS = {"integrated": 18, "has_managed": 83, "has_pools": 115, "migrates": 89, "has_ipc": 125}
+FLAGS = {"has_pools": 115, "migrates": 89, "has_ipc": 125}
 PROHIBITED = 2  # of compute_mode
 
 
@@ -52,20 +53,9 @@ class CuNative(NamedTuple):
     architecture: tuple[int, int]  # the compute capability, for example (9, 0)
     driver_version: int  # the CUDA that the driver has, for example 13000
     pci: tuple[int, int, int]  # domain, bus and device
-    memory: int
+    limits: Limits
     multiprocessors: int
-    max_threads: int
-    unit_threads: int
-    unit_blocks: int
-    max_block: tuple[int, int, int]
-    max_grid: tuple[int, int, int]
-    max_shared: int
-    constant_bytes: int
-    clock_khz: int
-    cache_bytes: int
-    integrated: bool
     compute_mode: int
-    has_managed: bool
     has_pools: bool
     migrates: bool
     has_ipc: bool
@@ -163,7 +153,7 @@ def _info(native: CuNative) -> DeviceInfo:
         version=f"compute capability {native.architecture[0]}.{native.architecture[1]}",
         driver_version=f"CUDA {native.driver_version // 1000}.{native.driver_version % 1000 // 10}",
         compute_units=native.multiprocessors,
-        memory=native.memory,
+        memory=native.limits.allocation,
         usable=not reason,
         reason=reason,
         advice=advice,
@@ -230,19 +220,25 @@ def described(library: CDLL, ordinal: int, chosen: bool) -> CuNative:
     def three(first: int) -> tuple[int, int, int]:
         return ask(first), ask(first + 1), ask(first + 2)
 
-    more: dict[str, Any] = {field: ask(which) for field, which in NUMBERS.items()}
-    more |= {field: bool(ask(which)) for field, which in FLAGS.items()}
+    limits = Limits(
+        **{field: ask(which) for field, which in LIMITS.items()},
+        group_size=three(BLOCK),
+        group_count=three(GRID),
+        allocation=memory.value,
+        shares_memory=bool(ask(INTEGRATED)),
+        has_shared=bool(ask(MANAGED)),
+    )
     return CuNative(
         ordinal=device.value,
         name=name.value.decode(errors="replace"),
         architecture=(ask(MAJOR), ask(MINOR)),
         driver_version=version.value,
         pci=(ask(PCI_DOMAIN), ask(PCI_BUS), ask(PCI_DEVICE)),
-        memory=memory.value,
-        max_block=three(BLOCK),
-        max_grid=three(GRID),
+        limits=limits,
+        multiprocessors=ask(MULTIPROCESSORS),
+        compute_mode=ask(COMPUTE_MODE),
         connections=connections(library, device.value, chosen),
-        **more,
+        **{field: bool(ask(which)) for field, which in FLAGS.items()},
     )
 
 
@@ -276,7 +272,6 @@ def _name(library: CDLL, code: int) -> str:
 
 
 def _checked(library: CDLL, call: str, *args: object) -> None:
-    code = getattr(library, call)(*args)
-    if code:
+    if code := getattr(library, call)(*args):
         name = _name(library, code)
         raise DriverError(f"{call} failed: {name}", call=call, code=code, name=name)

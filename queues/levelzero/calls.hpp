@@ -14,7 +14,6 @@ namespace forebay_ze {
 typedef uint32_t Result;
 
 // Layouts of the Level Zero specification, version 1.17; docs/levelzero-notes.md has them in a table.
-struct InitDesc { uint32_t stype = 0x20021; const void *next = nullptr; uint32_t flags = 0; };
 struct DriverProperties { uint32_t stype = 0x1; void *next = nullptr; uint8_t uuid[16] = {}; uint32_t version = 0; };
 struct ExtensionProperties { char name[256] = {}; uint32_t version = 0; };
 struct DeviceProperties {
@@ -89,7 +88,6 @@ struct KernelTimestamps { Timestamps global, context; };
 
 #define FOREBAY_ZE(X) \
     X(Result, Init, (uint32_t flags)) \
-    X(Result, InitDrivers, (uint32_t *count, void **drivers, const InitDesc *desc)) \
     X(Result, DriverGet, (uint32_t *count, void **drivers)) \
     X(Result, DriverGetApiVersion, (void *driver, uint32_t *version)) \
     X(Result, DriverGetProperties, (void *driver, DriverProperties *properties)) \

@@ -43,12 +43,8 @@ class ZeNative:
     device_id: int  # of PCI
     vendor_id: int
     ip_version: int  # the hardware's version as the compiler counts it; 0 if unknown
-    max_group_items: int  # work-items in a group
-    max_group_size: tuple[int, int, int]  # in each dimension
-    max_group_count: tuple[int, int, int]  # groups of a launch
-    max_local_bytes: int  # of a group
+    limits: Limits
     max_argument_bytes: int  # all arguments of a kernel
-    max_allocation: int  # bytes
     timer_resolution_ns: float  # one tick of the device's clock
     kernel_timestamp_bits: int  # how many bits of a kernel's timestamps are valid
     # For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern of
@@ -56,7 +52,7 @@ class ZeNative:
     groups: tuple[tuple[int, int, int], ...]
     priorities: tuple[int, int] | None  # the lowest and the highest; lower numbers are more urgent. None if unknown
     # How counter-based events are made: "create" by zeEventCounterBasedCreate, "pool" from an event pool with an
-    # extended descriptor; "" if the driver has none.
+    # extended descriptor.
     counter_based: str
 
 
@@ -72,8 +68,9 @@ class LevelZeroKernel(DriverKernel):
                 f"kernel {name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
             )
         items, required, static = module.limits(name)
-        most = items or native.max_group_items
-        super().__init__(name, parameters, most, native.max_group_size, native.max_local_bytes, required, 0, static)
+        limits = native.limits
+        most = items or limits.group_items
+        super().__init__(name, parameters, most, limits.group_size, limits.local_bytes, required, 0, static)
 
     def groups_at_once(self, block: tuple[int, int, int], local_bytes: int) -> int:
         """As `DriverKernel.groups_at_once`."""
@@ -105,6 +102,7 @@ class LevelZeroDevice(DriverDevice):
         operations.load()
         self.info = info
         self.native: ZeNative = info.native
+        self.limits = self.native.limits
         self.handle: DeviceHandle = DeviceHandle(
             self.native.driver,
             self.native.device,
@@ -123,20 +121,6 @@ class LevelZeroDevice(DriverDevice):
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
         self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
 
-    @property
-    def limits(self) -> Limits:
-        """The device's sizes, and the largest launch."""
-        native = self.native
-        return Limits(
-            group_items=native.max_group_items,
-            group_size=native.max_group_size,
-            group_count=native.max_group_count,
-            local_bytes=native.max_local_bytes,
-            constant_bytes=native.max_allocation,
-            allocation=native.max_allocation,
-            has_shared=True,
-        )
-
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
@@ -148,9 +132,7 @@ class LevelZeroDevice(DriverDevice):
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
         """Unified shared memory of the device, of the host, or shared by both. Zero bytes get one byte."""
-        limit = self.native.max_allocation
-        if nbytes > limit:
-            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        self.check_size(nbytes)
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

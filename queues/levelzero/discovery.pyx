@@ -8,20 +8,55 @@ import glob
 import os
 import struct
 
-from libc.stdint cimport int32_t, uint32_t, uintptr_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.queues.levelzero.operations cimport (
-    Calls, ComputeProperties, DeviceProperties, DriverProperties, ExtensionProperties, InitDesc, IpVersion,
-    MemoryProperties, ModuleProperties, QueueGroupProperties, all_of, check, ze_result_t
-)
+from forebay.core.driver cimport Status
 
-from forebay.core.driver import DeviceInfo, Found, first_line, numbered
+from forebay.core.driver import DeviceInfo, Found, Limits, first_line, numbered
 from forebay.core.errors import BuildError, Error
 from forebay.queues.levelzero.device import COMPUTE, ZeNative
-from forebay.queues.levelzero.operations import CALLS, GET_DRIVER, DeviceHandle, ZeProgram
+from forebay.queues.levelzero.operations import CALLS, GET_DRIVER, DeviceHandle, ZeProgram, check
 from forebay.spirv import opcodes as op
 from forebay.spirv.module import make, words_of
+
+ctypedef uint32_t ze_result_t
+ctypedef Status (*Function)(...) noexcept nogil  # has the call and its ze_result_t, or 0
+
+
+# `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
+    cdef struct DriverProperties:
+        uint32_t version
+    cdef struct ExtensionProperties:
+        const char* name
+    cdef struct DeviceProperties:
+        uint32_t stype
+        void* next
+        uint32_t type, vendor_id, device_id, eus_per_subslice, subslices_per_slice, slices, kernel_timestamp_bits
+        uint64_t max_allocation, timer_resolution
+        const char* name
+    cdef struct IpVersion:
+        uint32_t version
+    cdef struct ComputeProperties:
+        uint32_t max_group_items, max_local_bytes
+        uint32_t* max_group_size
+        uint32_t* max_group_count
+    cdef struct ModuleProperties:
+        uint32_t spirv_version, max_argument_bytes
+    cdef struct QueueGroupProperties:
+        uint32_t flags, queues
+        size_t max_fill_pattern
+    cdef struct MemoryProperties:
+        uint64_t total_size
+
+    cdef struct Calls:
+        Function Init, DriverGet, DriverGetApiVersion, DriverGetProperties, DriverGetExtensionProperties
+        Function DriverGetExtensionFunctionAddress, DeviceGet, DeviceGetProperties, DeviceGetMemoryProperties
+        Function DeviceGetComputeProperties, DeviceGetModuleProperties, DeviceGetCommandQueueGroupProperties
+
+    Status all_of[T](Function get, void* owner, vector[T]& found) except +
+
 
 UPDATE = (
     "install a newer driver, 26.27 is known to work: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu; a stable "
@@ -38,7 +73,7 @@ EVENT_POOLS = ("ZE_extension_event_pool_counter_based", "ZE_experimental_event_p
 IP_VERSION = "ZE_extension_device_ip_version"
 
 cdef enum:
-    GPUS_ONLY = 1 << 0  # of the flags of both ways to initialise Level Zero
+    GPUS_ONLY = 1 << 0  # of zeInit's flags
     IN_ORDER = 1 << 1  # of those of an immediate list
     TIMER_IN_CYCLES = 0x00020006  # the type of newer properties of a device, whose timer is not rounded to nanoseconds
 
@@ -107,18 +142,11 @@ cdef vector[void*] start() except *:
     """Initialise Level Zero and return the drivers for GPUs. The first time may take some tenths of a second."""
     cdef vector[void*] found
     cdef uint32_t count = 0
-    cdef InitDesc gpus
-    gpus.flags = GPUS_ONLY
-    # The loader may have the newer function although the driver does not.
-    if ze.InitDrivers != NULL and ze.InitDrivers(&count, NULL, &gpus) == 0 and count:
-        found.resize(count)
-        check(ze.InitDrivers(&count, found.data(), &gpus))
-    else:
-        check(ze.Init(<uint32_t> GPUS_ONLY))
-        check(ze.DriverGet(&count, NULL))
-        found.resize(count)
-        if count:
-            check(ze.DriverGet(&count, found.data()))
+    check(ze.Init(<uint32_t> GPUS_ONLY))
+    check(ze.DriverGet(&count, NULL))
+    found.resize(count)
+    if count:
+        check(ze.DriverGet(&count, found.data()))
     found.resize(count)
     return found
 
@@ -222,12 +250,16 @@ cdef object native_of(ZeDriver driver, void* device, const DeviceProperties* pro
         device_id=properties.device_id,
         vendor_id=properties.vendor_id,
         ip_version=ip_version,
-        max_group_items=compute.max_group_items,
-        max_group_size=tuple([compute.max_group_size[i] for i in range(3)]),
-        max_group_count=tuple([compute.max_group_count[i] for i in range(3)]),
-        max_local_bytes=compute.max_local_bytes,
+        limits=Limits(
+            group_items=compute.max_group_items,
+            group_size=tuple([compute.max_group_size[i] for i in range(3)]),
+            group_count=tuple([compute.max_group_count[i] for i in range(3)]),
+            local_bytes=compute.max_local_bytes,
+            constant_bytes=properties.max_allocation,
+            allocation=properties.max_allocation,
+            has_shared=True,
+        ),
         max_argument_bytes=module.max_argument_bytes,
-        max_allocation=properties.max_allocation,
         timer_resolution_ns=1e9 / (resolution or 1e9) if in_cycles else float(resolution or 1),
         kernel_timestamp_bits=properties.kernel_timestamp_bits,
         groups=groups,
@@ -250,7 +282,9 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     handle = DeviceHandle(<uintptr_t> driver.handle, <uintptr_t> device, "create", 1, 64)
     # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
     made = "create" if handle.makes_events() else "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
-    require_in_order_lists(handle, ordinal, bool(made))
+    if not made:
+        raise UnusableError("its driver has no counter-based events", UPDATE)
+    require_in_order_lists(handle, ordinal)
     try:
         ZeProgram(handle, probe_module(), False).limits("probe")
     except BuildError as error:
@@ -260,20 +294,18 @@ cdef str try_out(ZeDriver driver, void* device, uint32_t ordinal):
     return made
 
 
-cdef int require_in_order_lists(handle, uint32_t ordinal, bint known) except -1:
+cdef int require_in_order_lists(handle, uint32_t ordinal) except -1:
     """Raise unless an in-order immediate list can be made.
 
-    Drivers that are older than such lists ignore the flag and would run commands side by side. So forebay accepts only
-    a list that reports the flag. Where lists cannot report it, the driver must be `known` to have counter-based events,
-    which exist only for such lists.
+    Drivers that are older than such lists ignore the flag and would run commands side by side. So a list that reports
+    its flags must report this one. Where lists report none, the driver has counter-based events, which exist only for
+    such lists.
     """
     try:
         flags = handle.list_flags(ordinal)
     except Error as error:
         raise UnusableError(f"its driver makes no in-order command list ({error})", UPDATE) from None
-    if flags is not None:
-        known = flags & IN_ORDER
-    if not known:
+    if flags is not None and not flags & IN_ORDER:
         raise UnusableError("its driver does not say that a command list is in order", UPDATE)
 
 

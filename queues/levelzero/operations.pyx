@@ -1,49 +1,111 @@
-"""The Level Zero side of the table of operations (`forebay.core.driver`), and what is behind its handles.
+"""Level Zero's devices, programs and memory as Python objects; and the names of calls and results for errors.
 
-The functions come first, with the names of calls and results for errors; then the operations; then devices, programs
-and memory as Python objects.
+The operations of the table (`forebay.core.driver`) are in operations.hpp.
 """
 
 import ctypes
 
 cimport cython
-from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
-from libcpp.memory cimport unique_ptr
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libcpp.memory cimport shared_ptr, unique_ptr
 
-from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, NOT_YET, TIMED, Answer,
-    Arrival, Change, RecordedCommand, Driver, Geometry, Interrupted, Memory, Status, Waits, HostCallback
-)
+from forebay.core.driver cimport Driver, Status
 from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 
-from forebay.core.driver import fill_table
-from forebay.core.errors import BuildError, DriverError, NotSupportedError, OutOfMemoryError
+from forebay.core.driver import failed_call, fill_table
+from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 
 cdef enum:
-    NOT_READY = 1
-    WAIT_SLICE = 50000000  # nanoseconds, after which a signal handler gets its turn
-    CHANGES_ARGUMENTS = 1 << 0
-    CHANGES_GROUPS = 1 << 1
-    UNSUPPORTED_FEATURE = 0x78000003
     INVALID_GLOBAL_NAME = 0x78000010
-    DEVICE_LOST = 0x70000001
-    LIST_IN_ORDER = 1 << 3  # of a list's
     ALL_MEMORY = 7  # ze_kernel_indirect_access_flags_t: of the host, of devices, and shared
     FORMAT_SPIRV = 0
     FORMAT_NATIVE = 1
     ALIGNMENT = 128  # of memory: that of the largest element type, double16
 
-cdef extern from *:
-    """
-    namespace forebay_ze { Calls ze; }
-    """
+ctypedef Status (*Function)(...) noexcept nogil
 
-cdef extern from "queues/levelzero/objects.hpp" namespace "forebay_ze":
+
+# `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
+cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
+    cdef struct DeviceAllocDesc:
+        uint32_t flags, ordinal
+    cdef struct HostAllocDesc:
+        uint32_t flags
+    cdef struct ModuleDesc:
+        uint32_t format
+        size_t size
+        const uint8_t* input
+        const char* options
+    cdef struct KernelDesc:
+        const char* name
+    cdef struct KernelProperties:
+        uint32_t arguments, local_bytes
+        void* next
+        uint32_t* required_group
+    cdef struct GroupLimits:
+        uint32_t items
+
+    cdef enum:
+        N_CALLS
+
+    cdef struct Calls:
+        Function CommandListImmediateGetFlags, EventCounterBasedCreate
+        Function KernelSetArgumentValue, KernelSetGroupSize, KernelCreate, KernelSetIndirectAccess, KernelDestroy
+        Function KernelGetProperties, KernelSuggestMaxCooperativeGroupCount
+        Function MemAllocDevice, MemAllocHost, MemAllocShared, MemFree
+        Function ModuleCreate, ModuleBuildLogGetString, ModuleBuildLogDestroy, ModuleGetNativeBinary
+        Function ModuleGetGlobalPointer
+
+    const char* const* call_names
+
+
+# Each ends with its last reference. The header says what holds what.
+cdef extern from "queues/levelzero/operations.hpp" namespace "forebay_ze" nogil:
     Calls ze
+    Driver table
+    double _ticks_between "forebay_ze::ticks_between"(uint64_t first, uint64_t second, uint64_t mask)
 
-MODES: dict[str, int] = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
+    cdef enum EventKind:
+        DEVICE_EVENT
+
+    cdef enum EventMode:
+        COUNTER_BASED, COUNTER_BASED_POOL
+
+    cdef cppclass ZeContext:
+        void* handle
+
+    cdef cppclass ZeEvent:
+        pass
+
+    cdef cppclass ZeDevice:
+        shared_ptr[ZeContext] context
+        void* handle
+        double nanoseconds_per_tick
+        uint64_t timestamp_mask
+
+        @staticmethod
+        Status open(void* driver, void* handle, EventMode mode, Ref[ZeDevice]& opened) noexcept
+        void close() noexcept
+        Status take_event(EventKind kind, Ref[ZeEvent]& taken) noexcept
+
+    cdef cppclass ZeQueue:
+        void* list
+
+        @staticmethod
+        Status create(
+            ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Ref[ZeQueue]& made) noexcept
+
+    cdef cppclass ZeModule:
+        ZeModule(Ref[ZeDevice] device, void* handle) noexcept
+        void* handle
+
+    cdef cppclass ZeKernel:
+        ZeKernel(void* handle, Ref[ZeModule] module) noexcept
+        void* handle
+
+MODES: dict[str, int] = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL}
 
 LIBRARY = "libze_loader.so.1"
 GET_DRIVER = (
@@ -57,9 +119,8 @@ CALL_NAMES: tuple[str, ...] = tuple([(b"ze" + call_names[i]).decode() for i in r
 
 # Newer than forebay requires. Without them forebay uses something else, or raises an error when they are needed.
 _NEWER = {
-    "zeInitDrivers", "zeCommandListImmediateGetFlags", "zeCommandListAppendHostFunction",
-    "zeCommandListImmediateAppendCommandListsExp", "zeEventCounterBasedCreate", "zeCommandListGetNextCommandIdExp",
-    "zeCommandListUpdateMutableCommandsExp",
+    "zeCommandListImmediateGetFlags", "zeCommandListAppendHostFunction", "zeCommandListImmediateAppendCommandListsExp",
+    "zeEventCounterBasedCreate", "zeCommandListGetNextCommandIdExp", "zeCommandListUpdateMutableCommandsExp",
 }
 
 # The names of every ze_result_t, without what all begin with: runs of numbers that follow each other, by the first
@@ -115,412 +176,19 @@ def result_name(code: int) -> str:
     return RESULT_NAMES.get(code, f"error {code:#x}")
 
 
-def explain(Status status) -> tuple[str, int, str]:
-    """(call, code, name of the code) of a failed operation."""
-    code = status & 0xFFFFFFFF
-    return CALL_NAMES[status >> 32], code, result_name(code)
-
-
-cdef int check(Status status, str what="") except -1:
+cpdef int check(Status status, str what="") except -1:
     """Raise for a failed call. The message ends with `what`."""
-    if status == 0:
-        return 0
-    call, code, name = explain(status)
-    message = f"{call} failed: {name}" + (f" ({what})" if what else "")
-    if code in OUT_OF_MEMORY:
-        raise OutOfMemoryError(message)
-    raise DriverError(message, call=call, code=code, name=name)
-
-
-# -- the launch path
-
-
-cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
-    """Replace forebay's events in the wait list by the driver's handles, and return their number."""
-    cdef uint32_t i
-    if waits.count and (<ZeQueue*> queue).device.get().mode == RESET:
-        for i in range(waits.count):
-            (<ZeQueue*> queue).held.share(<ZeEvent*> waits.events[i])
-    for i in range(waits.count):
-        waits.events[i] = (<ZeEvent*> waits.events[i]).handle
-    return waits.count
-
-
-cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil:
-    cdef Status status = ze.KernelSetGroupSize(kernel.handle, geometry.block[0], geometry.block[1], geometry.block[2])
-    cdef int i
-    for i in range(3):
-        kernel.group[i] = geometry.block[i] if status == 0 else 0
-    return status
-
-
-cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
-    cdef ZeKernel* launched = <ZeKernel*> kernel
-    cdef Status status
-    cdef uint32_t count
-    if (
-        launched.group[0] != geometry.block[0] or launched.group[1] != geometry.block[1]
-        or launched.group[2] != geometry.block[2]
-    ):
-        status = set_group(launched, geometry)
-        if status != 0:
-            return status
-    count = to_handles(queue, waits)
-    return ze.CommandListAppendLaunchKernel(
-        (<ZeQueue*> queue).list, launched.handle, geometry.groups, NULL, count, waits.events)
-
-
-cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    return ze.KernelSetArgumentValue(
-        (<ZeKernel*> kernel).handle, index, sizeof(void*), &memory.address if memory.address else NULL)
-
-
-cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return ze.KernelSetArgumentValue((<ZeKernel*> kernel).handle, index, size, value)
-
-
-# -- other commands
-
-
-cdef Status begin(ZeQueue* queue, Ref[ZeEvent]& made, void** event, void** handle) noexcept nogil:
-    """Make the event that the next command signals, and give its handle too; none where `event` is NULL."""
-    cdef Status status = queue.event_to_signal(HOST_EVENT, made) if event != NULL else 0
-    handle[0] = made.get().handle if made.get() != NULL else NULL
-    return status
-
-
-cdef inline Status conclude(Status status, Ref[ZeEvent]& made, void** event) noexcept nogil:
-    """Give the caller the event, unless the command that signals it was refused."""
-    if status == 0 and event != NULL:
-        event[0] = made.take()
-    return status
-
-
-cdef Status copy(
-    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef Ref[ZeEvent] made
-    cdef void* handle
-    cdef Status status = begin(<ZeQueue*> queue, made, event, &handle)
-    if status == 0:
-        status = ze.CommandListAppendMemoryCopy(
-            (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
-            handle, to_handles(queue, waits), waits.events)
-    return conclude(status, made, event)
-
-
-cdef Status fill(
-    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef Ref[ZeEvent] made
-    cdef void* handle
-    cdef Status status = begin(<ZeQueue*> queue, made, event, &handle)
-    if status == 0:
-        status = ze.CommandListAppendMemoryFill(
-            (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, handle,
-            to_handles(queue, waits), waits.events)
-    return conclude(status, made, event)
-
-
-cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
-    # An immediate list submits at once, so there is nothing to flush.
-    cdef EventKind kind = TIMED_EVENT if use & TIMED else HOST_EVENT if use & FOR_HOST else DEVICE_EVENT
-    cdef Ref[ZeEvent] made
-    cdef Status status = barrier(queue, waits) if waits.count else 0
-    if status == 0:
-        status = (<ZeQueue*> queue).signal(kind, made)
-    return conclude(status, made, event)
-
-
-cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    return ze.CommandListAppendWaitOnEvents((<ZeQueue*> queue).list, to_handles(queue, waits), waits.events)
-
-
-cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
-    cdef ZeQueue* held = <ZeQueue*> queue
-    cdef Ref[ZeEvent] made
-    cdef ZeEvent* event
-    cdef Arrival* arrival = NULL
-    cdef bint waited_for = False
-    cdef Status status
-    if wake != NULL and ze.CommandListAppendHostFunction == NULL:
-        return (<Status> CALL_CommandListAppendHostFunction << 32) | UNSUPPORTED_FEATURE
-    status = held.device.get().take_event(GATE_EVENT, made)
     if status != 0:
-        return status
-    gate[0] = event = made.get()  # before `wake` can be called
-    if waits.count:
-        status = barrier(queue, waits)
-    if status == 0 and wake != NULL:
-        arrival = new Arrival(wake, data)
-        status = ze.CommandListAppendHostFunction(held.list, Arrival.arrive, arrival, NULL, NULL, 0, NULL)
-        if status != 0:
-            del arrival
-            arrival = NULL
-    if status == 0:
-        status = ze.CommandListAppendWaitOnEvents(held.list, 1, &event.handle)
-        waited_for = status == 0
-    if status == 0:
-        status = held.signal(HOST_EVENT, event.passed)
-    if status == 0:
-        made.take()
-    else:
-        gate[0] = NULL
-        if waited_for:
-            ze.EventHostSignal(event.handle)  # or the wait that was submitted holds the queue for ever
-            held.device.get().retire_gate(made)
-    if arrival != NULL:
-        arrival.settle(status == 0)
-    return status
-
-
-cdef Status open_gate(void* gate, bint failed) noexcept nogil:
-    """Open a gate. Level Zero cannot fail the commands behind it: they run even if `failed`."""
-    return ze.EventHostSignal((<ZeEvent*> gate).handle)
-
-
-# -- graphs
-
-
-cdef Status new_recording(void* queue, bint changeable, void** recording) noexcept nogil:
-    """Make a list that can be appended to any immediate list of its ordinal, and again while it still runs."""
-    cdef ZeDevice* device = (<ZeQueue*> queue).device.get()
-    cdef ListDesc desc
-    cdef MutableListDesc mutable
-    cdef unique_ptr[ZeRecording] made
-    cdef Status status
-    recording[0] = NULL
-    if ze.CommandListImmediateAppendCommandListsExp == NULL:
-        return 0
-    if changeable and (
-        ze.CommandListGetNextCommandIdExp == NULL or ze.CommandListUpdateMutableCommandsExp == NULL
-    ):
-        return 0
-    desc.ordinal = (<ZeQueue*> queue).ordinal
-    desc.flags = LIST_IN_ORDER
-    if changeable:
-        desc.next = &mutable
-    made.reset(new ZeRecording((<ZeQueue*> queue).device, changeable))
-    status = ze.CommandListCreate(device.context.get().handle, device.handle, &desc, &made.get().list)
-    if status == 0:
-        recording[0] = made.release()
-    return status
-
-
-cdef Status name_command(ZeRecording* recording) noexcept nogil:
-    """Have the driver name the launch that comes next, so that it can be changed."""
-    cdef CommandIdDesc desc
-    cdef uint64_t name = 0
-    cdef Status status
-    desc.flags = CHANGES_ARGUMENTS | CHANGES_GROUPS
-    status = ze.CommandListGetNextCommandIdExp(recording.list, &desc, &name)
-    if status == 0:
-        recording.ids.push_back(name)
-    return status
-
-
-cdef Status add_command(
-    void* recording, const RecordedCommand* command, const uint32_t* after, uint32_t count
-) noexcept nogil:
-    """Append to the list, which is in order, and gets copies of the kernel's arguments."""
-    cdef void* list = (<ZeRecording*> recording).list
-    cdef ZeKernel* kernel
-    cdef Status status
-    if command.kind == LAUNCH_COMMAND:
-        kernel = <ZeKernel*> command.kernel
-        status = set_group(kernel, &command.geometry)
-        if status == 0 and (<ZeRecording*> recording).changeable:
-            status = name_command(<ZeRecording*> recording)
-        if status != 0:
-            return status
-        return ze.CommandListAppendLaunchKernel(list, kernel.handle, command.geometry.groups, NULL, 0, NULL)
-    if (<ZeRecording*> recording).changeable:
-        (<ZeRecording*> recording).ids.push_back(0)
-    if command.kind == COPY_COMMAND:
-        return ze.CommandListAppendMemoryCopy(
-            list, <void*> <uintptr_t> command.to.address, <const void*> <uintptr_t> command.source.address,
-            command.nbytes, NULL, 0, NULL)
-    return ze.CommandListAppendMemoryFill(
-        list, <void*> <uintptr_t> command.to.address, command.pattern, command.pattern_size, command.nbytes, NULL, 0,
-        NULL)
-
-
-cdef Status end_recording(void* recording) noexcept nogil:
-    return ze.CommandListClose((<ZeRecording*> recording).list)
-
-
-cdef Status change(void* recording, const Change* changes, size_t count) noexcept nogil:
-    cdef ZeRecording* changed = <ZeRecording*> recording
-    cdef ChangesDesc desc
-    cdef ArgumentChange* argument
-    cdef GroupsChange* groups
-    cdef Status status
-    cdef size_t i
-    desc.next = NULL
-    changed.arguments.resize(count)
-    changed.groups.resize(count)
-    for i in range(count):
-        if changes[i].kind == CHANGED_GROUPS:
-            groups = &changed.groups[i]
-            groups.next = desc.next
-            groups.command = changed.ids[changes[i].command]
-            groups.groups = <const uint32_t*> changes[i].value
-            desc.next = groups
-            continue
-        argument = &changed.arguments[i]
-        argument.next = desc.next
-        argument.command = changed.ids[changes[i].command]
-        argument.index = changes[i].index
-        if changes[i].kind == CHANGED_POINTER:
-            argument.size = sizeof(void*)
-            argument.value = &(<const Memory*> changes[i].value).address
-            if (<const Memory*> changes[i].value).address == 0:
-                argument.value = NULL
-        else:
-            argument.size = changes[i].size
-            argument.value = changes[i].value
-        desc.next = argument
-    status = ze.CommandListUpdateMutableCommandsExp(changed.list, &desc)
-    return end_recording(recording) if status == 0 else status
-
-
-cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
-    return ze.CommandListImmediateAppendCommandListsExp(
-        (<ZeQueue*> queue).list, 1, &(<ZeRecording*> recording).list, NULL, to_handles(queue, waits), waits.events)
-
-
-# -- the host's side
-
-
-cdef Status poll(void* queue, bint* done) noexcept nogil:
-    cdef Status status = ze.CommandListHostSynchronize((<ZeQueue*> queue).list, 0)
-    done[0] = status == 0
-    return 0 if <uint32_t> status == NOT_READY else status
-
-
-cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
-    cdef ZeEvent* event
-    cdef uint32_t i, left = 0
-    if events.count == 1 and (<ZeEvent*> events.events[0]).kind != DEVICE_EVENT:
-        return wait_for_event(<ZeEvent*> events.events[0], interrupted)
-    for i in range(events.count):
-        event = <ZeEvent*> events.events[i]
-        if event.kind == DEVICE_EVENT or event_status(event) != DONE:  # the host cannot ask those for the device alone
-            events.events[left] = event
-            left += 1
-    events.count = left
-    return join(<ZeDevice*> context, events, interrupted) if left else 0
-
-
-cdef Status wait_for_event(ZeEvent* event, Interrupted interrupted) noexcept nogil:
-    # Synchronize with an event, not with the list: nothing is appended during a list's host synchronize, and forebay
-    # must not hold a lock while the host waits.
-    cdef Status status = NOT_READY
-    while <uint32_t> status == NOT_READY:
-        status = ze.EventHostSynchronize(event.handle, UINT64_MAX if interrupted == NULL else WAIT_SLICE)
-        if <uint32_t> status == NOT_READY and interrupted != NULL and interrupted():
-            return INTERRUPTED
-    return status
-
-
-cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexcept nogil:
-    """Wait for all these, by one event of a private list: on a user's list the waits would block later work there, and
-    on a list that two waits share the second would wait for what the first waits for.
-    """
-    cdef ZeJoin join
-    cdef ZeQueue* list
-    cdef Status status = device.take_join(join)
-    cdef uint32_t i
-    if status != 0:
-        return status
-    list = join.list.get()
-    for i in range(events.count):  # before the driver overwrites the list
-        join.awaited.share((<ZeEvent*> events.events[i]).queue.get())
-    status = barrier(list, events)
-    if status == 0:
-        status = list.signal(HOST_EVENT, join.joined)
-        if status == 0:
-            status = wait_for_event(join.joined.get(), interrupted)
-        # It must not still wait for other lists when those end, nor hold up the next wait.
-        if status == INTERRUPTED or status != 0 and ze.CommandListHostSynchronize(list.list, UINT64_MAX) != 0:
-            device.leave_join(join)
-            return status
-    device.keep_join(join)
-    return status
-
-
-cdef Answer event_status(void* event) noexcept nogil:
-    cdef Status status = ze.EventQueryStatus((<ZeEvent*> event).handle)
-    if status == 0:
-        return DONE
-    if <uint32_t> status == NOT_READY:
-        return NOT_YET
-    if <uint32_t> status == DEVICE_LOST:  # with all commands
-        return -<Answer> DEVICE_LOST
-    return status
-
-
-cpdef double ticks_between(uint64_t first, uint64_t second, uint64_t mask) noexcept nogil:
-    """Ticks of a clock with the bits of `mask`, which wraps after minutes: the shorter way round."""
-    cdef uint64_t ticks = (second - first) & mask
-    return <double> ticks if ticks <= mask >> 1 else -<double> ((first - second) & mask)
-
-
-cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
-    cdef ZeDevice* device = (<ZeEvent*> first).device.get()
-    cdef KernelTimestamps begin
-    cdef KernelTimestamps end
-    cdef Status status = ze.EventQueryKernelTimestamp((<ZeEvent*> first).handle, &begin)
-    if status == 0:
-        status = ze.EventQueryKernelTimestamp((<ZeEvent*> second).handle, &end)
-    if status == 0:
-        nanoseconds[0] = device.nanoseconds_per_tick * ticks_between(
-            begin.all.end, end.all.end, device.timestamp_mask)
-    return status
-
-
-cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
-    """Devices of one driver share a context, so their lists can wait for each other's events directly."""
-    cdef ZeEvent* of_other = <ZeEvent*> event
-    if of_other.device.get().context != (<ZeDevice*> context).context:
-        return (<Status> CALL_CommandListAppendWaitOnEvents << 32) | UNSUPPORTED_FEATURE
-    bridged[0] = Ref[ZeEvent].share(of_other).take()
+        raise failed_call(status, CALL_NAMES, result_name, OUT_OF_MEMORY, what)
     return 0
 
 
-cdef void destroy_event(void* event) noexcept nogil:
-    cdef Ref[ZeEvent] released = Ref[ZeEvent].adopt(<ZeEvent*> event)
-    if released.get().kind == GATE_EVENT:
-        released.get().device.get().retire_gate(released)
-
-
-cdef void destroy_kernel(void* kernel) noexcept nogil:
-    cdef ZeKernel* released = <ZeKernel*> kernel
-    del released
-
-
-cdef void destroy_recording(void* recording) noexcept nogil:
-    cdef ZeRecording* released = <ZeRecording*> recording
-    del released
-
-
-cdef void destroy_queue(void* queue) noexcept nogil:
-    cdef Ref[ZeQueue] released = Ref[ZeQueue].adopt(<ZeQueue*> queue)
-    released.get().device.get().recycle_gates(False)
-    released.get().end()
-
-
-cdef Driver table = Driver(
-    scopes_matter=True, waits_read_queues=True, gates_forbid_releases=False, copies_have_events=False,
-    changes_spare_running=False, recordings_branch=False, room_of_host_function=0, room_of_recorded_copy=0,
-    asks_of_finish=0, launch=launch, set_pointer=set_pointer, set_value=set_value, follow=NULL, copy=copy, fill=fill,
-    prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
-    new_recording=new_recording, add_command=add_command, end_recording=end_recording, change=change, replay=replay,
-    poll=poll, wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=NULL,
-    event_status=event_status, elapsed=elapsed, bridge=bridge, destroy_event=destroy_event,
-    destroy_kernel=destroy_kernel, destroy_recording=destroy_recording, destroy_queue=destroy_queue)
-
 TABLE: int = <uintptr_t> &table
+
+
+def ticks_between(uint64_t first, uint64_t second, uint64_t mask) -> float:
+    """As `elapsed` computes it."""
+    return _ticks_between(first, second, mask)
 
 
 # -- devices and programs as Python objects: each is destroyed with its last reference
@@ -602,10 +270,8 @@ cdef class ZeProgram:
             self.module = Ref[ZeModule].adopt(new ZeModule(device.device, handle))
         text = read_log(log)
         if status != 0:
-            call, code, name = explain(status)
-            if code in OUT_OF_MEMORY:
-                check(status, "building a program")
-            raise BuildError(f"{call} failed: {name}\n{text}", log=text)
+            error = failed_call(status, CALL_NAMES, result_name, OUT_OF_MEMORY)
+            raise error if isinstance(error, OutOfMemoryError) else BuildError(f"{error}\n{text}", log=text)
 
     def __dealloc__(self):
         if is_forked():

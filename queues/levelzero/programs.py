@@ -46,11 +46,7 @@ _library: ctypes.CDLL | None = None
 def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
     """Compile OpenCL C for a device to SPIR-V, with the names and types of the parameters as in the source.
 
-    Blocks until it is done, typically for a tenth of a second, without the GIL. Calls from several threads run one
-    after another. Warnings are dropped. ``#include`` finds files in the folders that ``-I`` names. The device
-    determines the version of the language and the available extensions. Options that affect the translation to machine
-    code, such as ``"-cl-opt-disable"``, must be given to the build of the module as well.
-
+    Blocks until it is done, without the GIL. Calls from several threads run one after another. Warnings are dropped.
     Raises `BuildError` with the compiler's log, and `NotSupportedError` if the compiler is not installed, or does not
     know the device, saying what to install.
     """

@@ -36,10 +36,27 @@ def is_a_cpu(native: cl.Device) -> bool:
     return bool(native.type & cl.device_type.CPU)
 
 
-def make_part(memory: ClMemory, offset: int, nbytes: int) -> tuple[MemoryPart, int]:
-    """A memory object for a part of memory that has an address too."""
+def make_part(memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tuple[MemoryPart, int]:
+    """A memory object for a part of memory, and its handle."""
     part = MemoryPart(memory, offset, nbytes)
     return part, part.handle
+
+
+def limits_of(native: cl.Device, has_shared: bool) -> Limits:
+    """OpenCL limits only the number of work-items of a launch."""
+    x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
+    return Limits(
+        group_items=native.max_work_group_size,
+        group_size=(x, y, z),
+        group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
+        local_bytes=native.local_mem_size,
+        constant_bytes=native.max_constant_buffer_size,
+        allocation=native.max_mem_alloc_size,
+        clock_khz=native.max_clock_frequency * 1000,
+        cache_bytes=native.global_mem_cache_size,
+        shares_memory=bool(native.host_unified_memory),
+        has_shared=has_shared,
+    )
 
 
 class OpenCLDevice(DriverDevice):
@@ -63,6 +80,7 @@ class OpenCLDevice(DriverDevice):
             svm = 0
         self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
+        self.limits = limits_of(self.native, self.has_shared)
         self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
@@ -87,24 +105,6 @@ class OpenCLDevice(DriverDevice):
         handle = self._fill_program.int_ptr
         operations.add_fill_program(self.context_handle, handle)
         weakref.finalize(self, operations.remove_fill_program, self.context_handle, handle).atexit = False
-
-    @property
-    def limits(self) -> Limits:
-        """The device's sizes, and the largest launch. OpenCL limits only the number of work-items of a launch."""
-        native = self.native
-        x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
-        return Limits(
-            group_items=native.max_work_group_size,
-            group_size=(x, y, z),
-            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
-            local_bytes=native.local_mem_size,
-            constant_bytes=native.max_constant_buffer_size,
-            allocation=native.max_mem_alloc_size,
-            clock_khz=native.max_clock_frequency * 1000,
-            cache_bytes=native.global_mem_cache_size,
-            shares_memory=bool(native.host_unified_memory),
-            has_shared=self.has_shared,
-        )
 
     # -- queues
 
@@ -131,9 +131,7 @@ class OpenCLDevice(DriverDevice):
                 f"{usm_type} memory: {self.info.name} has none; forebay.host_empty() is memory of the host that it "
                 "copies from without staging"
             )
-        limit = self.native.max_mem_alloc_size
-        if nbytes > limit:
-            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        self.check_size(nbytes)
         in_place = self.is_in_place or usm_type == "shared"
         return ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type, in_place)
 
@@ -233,7 +231,7 @@ class OpenCLDevice(DriverDevice):
             memory.lend()
         return memory.handle
 
-    def part(self, memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
+    def part(self, memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tuple[MemoryPart, int] | None:
         """A memory object for part of an allocation; None if the memory has an address and needs no such object."""
         if memory.address or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
@@ -243,9 +241,7 @@ class OpenCLDevice(DriverDevice):
                 f"a part that begins at byte {offset}: this memory of {self.info.name} has no address, and parts of "
                 f"it begin at multiples of {alignment} bytes"
             )
-        parent: Any = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
-        part: cl.MemoryObject = parent.get_sub_region(offset, nbytes)
-        return part, part.int_ptr
+        return make_part(memory, offset, nbytes)
 
     @property
     def part_of(self) -> Callable[[ClMemory, int, int], tuple[MemoryPart, int]] | None:
@@ -254,9 +250,7 @@ class OpenCLDevice(DriverDevice):
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Memory of a buffer that stays mapped. Blocks until it is mapped."""
-        limit = self.native.max_mem_alloc_size
-        if nbytes > limit:
-            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
+        self.check_size(nbytes, " of pinned host memory")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         enqueue_map: Any = cl.enqueue_map_buffer
         both: Any = cl.map_flags.READ | cl.map_flags.WRITE

@@ -1,7 +1,7 @@
-"""The OpenCL side of the table of operations (`forebay.core.driver`), and memory.
+"""OpenCL's memory as Python objects, and handles of pyopencl's queues and kernels.
 
-The functions are found at run time in the loader that pyopencl uses, and the objects are pyopencl's. Its own enqueue
-functions always ask for an event, so they cannot be the launch path.
+The operations of the table (`forebay.core.driver`) are in operations.hpp. The functions are found at run time in the
+loader that pyopencl uses.
 """
 
 import ctypes
@@ -9,16 +9,10 @@ import ctypes
 import pyopencl
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
-from libcpp.vector cimport vector
 
-from forebay.core.driver cimport (
-    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Arrival, Driver, Geometry, HostCallback, Interrupted, Memory,
-    Status, Waits
-)
-from forebay.core.ownership cimport Guard, Lock
+from forebay.core.driver cimport Driver, Reshape, Status, Waits
 from forebay.core.process cimport is_forked
 from forebay.queues.memory.allocation cimport ForeignMemory, NativeMemory
 from forebay.sync.ordering cimport wait_watched
@@ -27,34 +21,34 @@ from forebay.core.driver import fill_table
 from forebay.core.errors import DriverError, OutOfMemoryError
 
 ctypedef int32_t cl_int
-ctypedef uint32_t cl_uint
 ctypedef Status (*Function)(...) noexcept nogil
 ctypedef void* (*Maker)(...) noexcept nogil
 
 
-# `calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
-cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
-    cdef enum Call:
-        CALL_CreateKernel, CALL_CreateUserEvent
+# The header lists the parameters of each function, and the C++ compiler checks them.
+cdef extern from "queues/opencl/operations.hpp" namespace "forebay_cl" nogil:
+    cdef enum:
         N_CALLS
 
     cdef struct Calls:
-        Function EnqueueNDRangeKernel, EnqueueMarkerWithWaitList, EnqueueBarrierWithWaitList
-        Function EnqueueReadBuffer, EnqueueWriteBuffer, EnqueueCopyBuffer, EnqueueFillBuffer
-        Function EnqueueSVMMemcpy, EnqueueSVMMemFill, GetCommandQueueInfo
-        Function SetKernelArg, SetKernelArgSVMPointer, SetKernelExecInfo, Flush, WaitForEvents
-        Function GetEventInfo, GetEventProfilingInfo, SetEventCallback, SetUserEventStatus
-        Function RetainEvent, ReleaseEvent, RetainCommandQueue, ReleaseCommandQueue, RetainKernel, ReleaseKernel
-        Function RetainMemObject, ReleaseMemObject, SetMemObjectDestructorCallback, RetainContext, ReleaseContext
-        Maker CreateKernel, CreateUserEvent, SVMAlloc, CreateBuffer, CreateSubBuffer
+        Function SetKernelArg, RetainCommandQueue, RetainKernel, RetainMemObject, ReleaseMemObject
+        Function SetMemObjectDestructorCallback, RetainContext, ReleaseContext
+        Maker SVMAlloc, CreateBuffer, CreateSubBuffer
         void (*SVMFree)(...) noexcept nogil
 
     const char* const* call_names
+    Calls cl
+    Driver table
+    const char* _FILL_SOURCE "forebay_cl::FILL_SOURCE"
+    Reshape flatten
+    void _add_fill_program "forebay_cl::add_fill_program"(void* context, void* program) noexcept
+    void _remove_fill_program "forebay_cl::remove_fill_program"(void* context, void* program) noexcept
 
-
-cdef Calls cl
 
 CALLS: int = <uintptr_t> &cl
+TABLE: int = <uintptr_t> &table
+RESHAPE: int = <uintptr_t> flatten
+FILL_SOURCE: str = _FILL_SOURCE.decode()
 CALL_NAMES: tuple[str, ...] = tuple([(b"cl" + call_names[i]).decode() for i in range(N_CALLS)])
 
 _SVM = {
@@ -74,378 +68,16 @@ def load() -> None:
                "forebay needs OpenCL 1.2 or newer")
 
 
-cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
-    if error == 0:
-        return 0
-    return (<int64_t> call << 32) | <uint32_t> error
-
-
-cdef size_t WARP = 32  # rows of whole warps are what they are in HIP
-
-
-cdef void flatten(Geometry* geometry) noexcept nogil:
-    """Submit (x, y, z) as (x * y * z, 1, 1) with the shape as the offset."""
-    cdef size_t x = geometry.block[0], y = geometry.block[1], z = geometry.block[2]
-    if y * z == 1 or x % WARP == 0:
-        return
-    geometry.local_size[0] = x * y * z
-    geometry.local_size[1] = geometry.local_size[2] = 1
-    geometry.offset[0], geometry.offset[1] = x, y
-    # A launch of two dimensions has no offset in the third, which is 0 to the kernel.
-    geometry.offset[2] = z - 1
-
-
-RESHAPE: int = <uintptr_t> &flatten
-
-
-# -- fills by a kernel, where memory is addresses alone
-#
-# clEnqueueSVMMemFill would do. But NVIDIA's driver (580) gives no context back in which it was called: each keeps half
-# a GiB of the GPU and some of its channels, and after a hundred no process gets a context any more. Found on an H200.
-
-
-FILL_SOURCE = """
-kernel void fill(global uchar *to, ulong nbytes, ulong16 pattern)
-{
-    ulong first = get_global_id(0) * 16, end = min(first + 16, nbytes);
-    uint4 value = ((uint4 *) &pattern)[get_global_id(0) % 8];
-    if (first + 16 <= nbytes && (ulong) to % 16 == 0)
-        *(global uint4 *) (to + first) = value;
-    else
-        for (ulong i = first; i < end; i++)
-            to[i] = ((uchar *) &value)[i - first];
-}
-"""
-
-cdef enum:
-    CL_QUEUE_CONTEXT = 0x1090
-    REPEATED = 128  # bytes; every pattern's size divides it
-    OF_ONE = 16  # bytes that a work-item writes
-    GROUP = 64
-
-cdef cppclass Filler:
-    uintptr_t context
-    uintptr_t program
-    vector[void*] idle  # kernels that no thread is submitting
-
-cdef Lock lock
-cdef vector[Filler] fillers  # each device has one
-
-
 def add_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Fill with this program, made of `FILL_SOURCE`, in the queues of the context."""
-    cdef Filler filler
-    cdef Guard guard
-    filler.context = context
-    filler.program = program
     with nogil:
-        guard.take(lock)
-        fillers.push_back(filler)
-        guard.leave()
+        _add_fill_program(<void*> context, <void*> program)
 
 
 def remove_fill_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
-    cdef Filler* filler
-    cdef Guard guard
     with nogil:
-        guard.take(lock)
-        filler = find_filler(<void*> context, program)
-        for kernel in filler.idle:
-            cl.ReleaseKernel(kernel)
-        fillers.erase(fillers.begin() + (filler - fillers.data()))
-        guard.leave()
-
-
-cdef Filler* find_filler(void* context, uintptr_t program) noexcept nogil:
-    """The filler of this program, or with 0 any of the context; NULL if there is none. The lock is held."""
-    cdef size_t i
-    for i in range(fillers.size()):
-        if fillers[i].context == <uintptr_t> context and program in (0, fillers[i].program):
-            return &fillers[i]
-    return NULL
-
-
-cdef Status take_kernel(void* context, void** kernel, uintptr_t* program) noexcept nogil:
-    """Take a kernel for one fill: another thread could set its arguments between the calls and the launch.
-
-    It is NULL where there is no program for the context.
-    """
-    cdef Filler* filler
-    cdef cl_int error = 0
-    cdef Guard guard
-    guard.take(lock)
-    filler = find_filler(context, 0)
-    if filler != NULL:
-        program[0] = filler.program
-        if filler.idle.empty():
-            kernel[0] = cl.CreateKernel(<void*> filler.program, <const char*> b"fill", &error)
-        else:
-            kernel[0] = filler.idle.back()
-            filler.idle.pop_back()
-    return outcome(CALL_CreateKernel, error)
-
-
-cdef void put_back(void* context, void* kernel, uintptr_t program) noexcept nogil:
-    """Keep a kernel for the next fill. It is not released: while a gate is closed that would be undefined."""
-    cdef Filler* filler
-    cdef Guard guard
-    guard.take(lock)
-    filler = find_filler(context, program)
-    if filler != NULL:
-        filler.idle.push_back(kernel)
-    else:
-        cl.ReleaseKernel(kernel)
-
-
-cdef inline void* const* events_of(Waits waits) noexcept nogil:
-    """The wait list; NULL if it is empty, because OpenCL refuses an empty list."""
-    return waits.events if waits.count else NULL
-
-
-cdef bint fill_by_kernel(
-    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event,
-    Status* status
-) noexcept nogil:
-    """Fill memory that has an address. False where there is no program for the context of the queue."""
-    cdef char repeated[REPEATED]
-    cdef void* context = NULL
-    cdef void* kernel = NULL
-    cdef uintptr_t program = 0
-    cdef uint64_t n = nbytes
-    cdef size_t group = GROUP, at = 0
-    cdef size_t items = (nbytes + OF_ONE * GROUP - 1) // (OF_ONE * GROUP) * GROUP
-    status[0] = cl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(void*), &context, NULL)
-    if status[0] != 0:
-        return True
-    status[0] = take_kernel(context, &kernel, &program)
-    if kernel == NULL:
-        return status[0] != 0
-    while at < REPEATED:
-        memcpy(repeated + at, pattern, pattern_size)
-        at += pattern_size
-    status[0] = cl.SetKernelArgSVMPointer(kernel, 0, <void*> <uintptr_t> to.address)
-    if status[0] == 0:
-        status[0] = cl.SetKernelArg(kernel, 1, sizeof(n), &n)
-    if status[0] == 0:
-        status[0] = cl.SetKernelArg(kernel, 2, REPEATED, repeated)
-    if status[0] == 0:
-        status[0] = cl.EnqueueNDRangeKernel(
-            queue, kernel, 1, NULL, &items, &group, waits.count, events_of(waits), event)
-    put_back(context, kernel, program)
-    return True
-
-
-cdef enum:
-    CL_COMPLETE = 0
-    CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
-    CL_PROFILING_COMMAND_END = 0x1283
-    CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6
-
-
-cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
-    return cl.EnqueueNDRangeKernel(
-        queue, kernel, geometry.dimensions, geometry.offset, geometry.global_size, geometry.local_size, waits.count,
-        events_of(waits), NULL)
-
-
-cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    # A memory object is cheaper to set than an address, but always means offset 0. Only CPU devices have both: NVIDIA's
-    # driver refuses a memory object for a parameter that ever had an address. It also refuses to launch with a null
-    # address, so a null pointer is passed as a null memory object. On NVIDIA that works only if every earlier argument
-    # of the parameter was a null pointer too.
-    if memory.address == 0 or memory.handle != NULL and memory.offset == 0:
-        return cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle)
-    return cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address)
-
-
-cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return cl.SetKernelArg(kernel, index, size, value)
-
-
-cdef Status follow(void* kernel, const uint64_t* addresses, size_t count) noexcept nogil:
-    # An empty list is CL_INVALID_VALUE. Setting it on a kernel object whose earlier launch has not run concerns later
-    # launches only (tried on Intel's runtime and on NVIDIA's, while a launch was held).
-    return cl.SetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, count * sizeof(void*), addresses)
-
-
-cdef Status copy(
-    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef void* to_address = <void*> <uintptr_t> to.address
-    cdef void* source_address = <void*> <uintptr_t> source.address
-    cdef void* const* events = events_of(waits)
-    if to.handle != NULL and source.handle != NULL:
-        return cl.EnqueueCopyBuffer(
-            queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event)
-    # Memory of pyopencl may have no address. Then the address of the other end is the host's, as all are on CPUs.
-    if source.handle != NULL and (to.kind & HOST_MEMORY or source.address == 0):
-        return cl.EnqueueReadBuffer(
-            queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event)
-    if to.handle != NULL and (source.kind & HOST_MEMORY or to.address == 0):
-        return cl.EnqueueWriteBuffer(
-            queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event)
-    return cl.EnqueueSVMMemcpy(queue, False, to_address, source_address, nbytes, waits.count, events, event)
-
-
-cdef Status fill(
-    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
-) noexcept nogil:
-    cdef Status status = 0
-    if to.handle != NULL:
-        return cl.EnqueueFillBuffer(
-            queue, to.handle, pattern, pattern_size, to.offset, nbytes, waits.count, events_of(waits), event)
-    if fill_by_kernel(queue, to, pattern, pattern_size, nbytes, waits, event, &status):
-        return status
-    return cl.EnqueueSVMMemFill(
-        queue, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, waits.count, events_of(waits), event)
-
-
-cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
-    # A marker with a wait list waits for that list. The in-order queue puts it after earlier commands and before later
-    # ones (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15).
-    #
-    # The waits of a timed marker go to a barrier before it: NVIDIA's driver reports times of 0 for the event of a
-    # marker with a wait list, and for the event of a barrier the times of the command before it.
-    cdef Status status
-    if use & TIMED and waits.count != 0:
-        status = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
-        if status != 0:
-            return status
-        waits.count = 0
-    status = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
-    if status != 0:
-        return status
-    status = cl.Flush(queue)
-    if status != 0:
-        cl.ReleaseEvent(event[0])
-        event[0] = NULL
-    return status
-
-
-cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    return cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), NULL)
-
-
-cdef void on_arrival(void* event, cl_int status, void* arrival) noexcept nogil:
-    """Runs on a driver thread. It only wakes and returns: a driver's callback must not wait, not for the GIL."""
-    Arrival.arrive(arrival)
-
-
-cdef void drop_user_event(void** event) noexcept nogil:
-    """Set it and release it. NVIDIA's driver never ends the release of a context in which one was not set, even if
-    nothing waits for it.
-    """
-    cl.SetUserEventStatus(event[0], CL_COMPLETE)
-    cl.ReleaseEvent(event[0])
-    event[0] = NULL
-
-
-cdef Status hold(void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil:
-    cdef cl_int error
-    cdef Status status
-    cdef void* reached = NULL
-    cdef Arrival* arrival = NULL
-    if wake != NULL:
-        arrival = new Arrival(wake, data)
-    gate[0] = cl.CreateUserEvent(context, &error)
-    if error != 0:
-        del arrival
-        return outcome(CALL_CreateUserEvent, error)
-    if wake == NULL:
-        status = cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), NULL) if waits.count else 0
-    else:
-        status = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), &reached)
-    if status == 0:
-        status = cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL)
-        if status == 0 and wake != NULL:
-            status = cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival)
-    if reached != NULL:
-        cl.ReleaseEvent(reached)
-    if status != 0:
-        del arrival
-        drop_user_event(gate)  # the barrier that was submitted would hold the queue for ever
-        return status
-    cl.Flush(queue)
-    if arrival != NULL:
-        arrival.settle(True)
-    return 0
-
-
-cdef Status open_gate(void* gate, bint failed) noexcept nogil:
-    """Set the user event. If it is set to an error, the commands behind it end with that error and do not run."""
-    return cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE)
-
-
-cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
-    return cl.WaitForEvents(events.count, events.events)
-
-
-cdef Answer event_status(void* event) noexcept nogil:
-    cdef cl_int state = 0
-    cdef Status status = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL)
-    if status != 0:
-        return status
-    if state > 0:
-        return NOT_YET
-    return DONE if state == CL_COMPLETE else state
-
-
-cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
-    cdef uint64_t begin = 0
-    cdef uint64_t end = 0
-    cdef Status status = cl.GetEventProfilingInfo(first, CL_PROFILING_COMMAND_END, sizeof(begin), &begin, NULL)
-    if status == 0:
-        status = cl.GetEventProfilingInfo(second, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL)
-    nanoseconds[0] = <double> <int64_t> (end - begin)
-    return status
-
-
-cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
-    cl.SetUserEventStatus(bridged, status if status < 0 else CL_COMPLETE)
-    cl.ReleaseEvent(bridged)
-
-
-cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
-    """Make a user event that stands for an event of another context: OpenCL cannot wait for that (3.0, 5.11)."""
-    cdef Status status
-    cdef cl_int error
-    bridged[0] = cl.CreateUserEvent(context, &error)
-    if error != 0:
-        return outcome(CALL_CreateUserEvent, error)
-    status = cl.RetainEvent(bridged[0])  # the callback's own reference
-    if status == 0:
-        status = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
-        if status != 0:
-            cl.ReleaseEvent(bridged[0])
-    if status != 0:
-        drop_user_event(bridged)
-    return status
-
-
-cdef void destroy_event(void* event) noexcept nogil:
-    cl.ReleaseEvent(event)
-
-
-cdef void destroy_kernel(void* kernel) noexcept nogil:
-    cl.ReleaseKernel(kernel)
-
-
-cdef void destroy_queue(void* queue) noexcept nogil:
-    cl.ReleaseCommandQueue(queue)
-
-
-cdef Driver table = Driver(
-    gates_forbid_releases=True, copies_have_events=True, scopes_matter=False, waits_read_queues=False,
-    changes_spare_running=False, recordings_branch=False, room_of_host_function=0, room_of_recorded_copy=0,
-    asks_of_finish=0, launch=launch, set_pointer=set_pointer, set_value=set_value, follow=follow, copy=copy, fill=fill,
-    prefetch=NULL, marker=marker, barrier=barrier, record_shared=NULL, hold=hold, open_gate=open_gate,
-    new_recording=NULL, add_command=NULL, end_recording=NULL, change=NULL, replay=NULL, poll=NULL,
-    wait_events=wait_events, tell_failure=NULL, renew_queue=NULL, write_printed=NULL, event_status=event_status,
-    elapsed=elapsed, bridge=bridge, destroy_event=destroy_event, destroy_kernel=destroy_kernel, destroy_recording=NULL,
-    destroy_queue=destroy_queue)
-
-TABLE: int = <uintptr_t> &table
+        _remove_fill_program(<void*> context, <void*> program)
 
 
 def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
@@ -592,12 +224,12 @@ cdef class ClMemory(NativeMemory):
 
 @cython.no_gc_clear
 cdef class MemoryPart:
-    """A memory object for a part of an allocation that has an address. It keeps that."""
+    """A memory object for a part of an allocation, which it keeps."""
 
     cdef readonly uintptr_t handle
-    cdef ClMemory whole
+    cdef NativeMemory whole
 
-    def __init__(self, ClMemory whole, size_t offset, size_t nbytes) -> None:
+    def __init__(self, NativeMemory whole, size_t offset, size_t nbytes) -> None:
         cdef cl_int error = 0
         cdef size_t[2] region
         region[0] = offset

@@ -69,11 +69,10 @@ class SyclProgramKernel(DriverKernel):
                     f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
                     "pointers and numbers only, and neither structures nor local memory; a newer one does"
                 )
-        native = device.native
-        most = min(self._kernel.max_block or native.max_work_group_size, native.max_work_group_size)
-        axes = list(reversed(native.max_work_item_sizes3d))  # the last dimension of a SYCL range is the first here
+        native, limits = device.native, device.limits
+        most = min(self._kernel.max_block or limits.group_items, limits.group_items)
         units = max(native.max_compute_units - native.is_cpu, 1)  # see `OpenCLKernel`
-        super().__init__(name, parameters, most, axes, native.local_mem_size, required_block, units=units)
+        super().__init__(name, parameters, most, limits.group_size, limits.local_bytes, required_block, units=units)
 
     def create(self, follows: bool) -> int:
         """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
@@ -112,6 +111,20 @@ class SyclDevice(DriverDevice):
         )
         self.context_handle: int = self.handle.address
         is_cpu = info.kind == "cpu"
+        native = self.native
+        z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
+        self.limits = Limits(
+            group_items=native.max_work_group_size,
+            group_size=(x, y, z),
+            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),  # SYCL limits only the work-items of a launch
+            local_bytes=native.local_mem_size,
+            constant_bytes=native.max_mem_alloc_size,
+            allocation=native.max_mem_alloc_size,
+            clock_khz=native.max_clock_frequency * 1000,
+            cache_bytes=native.global_mem_cache_size,
+            shares_memory=is_cpu,
+            has_shared=native.has_aspect_usm_shared_allocations,
+        )
         self.unrolls_recursion = is_cpu
         # SYCL compiles OpenCL C for no other backend than OpenCL
         over_opencl = self.native.backend.name == "opencl"
@@ -122,24 +135,6 @@ class SyclDevice(DriverDevice):
         self.reads_pageable_late = is_cpu
         self._drivers = drivers
         self._beneath: DriverDevice | None = None
-
-    @property
-    def limits(self) -> Limits:
-        """The device's sizes, and the largest launch. SYCL limits only the number of work-items of a launch."""
-        native = self.native
-        z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
-        return Limits(
-            group_items=native.max_work_group_size,
-            group_size=(x, y, z),
-            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
-            local_bytes=native.local_mem_size,
-            constant_bytes=native.max_mem_alloc_size,
-            allocation=native.max_mem_alloc_size,
-            clock_khz=native.max_clock_frequency * 1000,
-            cache_bytes=native.global_mem_cache_size,
-            shares_memory=self.info.kind == "cpu",
-            has_shared=native.has_aspect_usm_shared_allocations,
-        )
 
     # -- queues
 
@@ -155,9 +150,7 @@ class SyclDevice(DriverDevice):
         """USM memory of this type: device, shared or host. A request for zero bytes gets one byte."""
         if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
             raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
-        limit = self.native.max_mem_alloc_size
-        if nbytes > limit:
-            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        self.check_size(nbytes)
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
     takes_over = "USM memory of its context (__sycl_usm_array_interface__)"

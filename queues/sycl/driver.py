@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from forebay.core import errors
@@ -38,11 +37,9 @@ class Sycl(DriverFolder):
         """
         try:
             import dpctl
-        except ModuleNotFoundError as error:
-            if error.name == "dpctl":
-                return Found([], f"dpctl, which drives SYCL, is not installed: {INSTALL}")
-            return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
         except (ImportError, OSError) as error:
+            if isinstance(error, ModuleNotFoundError) and error.name == "dpctl":
+                return Found([], f"dpctl, which drives SYCL, is not installed: {INSTALL}")
             return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
         from forebay.spirv.intel_cpu.runtime import INTEL_CPU, intel_cpu_runtime, shown_to_loader
 
@@ -101,16 +98,11 @@ class Sycl(DriverFolder):
         }
         if known:
             return known[min(known)]
-        info = self._info_of(native)
+        info = next((each for each in self.discover() if each.native == native), None)
+        info = info or describe(native)  # a part of a device, which no list contains
         if not info.usable:
             raise errors.NotSupportedError(f"adopt_queue: {info.description}: {info.reason}; {info.advice}")
         return SyclDevice(info, self.drivers, queue)
-
-    def _info_of(self, native: Any) -> DeviceInfo:
-        for info in self.discover():
-            if info.native == native:
-                return replace(info, native=native)
-        return describe(native)  # a part of a device, which no list contains
 
 
 def _platform_name(native: Any) -> str:

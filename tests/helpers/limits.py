@@ -25,7 +25,7 @@ def most_held(device):
 def limits(info):
     native = info.native
     if info.backend == "level_zero":
-        sizes = native.max_allocation, native.max_local_bytes, native.max_group_size[0]
+        sizes = native.limits.allocation, native.limits.local_bytes, native.limits.group_size[0]
         # the compiler refuses images for the product of `null_levelzero`
         return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=True)
     if info.backend == "sycl":
@@ -40,7 +40,7 @@ def limits(info):
             True,
         )
     if info.backend == "cuda":
-        sizes = native.memory, native.max_shared, native.max_block[0]
+        sizes = native.limits.allocation, native.limits.local_bytes, native.limits.group_size[0]
         return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=False)
     extensions = native.extensions.split()
     return Limits(

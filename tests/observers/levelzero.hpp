@@ -18,7 +18,7 @@ namespace forebay_observer::levelzero {
 using namespace forebay_ze;
 
 // What sizeof and offsetof give in C for the specification's header.
-static_assert(sizeof(InitDesc) == 24 && sizeof(DriverProperties) == 40 && sizeof(ExtensionProperties) == 260);
+static_assert(sizeof(DriverProperties) == 40 && sizeof(ExtensionProperties) == 260);
 static_assert(sizeof(DeviceProperties) == 368 && sizeof(ComputeProperties) == 88 && sizeof(ModuleProperties) == 64);
 static_assert(sizeof(MemoryProperties) == 296 && sizeof(QueueGroupProperties) == 40 && sizeof(IpVersion) == 24);
 static_assert(sizeof(ContextDesc) == 24 && sizeof(QueueDesc) == 40 && sizeof(ListDesc) == 24);

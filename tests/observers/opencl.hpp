@@ -7,7 +7,7 @@
 
 #include <unordered_set>
 
-#include "queues/opencl/calls.hpp"
+#include "queues/opencl/operations.hpp"
 #include "tests/observers/recorder.hpp"
 
 namespace forebay_observer::opencl {

@@ -1,4 +1,4 @@
-// Records the operations of core/driver.pxd, whose list this is, alike for all drivers that include it.
+// Records the operations of core/driver.hpp, whose list this is, alike for all drivers that include it.
 //
 // A driver's `rule_of(operation)` says as which of its calls an operation is recorded.
 

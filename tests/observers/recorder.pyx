@@ -11,11 +11,12 @@ import importlib
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.atomic cimport atomic
+from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver
-from forebay.queues.levelzero.operations cimport EVENT_KINDS, ZeDevice, ZeQueue
+from forebay.core.ownership cimport Lock
 from forebay.queues.queue cimport Queue
 
 cdef extern from "tests/observers/recorder.hpp" namespace "forebay_observer" nogil:
@@ -65,6 +66,20 @@ cdef extern from "tests/observers/sycl.hpp" namespace "forebay_observer::sycl" n
     Record& sycl_record "forebay_observer::only<forebay_observer::sycl::Sycl>"()
     void wrap_sycl "forebay_observer::wrap_operations<forebay_observer::sycl::Sycl>"(Driver& table) noexcept
     atomic[uint64_t] kept_back
+
+cdef extern from "queues/levelzero/operations.hpp" namespace "forebay_ze" nogil:
+    cdef enum:
+        EVENT_KINDS
+
+    cdef cppclass ZeEvent:
+        void* handle
+
+    cdef cppclass ZeDevice:
+        Lock lock
+        vector[unique_ptr[ZeEvent]] idle[4]  # by kind
+
+    cdef cppclass ZeQueue:
+        void* list
 
 cdef extern from "tests/observers/levelzero.hpp" namespace "forebay_observer::levelzero" nogil:
     ctypedef void* GetAllocProperties
@@ -323,7 +338,7 @@ cdef uintptr_t first_word(void* thing) noexcept nogil:
     return (<uintptr_t*> thing)[0]
 
 
-cdef extern from "queues/cuda/objects.hpp" namespace "forebay_cuda":
+cdef extern from "queues/cuda/operations.hpp" namespace "forebay_cuda":
     cdef cppclass CuEvent:
         void* handle
 

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "queues/sycl/calls.hpp"
+#include "queues/sycl/operations.hpp"
 #include "tests/observers/operations.hpp"
 
 namespace forebay_observer::sycl {

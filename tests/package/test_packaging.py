@@ -73,7 +73,7 @@ cdef class User:
     "tests/observers/small.pyx": """
 from forebay.sync.small cimport Counter
 
-cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
+cdef extern from "queues/opencl/operations.hpp" namespace "forebay_cl":
     enum: N_CALLS
 
 def advance():
@@ -185,11 +185,11 @@ def test_a_build_in_place_compiles_what_changed_and_says_it(checkout):
         second, first = first, modules(checkout, "sync", "queues")
         assert all(first[path] > second[path] for path in second)
 
-    os.utime(checkout / "queues/opencl/calls.hpp")  # neither does, but a module of the tests
+    os.utime(checkout / "queues/opencl/operations.hpp")  # neither does, but a module of the tests
     output_of(*BUILD, "--tests", cwd=checkout)
     assert modules(checkout, "sync", "queues") == first
     (tests,) = modules(checkout, "tests").values()
-    os.utime(checkout / "queues/opencl/calls.hpp")
+    os.utime(checkout / "queues/opencl/operations.hpp")
     output_of(*BUILD, "--tests", cwd=checkout)
     assert min(modules(checkout, "tests").values()) > tests
 

@@ -1,4 +1,4 @@
-// Notes the calls of a driver's table (core/driver.pxd): functions of ours are put into the table, and call the driver's.
+// Notes the calls of a driver's table (core/driver.hpp): functions of ours are put into the table, and call the driver's.
 
 #pragma once
 
@@ -122,7 +122,7 @@ struct Noted {
 // These events are the trace's own. Nobody waits for them, and forebay does not know of them: the queue runs its commands
 // in order, so they change none.
 
-constexpr int TIMED_EVENT = 2;            // TIMED in core/driver.pxd
+constexpr int TIMED_EVENT = 2;            // TIMED in core/driver.hpp
 constexpr int64_t EVENT_NOT_YET = 0;      // NOT_YET there
 constexpr int64_t EVENT_DONE = 1;         // DONE there
 constexpr size_t MOST_IN_FLIGHT = 1 << 15; // commands whose events are kept: a driver may have only so many

@@ -17,7 +17,7 @@ from forebay.tracing.recording import QueueMade, Recorder
 
 T = TypeVar("T")
 
-LAUNCH_COMMAND = 0  # CommandKind in core/driver.pxd
+LAUNCH_COMMAND = 0  # CommandKind in core/driver.hpp
 DIRECTIONS = {0: "copy", 1: "copy to host", 2: "copy from host", 3: "copy"}
 WORK = (Kind.LAUNCH, Kind.COPY, Kind.FILL, Kind.HOLD, Kind.REPLAY)
 COMMANDS = (*WORK, Kind.MARKER, Kind.BARRIER)

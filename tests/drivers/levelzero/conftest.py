@@ -39,7 +39,7 @@ def left(emulated):
     return left
 
 
-MODES = {"counter-based": "create", "pool": "pool", "reset": ""}
+MODES = {"create": "create", "pool": "pool"}
 if validation.active():
     del MODES["pool"]  # the layer wants counter-based events of a pool to be reset, which the driver refuses
 

@@ -72,8 +72,8 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_launched(open_
 
 
 @pytest.mark.parametrize("usm_type", ["device", "shared", "host"])
-def test_an_allocation_that_is_too_large_is_refused(open_device, usm_type):
-    device = open_device(max_allocation=1 << 20)
+def test_an_allocation_that_is_too_large_is_refused(open_device, info, usm_type):
+    device = open_device(limits=dataclasses.replace(info.native.limits, allocation=1 << 20))
     assert device.allocate(1 << 20, usm_type).nbytes == 1 << 20
     with pytest.raises(OutOfMemoryError, match="at most 1048576"):
         device.allocate((1 << 20) + 1, usm_type)

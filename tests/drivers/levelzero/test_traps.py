@@ -27,7 +27,7 @@ def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
 
 
-def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls, event_mode):
+def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls):
     queues = [device.queue(blocking=k % 2 == 0) for k in range(20)]
     made = 0
     for k in range(10_000):
@@ -40,11 +40,10 @@ def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls, event_
             made = calls.driver.alive()["events"]
     device.finish()
     assert sum(queue.stats.waits_made for queue in queues) >= 500
-    # Plain events are kept until the queue has signalled that it is past them, for some of them at once.
-    assert len(calls.events_alive()) <= (2 if event_mode else 130) * len(queues)
+    assert len(calls.events_alive()) <= 2 * len(queues)
     alive = calls.driver.alive()
     assert alive["lists"] <= len(queues) + 2  # and the null queue's, and the join's
-    assert alive["events"] <= max(made, (20 if event_mode else 130) * len(queues))
+    assert alive["events"] <= max(made, 20 * len(queues))
 
 
 def begun(calls, first, queues):
@@ -247,10 +246,10 @@ def test_a_device_closed_while_a_gate_still_counts_is_gone(left, opened, emulate
 
 @pytest.mark.threads  # of host functions
 @pytest.mark.parametrize("seed", range(20))
-def test_programs_without_aim(device, kernels, event_mode, seed):
+def test_programs_without_aim(device, kernels, seed):
     """The programs of `tests.ordering.test_programs`, with each kind of events."""
     draw = random.Random(seed)
-    with program_on(device, kernels, strict=event_mode != "") as program:
+    with program_on(device, kernels, strict=True) as program:
         player = Player(program)
         for _ in range(150):
             player.play(draw.choice(OPERATIONS), draw.randrange(len(QUEUES)), draw.randrange(6), draw.random() < 0.5)
@@ -278,7 +277,7 @@ def ended(device, kernels, buffer, waiter):
     gc.collect()
 
 
-def test_a_list_ends_when_nobody_waits_for_it_any_more(device, kernels, buffer, hold, emulated, event_mode):
+def test_a_list_ends_when_nobody_waits_for_it_any_more(device, kernels, buffer, hold, emulated):
     """Not before, though it has nothing to do; the observer would tell. Then few are kept."""
     waiter = device.queue(blocking=False)
     gate = hold(waiter)
@@ -288,10 +287,8 @@ def test_a_list_ends_when_nobody_waits_for_it_any_more(device, kernels, buffer, 
     device.finish()
     device.queue().close()
     gc.collect()
-    ended_by_now = emulated.alive()
-    assert ended_by_now["kernels"] <= KEPT + 10  # each list has one
-    if event_mode:  # an event that is reset keeps its last list until it is used again
-        assert ended_by_now["lists"] <= KEPT + 10
+    alive = emulated.alive()
+    assert max(alive["kernels"], alive["lists"]) <= KEPT + 10  # each list has a kernel
 
 
 def test_a_device_that_closes_leaves_lists_that_others_wait_for(left, opened):

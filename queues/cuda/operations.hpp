@@ -1,5 +1,18 @@
-// What is behind the handles of CUDA's driver, and its memory: contexts, streams, events, modules, kernels, recordings.
-// What refers to an event or a module holds it. The locks of contexts are taken last.
+// CUDA's side of the table of operations: what is behind the handles, and its memory (contexts, streams, events, modules,
+// kernels, recordings); and then the operations. What refers to an event or a module holds it. The locks of contexts are
+// taken last.
+//
+// Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
+//
+// - Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes things
+//   does, and to add or change a node of a graph without one ends the process: `Current`.
+// - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
+//   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
+//   by cuMemFreeAsync, which does not block; a module is loaded while no gate is closed (`WithoutGates`), and
+//   unloaded when the next one is loaded.
+// - cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So
+//   was the destruction of an executable.
+// - A channel of the hardware has room for 1,020 commands, and many streams share one.
 
 #pragma once
 
@@ -19,17 +32,18 @@
 
 namespace forebay_cuda {
 
-using forebay::Counted;
-using forebay::Lock;
-using forebay::Ref;
-using forebay::take_last;
-typedef int64_t Status;
+using namespace forebay;
 typedef std::lock_guard<Lock> Locked;
 
-extern Calls cuda;  // operations.pyx has it
+inline Calls cuda;  // the `load` of operations.pyx fills it
 
 enum : uint32_t {
-    OUT_OF_MEMORY = 2, ALREADY_ENABLED = 704,  // error codes
+    OUT_OF_MEMORY = 2, NOT_READY = 600, ALREADY_ENABLED = 704,  // error codes
+    EQUAL = 1,  // CU_STREAM_WAIT_VALUE_EQ
+    LARGEST_PATTERN = 128, FILL_BLOCK = 256, FILL_GROUPS = 1024,
+    SPIN = 10000,  // microseconds: a longer wait rests between two looks, which costs it at most a hundredth
+    ASKS_EVERY = 50000,  // microseconds, after which a signal handler gets its turn
+    JOINED_FROM = 4,     // events
     NON_BLOCKING = 1,  // of a stream: forebay's own rules say what the null queue waits for
     AHEAD = 256,       // streams, 6 ms
     NO_TIMING = 2, NO_TIMING_INTERPROCESS = 2 | 4,  // of an event
@@ -510,13 +524,24 @@ struct CuModule : Counted<CuModule> {
 
 // A function and the values of its parameters, which a launch copies.
 struct CuKernel {
-    void *function = nullptr;
+    void *const function;
     Ref<CuModule> module;
     std::vector<uint64_t> words;       // the values, each at a whole word
     std::vector<void *> values;        // where each of the driver's parameters is, as cuLaunchKernel takes them
     std::vector<uint32_t> locals;      // by parameter: bytes of local memory
     std::vector<uint32_t> alignments;  // of these; 0 for a parameter that is no local memory
     uint32_t shared = 0;               // bytes of dynamic shared memory
+
+    // `sizes` are the bytes of the driver's parameters. The last of forebay's may have none there.
+    CuKernel(void *function, Ref<CuModule> module, const std::vector<size_t> &sizes, std::vector<uint32_t> alignments)
+        : function(function), module(std::move(module)), locals(alignments.size()), alignments(std::move(alignments)) {
+        std::vector<size_t> offsets;
+        for (size_t size : sizes) {
+            offsets.push_back(words.size());
+            words.resize(words.size() + (size + 7) / 8);
+        }
+        for (size_t offset : offsets) values.push_back(words.data() + offset);
+    }
 
     // Another kernel object of the same function, with the same values.
     std::unique_ptr<CuKernel> copy() const {
@@ -633,5 +658,359 @@ inline void CuEvent::destroy(CuEvent *event) {
     Locked held(context->lock);
     (event->kind == GATE_EVENT ? context->passing : context->idle[event->kind]).push_back(std::move(released));
 }
+
+// -- the launch path
+
+// Let the stream wait for these events. If a later call is refused, the waits before it stay and do no harm.
+inline Status come_after(void *stream, Waits waits) {
+    for (uint32_t i = 0; i < waits.count; i++)
+        if (Status status = cuda.StreamWaitEvent(stream, static_cast<CuEvent *>(waits.events[i])->handle, 0))
+            return status;
+    return 0;
+}
+
+inline Status launch(void *queue, void *kernel, const Geometry *geometry, Waits waits) {
+    void *stream = static_cast<CuQueue *>(queue)->stream;
+    CuKernel *launched = static_cast<CuKernel *>(kernel);
+    const uint32_t *groups = geometry->groups, *block = geometry->block;
+    if (waits.count)
+        if (Status status = come_after(stream, waits)) return status;
+    return cuda.LaunchKernel(launched->function, groups[0], groups[1], groups[2], block[0], block[1], block[2],
+        launched->shared, stream, launched->values.data(), nullptr);
+}
+
+inline Status set_pointer(void *kernel, uint32_t index, const Memory *memory) {
+    *static_cast<uint64_t *>(static_cast<CuKernel *>(kernel)->values[index]) = memory->address;
+    return 0;
+}
+
+inline Status set_value(void *kernel, uint32_t index, size_t size, const void *value) {
+    CuKernel *changed = static_cast<CuKernel *>(kernel);
+    if (value) {
+        std::memcpy(changed->values[index], value, size);
+    } else {
+        changed->locals[index] = size;
+        changed->place_locals();
+    }
+    return 0;
+}
+
+// -- other commands
+
+// Wait, take the event of a command, if one is wanted, which cannot be taken back; submit, and record the event.
+template <class F> Status submit(void *queue, Waits waits, EventKind kind, void **event, F call) {
+    CuQueue *on = static_cast<CuQueue *>(queue);
+    Ref<CuEvent> made;
+    Status status = come_after(on->stream, waits);
+    if (!status && event) status = on->context->take_event(kind, made);
+    if (!status) status = call(on);
+    if (!status && event) status = cuda.EventRecord(made->handle, on->stream);
+    if (!status && event) *event = made.take();
+    return status;
+}
+
+inline Status copy(void *queue, const Memory *to, const Memory *source, size_t nbytes, Waits waits, void **event) {
+    return submit(queue, waits, PLAIN_EVENT, event,
+        [&](CuQueue *on) { return cuda.MemcpyAsync(to->address, source->address, nbytes, on->stream); });
+}
+
+// The size of a pattern that can be filled with as a whole: 1, 2, 4, or that of this one.
+inline uint32_t repeats(const void *pattern, size_t size) {
+    const uint32_t *words = static_cast<const uint32_t *>(pattern);
+    if (size <= 4) return size;
+    return std::all_of(words, words + size / 4, [=](uint32_t word) { return word == *words; }) ? 4 : size;
+}
+
+// A launch of the kernel that fills with patterns which no call of the driver takes.
+struct Fill : KernelNode {
+    uint64_t to, count;
+    uint32_t mask;
+    unsigned char pattern[LARGEST_PATTERN];
+    void *arguments[4] = {&to, &count, &mask, pattern};
+
+    Fill(CuContext *context, uint64_t to, const void *pattern, size_t size, size_t nbytes)
+        : to(to), count(nbytes / 4), mask(size / 4 - 1) {  // a size is a power of two
+        std::memcpy(this->pattern, pattern, size);
+        function = context->fill;
+        groups[0] = std::min<uint64_t>((count + FILL_BLOCK - 1) / FILL_BLOCK, FILL_GROUPS);
+        block[0] = FILL_BLOCK;
+        values = arguments;
+        this->context = context->handle;
+    }
+};
+
+inline Status fill(void *queue, const Memory *to, const void *pattern, size_t pattern_size, size_t nbytes, Waits waits,
+    void **event) {
+    return submit(queue, waits, PLAIN_EVENT, event, [&](CuQueue *on) -> Status {
+        const uint32_t size = repeats(pattern, pattern_size);
+        uint32_t value = 0;
+        std::memcpy(&value, pattern, std::min(size, 4u));
+        if (size == 1) return cuda.MemsetD8Async(to->address, value, nbytes, on->stream);
+        if (size == 2) return cuda.MemsetD16Async(to->address, value, nbytes / 2, on->stream);
+        if (size == 4) return cuda.MemsetD32Async(to->address, value, nbytes / 4, on->stream);
+        Fill wide(on->context, to->address, pattern, size, nbytes);
+        return cuda.LaunchKernel(
+            wide.function, wide.groups[0], 1, 1, FILL_BLOCK, 1, 1, 0, on->stream, wide.values, nullptr);
+    });
+}
+
+inline Status prefetch(void *queue, const Memory *memory, size_t nbytes, int to_host, Waits waits) {
+    return submit(queue, waits, PLAIN_EVENT, nullptr, [&](CuQueue *on) -> Status {
+        Location to;
+        to.type = to_host ? ON_HOST : ON_DEVICE;
+        to.id = to_host ? 0 : on->context->device;
+        return on->context->migrates ? cuda.MemPrefetchAsync_v2(memory->address, nbytes, to, 0, on->stream) : 0;
+    });
+}
+
+inline Status marker(void *queue, Waits waits, int use, void **event) {
+    return submit(queue, waits, use & TIMED ? TIMED_EVENT : PLAIN_EVENT, event, [](CuQueue *) { return Status(0); });
+}
+
+inline Status barrier(void *queue, Waits waits) { return come_after(static_cast<CuQueue *>(queue)->stream, waits); }
+
+inline Status record_shared(void *queue, void *event) {
+    return cuda.EventRecord(static_cast<CuEvent *>(event)->handle, static_cast<CuQueue *>(queue)->stream);
+}
+
+inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *data, void **gate) {
+    CuQueue *held = static_cast<CuQueue *>(queue);
+    Ref<CuEvent> made;
+    Arrival *arrival = nullptr;
+    if (Status status = held->context->take_event(GATE_EVENT, made)) return status;
+    WithoutGates::note_closed();
+    CuEvent *event = made;
+    *gate = event;  // before `wake` can be called
+    Status status = come_after(held->stream, waits);
+    if (!status && wake) {
+        arrival = new Arrival(wake, data);
+        status = cuda.LaunchHostFunc(held->stream, Arrival::arrive, arrival);
+        if (status) delete std::exchange(arrival, nullptr);
+    }
+    if (!status) status = cuda.StreamWaitValue32_v2(held->stream, reinterpret_cast<uintptr_t>(event->word), 1, EQUAL);
+    if (!status) {
+        made.take();
+        status = cuda.EventRecord(event->handle, held->stream);
+    }
+    if (status) {
+        *gate = nullptr;
+        WithoutGates::note_open();
+        if (!made) store(event->word, 1);  // it is unknown when the stream has read the word: it is not used again
+    }
+    if (arrival) arrival->settle(!status);
+    return status;
+}
+
+// CUDA cannot fail the commands behind a gate: they run even if `failed`.
+inline Status open_gate(void *gate, int) {
+    store(static_cast<CuEvent *>(gate)->word, 1);
+    WithoutGates::note_open();
+    return 0;
+}
+
+// -- graphs
+
+inline Status new_recording(void *queue, int, void **recording) {
+    if (WithoutGates::gates_are_closed()) return NOT_NOW;
+    auto made = std::make_unique<CuRecording>(static_cast<CuQueue *>(queue)->context);
+    Status status = cuda.GraphCreate(&made->graph, 0);
+    if (!status) *recording = made.release();
+    return status;
+}
+
+// Add a node after the nodes of these commands. The driver copies a kernel's arguments; so does the recording.
+inline Status add_command(void *recording, const RecordedCommand *command, const uint32_t *after, uint32_t count) {
+    CuRecording *to = static_cast<CuRecording *>(recording);
+    CuContext *context = to->context;
+    CuNode node;
+    Current current;
+    Status status = current.enter(context->handle);
+    if (status) return status;
+    to->after.clear();
+    for (uint32_t i = 0; i < count; i++) to->after.push_back(to->nodes[after[i]].node);
+    auto add = [&](auto call, const auto *params, auto... more) {
+        return call(&node.node, to->graph, to->after.data(), to->after.size(), params, more...);
+    };
+    if (command->kind == LAUNCH_COMMAND) {
+        node.kernel = static_cast<CuKernel *>(command->kernel)->copy();
+        std::memcpy(node.params.groups, command->geometry.groups, sizeof node.params.groups);
+        std::memcpy(node.params.block, command->geometry.block, sizeof node.params.block);
+        node.params.function = node.kernel->function;
+        node.params.shared = node.kernel->shared;
+        node.params.values = node.kernel->values.data();
+        node.params.context = context->handle;
+        status = add(cuda.GraphAddKernelNode_v2, &node.params);
+    } else if (command->kind == COPY_COMMAND) {
+        CopyNode params;
+        params.source.address = command->source.address;
+        params.to.address = command->to.address;
+        params.source.pitch = params.to.pitch = params.width = command->nbytes;
+        status = add(cuda.GraphAddMemcpyNode, &params, context->handle);
+    } else if (const uint32_t size = repeats(command->pattern, command->pattern_size); size > 4) {
+        const Fill wide(context, command->to.address, command->pattern, size, command->nbytes);
+        status = add(cuda.GraphAddKernelNode_v2, &wide);
+    } else {
+        FillNode params;
+        params.to = command->to.address;
+        params.size = size;
+        params.width = command->nbytes / size;
+        std::memcpy(&params.value, command->pattern, size);
+        status = add(cuda.GraphAddMemsetNode, &params, context->handle);
+    }
+    if (!status) to->nodes.push_back(std::move(node));
+    return status;
+}
+
+inline Status end_recording(void *recording) {
+    CuRecording *ended = static_cast<CuRecording *>(recording);
+    WithoutGates none;
+    Current current;
+    if (!none.begin()) return NOT_NOW;
+    if (Status status = current.enter(ended->context->handle)) return status;
+    ended->context->destroy_ended(ENDED_EXECUTABLES);
+    return cuda.GraphInstantiateWithFlags(&ended->executable, ended->graph, 0);
+}
+
+// Change nodes, each by one call of the driver. Launches of the recording that were submitted are not affected.
+inline Status change(void *recording, const Change *changes, size_t count) {
+    CuRecording *changed = static_cast<CuRecording *>(recording);
+    Current current;
+    Status status = current.enter(changed->context->handle);
+    for (size_t i = 0; i < count && !status; i++) {
+        const Change &each = changes[i];
+        CuNode &node = changed->nodes[each.command];
+        if (each.kind == CHANGED_GROUPS)
+            std::memcpy(node.params.groups, each.value, sizeof node.params.groups);
+        else if (each.kind == CHANGED_POINTER)
+            set_pointer(node.kernel.get(), each.index, static_cast<const Memory *>(each.value));
+        else
+            set_value(node.kernel.get(), each.index, each.size, each.value);
+        if (i + 1 < count && changes[i + 1].command == each.command) continue;
+        node.params.shared = node.kernel->shared;
+        status = cuda.GraphExecKernelNodeSetParams_v2(changed->executable, node.node, &node.params);
+    }
+    return status;
+}
+
+inline Status replay(void *queue, void *recording, Waits waits) {
+    void *stream = static_cast<CuQueue *>(queue)->stream;
+    if (Status status = come_after(stream, waits)) return status;
+    return cuda.GraphLaunch(static_cast<CuRecording *>(recording)->executable, stream);
+}
+
+// -- the host's side
+
+inline Status poll(void *queue, int *done) {
+    Status status = cuda.StreamQuery(static_cast<CuQueue *>(queue)->stream);
+    *done = status == 0;
+    return uint32_t(status) == NOT_READY ? 0 : status;
+}
+
+// Ask for the event until it is done. The driver's own wait cannot be interrupted, and asks as well.
+inline Status wait_for_event(CuEvent *event, Interrupted interrupted) {
+    int64_t begin = 0, asked = 0;
+    while (true) {
+        Status status = cuda.EventQuery(event->handle);
+        if (uint32_t(status) != NOT_READY) return status;
+        const int64_t current = now();
+        if (!begin) begin = asked = current;
+        if (current - begin > SPIN) rest(50);
+        if (interrupted && current - asked > ASKS_EVERY) {
+            asked = current;
+            if (interrupted()) return INTERRUPTED;
+        }
+    }
+}
+
+inline void destroy_event(void *event) { release(static_cast<CuEvent *>(event)); }
+
+// Wait for each event; for many by one of a private stream that waits for all, because to ask for one takes the driver a
+// microsecond. Not while a gate is closed: a stream that waits can hold up others, of which one may have to go on before
+// the gate is opened.
+inline Status wait_events(void *context, Waits events, Interrupted interrupted) {
+    CuContext *on = static_cast<CuContext *>(context);
+    std::unique_ptr<CuQueue> join;  // destroyed here if its wait may still go on
+    void *joined = nullptr;
+    Status status = 0;
+    if (events.count < JOINED_FROM || WithoutGates::gates_are_closed()) {
+        for (uint32_t i = 0; i < events.count && !status; i++)
+            status = wait_for_event(static_cast<CuEvent *>(events.events[i]), interrupted);
+        return status;
+    }
+    status = on->take_join(join);
+    if (!status) status = marker(join.get(), events, 0, &joined);
+    if (!status) {
+        status = wait_for_event(static_cast<CuEvent *>(joined), interrupted);
+        destroy_event(joined);
+        if (!status) on->keep_join(join);
+    }
+    return status;
+}
+
+// The driver does so in a wait for any stream, and this one is idle: 4 µs, so not where no program prints. In none it
+// does so some time later, or not at all if the process ends.
+inline void write_printed(void *context) {
+    CuContext *on = static_cast<CuContext *>(context);
+    if (!on->printing.load() && on->printed.load() == on->written.load()) return;
+    const uint32_t ended = on->printed.load();
+    cuda.StreamSynchronize(on->memory_stream);
+    on->written.store(ended);  // afterwards, so that another thread's wait does not return before
+}
+
+// Whether an error says that the context is of no more use: all its commands are over.
+inline bool is_lost(uint32_t error) {
+    for (uint32_t lost : {214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999})
+        if (error == lost) return true;
+    return false;
+}
+
+inline Answer event_status(void *event) {
+    Status status = cuda.EventQuery(static_cast<CuEvent *>(event)->handle);
+    const uint32_t error = status;
+    if (!error) return DONE;
+    if (error == NOT_READY) return NOT_YET;
+    return is_lost(error) ? -Answer(error) : status;
+}
+
+inline Status elapsed(void *first, void *second, double *nanoseconds) {
+    float milliseconds = 0;
+    Status status = cuda.EventElapsedTime_v2(
+        &milliseconds, static_cast<CuEvent *>(first)->handle, static_cast<CuEvent *>(second)->handle);
+    *nanoseconds = milliseconds * 1e6;
+    return status;
+}
+
+// Streams wait for events of other devices, too.
+inline Status bridge(void *, void *event, void **bridged) {
+    *bridged = retain(static_cast<CuEvent *>(event));
+    return 0;
+}
+
+inline void destroy_kernel(void *kernel) { delete static_cast<CuKernel *>(kernel); }
+inline void destroy_recording(void *recording) { delete static_cast<CuRecording *>(recording); }
+
+// Release the stream, which is no longer used. No lock is held: the owner of an adopted one may go with it.
+inline void destroy_queue(void *queue) {
+    CuQueue *released = static_cast<CuQueue *>(queue);
+    if (released->owner) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        Py_DECREF(released->owner);
+        PyGILState_Release(gil);
+    }
+    delete released;
+}
+
+// A call of a host function blocks after 54, or 27 with graphs between, and after 1,020 launches. Between a launch and a
+// copy within a graph the hardware changes its engine. To ask whether a stream is done takes a microsecond or less: for
+// what takes longer a marker's share does not count.
+inline Driver table = {
+    .changes_spare_running = true, .recordings_branch = true, .room_of_host_function = 11, .room_of_recorded_copy = 2,
+    .asks_of_finish = 64, .launch = launch, .set_pointer = set_pointer, .set_value = set_value, .copy = copy,
+    .fill = fill, .prefetch = prefetch, .marker = marker, .barrier = barrier, .record_shared = record_shared,
+    .hold = hold, .open_gate = open_gate, .new_recording = new_recording, .add_command = add_command,
+    .end_recording = end_recording, .change = change, .replay = replay, .poll = poll, .wait_events = wait_events,
+    .write_printed = write_printed, .event_status = event_status, .elapsed = elapsed, .bridge = bridge,
+    .destroy_event = destroy_event, .destroy_kernel = destroy_kernel, .destroy_recording = destroy_recording,
+    .destroy_queue = destroy_queue};
 
 }  // namespace forebay_cuda
