@@ -57,39 +57,10 @@ template <class T> class Ref {
     void clear() noexcept { *this = Ref(); }
 };
 
-// A list of references. To go through it gives plain pointers, so that no count changes.
-template <class T> class Refs {
-    std::vector<Ref<T>> each;
-
-  public:
-    class iterator {
-        const Ref<T> *at = nullptr;
-
-      public:
-        iterator() = default;
-        explicit iterator(const Ref<T> *at) : at(at) {}
-        T *operator*() const noexcept { return at->get(); }
-        iterator &operator++() noexcept {
-            ++at;
-            return *this;
-        }
-        bool operator!=(const iterator &other) const noexcept { return at != other.at; }
-    };
-
-    iterator begin() const noexcept { return iterator(each.data()); }
-    iterator end() const noexcept { return iterator(each.data() + each.size()); }
-    T *operator[](size_t index) const noexcept { return each[index].get(); }
-    T *back() const noexcept { return each.back().get(); }
-    size_t size() const noexcept { return each.size(); }
-    bool empty() const noexcept { return each.empty(); }
-
-    void reserve(size_t count) { each.reserve(count); }
-    void adopt(T *owned) { each.push_back(Ref<T>::adopt(owned)); }
-    void share(T *borrowed) { each.push_back(Ref<T>::share(borrowed)); }
-    void push_back(Ref<T> reference) { each.push_back(std::move(reference)); }
-    void pop_back() noexcept { each.pop_back(); }
-    void clear() noexcept { each.clear(); }
-    void swap(Refs &other) noexcept { each.swap(other.each); }
+// A list of references. In Cython to go through it gives plain pointers, so that no count changes.
+template <class T> struct Refs : std::vector<Ref<T>> {
+    void adopt(T *owned) { this->push_back(Ref<T>::adopt(owned)); }
+    void share(T *borrowed) { this->push_back(Ref<T>::share(borrowed)); }
 };
 
 }  // namespace forebay
