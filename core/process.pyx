@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.pythread cimport PyThread_get_thread_ident
 
 from forebay.core.errors import ClosedError, Error, OutOfMemoryError
 
@@ -56,18 +55,19 @@ def end_calls() -> None:
 
 # -- the thread that runs host functions; waits are refused on it
 
-cdef unsigned long _host_thread = 0  # its identifier; 0 as long as there is none
+cdef extern from *:
+    "static thread_local bool forebay_is_host_thread = false;"
+    bint is_host_thread "forebay_is_host_thread"
 
 
-def set_host_thread(thread: threading.Thread) -> None:
-    """Remember the thread that `forebay.queues.host_functions` has started."""
-    global _host_thread
-    _host_thread = thread.ident
+cdef void be_host_thread() noexcept nogil:
+    global is_host_thread
+    is_host_thread = True
 
 
-cpdef bint on_host_thread() noexcept:
+cpdef bint on_host_thread() noexcept nogil:
     """Return whether this is the thread that runs host functions."""
-    return _host_thread != 0 and PyThread_get_thread_ident() == _host_thread
+    return is_host_thread
 
 
 def refuse_on_host_thread(what: str) -> None:
@@ -103,27 +103,6 @@ cdef int raise_interrupt() except -1:
 # parent's objects cannot be used in the child, nothing of them is finished, closed or released there, and the child can
 # use no driver.
 
-cdef extern from *:
-    """
-    #include <stdio.h>
-    #include <stdlib.h>
-
-    #ifdef __GLIBC__
-    #include <unistd.h>
-
-    static void forebay_end(int status, void *) {
-        fflush(NULL);
-        _exit(status);
-    }
-
-    // Intel's CPU runtime would finish the parent's queues, for ever.
-    static void forebay_skip_libraries_at_exit() { on_exit(forebay_end, NULL); }
-    #else
-    static void forebay_skip_libraries_at_exit() {}
-    #endif
-    """
-    void skip_libraries_at_exit "forebay_skip_libraries_at_exit"()
-
 ADVICE = "after a fork, which drivers do not survive: fork before devices are looked for, or start the child by spawn"
 
 cdef extern from *:
@@ -133,8 +112,23 @@ cdef extern from *:
 
     #ifndef _WIN32
     #include <pthread.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
 
-    static void forebay_after_fork() { if (forebay_started) forebay_forked = 1; }
+    // Intel's CPU runtime would finish the parent's queues when the child ends, for ever.
+    static void forebay_skip_libraries(int status, void *) {
+        fflush(NULL);
+        _exit(status);
+    }
+
+    static void forebay_after_fork() {
+        forebay_forked = forebay_started;
+    #ifdef __GLIBC__
+        if (forebay_forked) on_exit(forebay_skip_libraries, NULL);
+    #endif
+    }
+
     static int forebay_watch_forks() { return pthread_atfork(NULL, NULL, forebay_after_fork); }
     #else
     static int forebay_watch_forks() { return 0; }
@@ -178,8 +172,6 @@ def _after_fork() -> None:
     global _changed, _unfinished
     _changed = threading.Condition()  # no other thread goes on here
     _unfinished = 0
-    if forked:
-        skip_libraries_at_exit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -81,12 +81,6 @@ class Reserve {
 // compilers may give each module its own, of which only those that begin commands are restocked.
 __attribute__((visibility("default"))) inline Reserve reserve;
 
-// Whether the host is out of memory: then no command may begin. One load, as long as it never was.
-inline bool is_memory_short() noexcept { return reserve.is_short(); }
-
-// The same for each of many things that are given back, which cannot be refused: then it is left for later, or kept.
-inline bool is_memory_low() noexcept { return reserve.is_low(); }
-
 }  // namespace forebay
 
 #ifdef FOREBAY_OPERATOR_NEW  // in the one object that setup.py links into each module

@@ -21,17 +21,16 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
 from forebay.core.ownership cimport Guard, Lock, Ref
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport be_host_thread, is_forked
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.vector_clock cimport advance_submitted
 from forebay.lifetimes.deferred cimport collect_abandoned, collect_device
 from forebay.races.checker cimport begin_command, host_function, is_checked, record_point, settle
 from forebay.sync.ordering cimport (
-    Command, be_host_thread, begin_host_function, commit, end_host_function, init_command, room_of_host_function, submit
+    Command, begin_host_function, commit, end_host_function, init_command, room_of_host_function, submit
 )
 
 from forebay.core.errors import ClosedError
-from forebay.core.process import set_host_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +150,6 @@ def _start() -> None:
             if _thread is None:
                 thread = threading.Thread(target=_run, name="forebay host functions", daemon=True)
                 thread.start()
-                set_host_thread(thread)
                 _thread = thread
 
 

@@ -33,7 +33,6 @@ cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept n
 cdef void drop_pending(QueueState* queue) noexcept nogil
 
 
-cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
 cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `gates.closed` until it ends
 cdef void end_host_function(DeviceState* device) noexcept nogil
 cdef void count_calls(DeviceState* device, uint32_t calls) noexcept nogil

@@ -15,7 +15,7 @@ from forebay.core.driver cimport (
     DONE, FOR_DEVICE, FOR_HOST, NO_MEMORY, NOT_NOW, TIMED, Driver, Interrupted, Status, Waits, no_waits
 )
 from forebay.core.ownership cimport Guard, Lock, Ref, Refs, retain
-from forebay.core.process cimport interrupted, is_memory_short
+from forebay.core.process cimport interrupted, is_memory_short, on_host_thread
 from forebay.core.state cimport (
     UNLIMITED, DeviceState, Marker, QueueState, Quota, capacity_with, closed_gates, find_queue,
     is_closed, new_marker, note_done, poll_marker, refusal, renew_marker, renew_room, room_with, states, states_lock,
@@ -338,7 +338,6 @@ cdef extern from *:
     #include <unordered_map>
 
     namespace forebay {
-    static thread_local bool is_host_thread = false;
     static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
 
     // The epoch of a queue, plus one, at which this thread last gave up waiting, because the queue made no progress
@@ -349,7 +348,6 @@ cdef extern from *:
     }
     }
     """
-    bint is_host_thread "forebay::is_host_thread"
     void pause "forebay::pause"() nogil
     uint64_t* stalled_at "forebay::stalled_at"(uint64_t queue) nogil
 
@@ -364,11 +362,6 @@ cdef enum:
 cdef atomic[int32_t] host_functions
 cdef Lock quotas_lock
 cdef vector[Quota*] quotas
-
-
-cdef void be_host_thread() noexcept nogil:
-    global is_host_thread
-    is_host_thread = True
 
 
 cdef void begin_host_function(DeviceState* device) noexcept nogil:
@@ -587,7 +580,7 @@ cdef bint may_stay_full(QueueState* queue, uint64_t more) noexcept nogil:  # the
         return False
     return (
         host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.gates.host_functions.load()
-        and not is_host_thread
+        and not on_host_thread()
     )
 
 
@@ -620,7 +613,7 @@ cdef void sleep_while_limited(QueueState* queue) noexcept nogil:
         limit = queue.device.in_flight.limit.load()
         completed = completed_epoch(queue.epochs)
         if (
-            limit == UNLIMITED or is_host_thread or in_flight_of(queue) < limit
+            limit == UNLIMITED or on_host_thread() or in_flight_of(queue) < limit
             or stalled_at(queue.epochs.queue_id)[0] == completed + 1 or not ask_first_checkpoint(queue)
         ):
             return
