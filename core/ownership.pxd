@@ -21,6 +21,7 @@ cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
             iterator() noexcept
             T* operator*() noexcept
             iterator operator++() noexcept
+            iterator operator+(size_t) noexcept
             bint operator!=(iterator) noexcept
         Refs() noexcept
         iterator begin() noexcept
@@ -34,6 +35,7 @@ cdef extern from "core/ownership.hpp" namespace "forebay" nogil:
         void share(T* borrowed) noexcept
         void push_back(Ref[T] reference) noexcept
         void pop_back() noexcept
+        void erase(iterator place) noexcept
         void clear() noexcept
         void swap(Refs[T]& other) noexcept
 

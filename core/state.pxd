@@ -67,21 +67,17 @@ cdef struct Statistics:
 
 
 cdef cppclass Retired:
-    """Something to give back when the last of its uses is done. One of the four things below is not NULL."""
-    vector[ClockEntry] points  # its uses that were not done when it was last looked at
+    """Something to give back when the last of its uses is done. One of the five things below is set."""
     PyObject* thing  # owned, as the plan is
     Plan* plan
     Ref[Marker] marker
-    QueueState* queue  # the queue itself
+    QueueState* queue  # the queue itself, of which this is a part; with the reference of its Queue
+    uint64_t kernel_id  # of a kernel that is gone: its plans are then retired
+    vector[ClockEntry] points  # its uses that were not done when it was last looked at
     Retired* next  # in a list of these: to put one there needs no memory
     size_t nbytes  # of device memory that may be handed out again; 0 for anything else
-    bint open  # memory that launches which follow pointers may have used too
-    bint host  # memory of the host: to drop it releases nothing of the driver's
-
-
-cdef struct RetiredList:
-    Retired* first
-    Retired* last
+    bint open  # more uses must be looked for before it may wait at a queue
+    bint host  # to drop it releases nothing of the driver's
 
 
 cdef cppclass NativeQueue:
@@ -91,17 +87,8 @@ cdef cppclass NativeQueue:
     bint timing
 
 
-cdef cppclass IdleQueue:
-    """A driver's queue that is done and has no owner. It is handed out again: ending one takes long on some drivers,
-    and others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
-    """
-    void* handle
-    NativeQueue made
-    vector[Plan*] plans  # for its next owner, who need not make the kernels anew; owned
-
-
 cdef enum:
-    FOLLOWING = 0xFFFFFFFFFFFFFFFF
+    FOLLOWING = 0x8000000000000000
 
 
 cdef enum:
@@ -176,11 +163,10 @@ cdef cppclass QueueInFlight:
 
 cdef cppclass QueueResident:
     """Which launches of a queue may have used all memory of the device. Changed here, under the queue's lock."""
-    # The epoch of the last such launch; 0 for none. FOLLOWING while one is being submitted, when it is not known
-    # yet. Any thread may read it.
+    # The epoch of the last such launch; 0 for none. With FOLLOWING while one is being submitted, whose epoch is not
+    # known yet. Any thread may read it.
     atomic[uint64_t] last_indirect
-    uint64_t last_indirect_before  # what it was before FOLLOWING
-    bint is_indirect_user  # whether the device's list `indirect_users` has it
+    bint is_indirect_user  # whether it is `indirect` in the registry
 
 
 cdef cppclass QueueDeferred:
@@ -188,7 +174,7 @@ cdef cppclass QueueDeferred:
     multimap[uint64_t, Retired*] retired  # by the epoch to wait for
     bint draining  # whether the device's list of that name has it, or a thread that looks at it
     Ref[Marker] asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
-    QueueState* next_orphaned
+    Retired own  # the queue itself, once its Queue is gone
 
 
 cdef cppclass QueuePlans:
@@ -239,6 +225,7 @@ cdef struct Registered:
     QueueState* queue  # retained
     Epochs* epochs  # the queue's: to see that it has no work must not touch the queue itself, beside thousands
     bint adopted
+    bint indirect  # it has had launches that follow pointers, or is adopted
 
 
 cdef cppclass DeviceInFlight:
@@ -261,23 +248,22 @@ cdef cppclass Registry:
     """The queues of a device. The lock is never held across a driver call, so it may be taken with the GIL."""
     Lock lock
     vector[Registered] queues  # by ascending id
-    vector[IdleQueue] idle_queues
+    # Queues that have ended, with a driver's queue that is handed out again, and the plans for its next owner: ending
+    # one takes long on some drivers, and others may still wait for its counter (Level Zero) or must not be released
+    # while a gate is closed (OpenCL).
+    Refs[QueueState] idle_queues
     map[uint64_t, Statistics] counts_of_ended  # the counts of queues that are gone, for each Device that is not
-    vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
 
 
 cdef cppclass DeviceDeferred:
     """What is given back later. Changed by `lifetimes`; the registry's lock guards it."""
-    QueueState* orphaned  # the first of the queues whose Queue is gone; with that one's reference
-    RetiredList fresh  # retired, and not looked at yet
+    Retired* fresh  # retired, and not looked at yet
     deque[Ref[QueueState]] draining  # queues that something retired waits for
-    RetiredList kept  # done, but nothing may be released while a gate is closed (OpenCL)
-    multimap[size_t, PyObject*] spare  # device memory among these, by size, which may be handed out again; owned
+    Retired* kept  # done, but nothing may be released while a gate is closed (OpenCL)
 
 
 cdef cppclass ResidentSet:
     """The memory that kernels may reach by pointers, and who used all of it. Changed here."""
-    vector[uint64_t] indirect_users  # ids of queues with such launches, and of adopted ones; registry's lock
     ResidentList listed
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
@@ -324,9 +310,9 @@ cdef QueueState* new_queue_state(
     bint adopted
 ) noexcept nogil
 cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil
-cdef void users_of_all(DeviceState* device, Refs[QueueState]& users) noexcept nogil
+cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[ClockEntry]& points) noexcept nogil
 cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil
-cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
+cdef void unregister(QueueState* queue) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& into) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
@@ -383,7 +369,6 @@ cdef void set_slow_path(QueueState* queue, uint32_t why, bint on) noexcept nogil
 cdef void set_captured(QueueState* queue, bint captured_now) noexcept nogil
 cdef int captures_under_way() noexcept nogil
 cdef atomic[int32_t] open_step_count  # of any device; while there are none, no wait lets a queue join one
-cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
 # Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil
 

@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING
 
 cimport cython
-from cython.operator cimport dereference, preincrement
+from cython.operator cimport dereference
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 from libcpp.atomic cimport atomic, memory_order_relaxed
 from libcpp.map cimport map
-from libcpp.unordered_map cimport unordered_map
-from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver, Status
@@ -17,7 +15,7 @@ from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.vector_clock cimport (
-    Clock, Epochs, completed_epoch, is_empty, new_epochs, note_reached, submitted_epoch
+    Clock, ClockEntry, Epochs, completed_epoch, is_empty, new_epochs, note_reached, submitted_epoch
 )
 
 from forebay.core.stats import Stats
@@ -168,9 +166,8 @@ cdef QueueState* new_queue_state(
     guard.take(device.registry.lock)
     queue.in_flight.room = room_with(device, 0)
     device.registry.queues.insert(
-        device.registry.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
-    if adopted:
-        device.resident.indirect_users.push_back(queue_id)
+        device.registry.queues.begin() + place_of(device, queue_id),
+        Registered(queue_id, queue, queue.epochs, adopted, adopted))
     return queue
 
 
@@ -178,12 +175,10 @@ cdef void destroy_queue_state(QueueState* queue) noexcept nogil:
     """Delete the state: no other thread has it. The registry drops its reference only when the work is done and the
     driver's queue was handed on.
     """
-    cdef unordered_map[uint64_t, Plan*].iterator plan = queue.plans.by_kernel.begin()
     if is_forked():
         return
-    while plan != queue.plans.by_kernel.end():
-        delete_plan(dereference(plan).second)
-        preincrement(plan)
+    for each in queue.plans.by_kernel:
+        delete_plan(each.second)
     del queue
 
 
@@ -199,14 +194,15 @@ cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:
     return first
 
 
-cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
+cdef void unregister(QueueState* queue) noexcept nogil:
     """Take a queue off, with the registry's reference left to the caller. The registry is locked."""
-    cdef size_t i
-    device.registry.queues.erase(device.registry.queues.begin() + place_of(device, queue_id))
-    for i in range(device.resident.indirect_users.size()):
-        if device.resident.indirect_users[i] == queue_id:
-            device.resident.indirect_users.erase(device.resident.indirect_users.begin() + i)
-            break
+    cdef DeviceState* device = queue.device
+    cdef map[uint64_t, Statistics].iterator counts = device.registry.counts_of_ended.find(queue.owner)
+    device.registry.queues.erase(device.registry.queues.begin() + place_of(device, queue.epochs.queue_id))
+    if counts != device.registry.counts_of_ended.end():
+        add_statistics(dereference(counts).second, queue.counts)
+    if queue == device.null_queue:
+        device.null_queue = NULL  # its Device is gone, so no more commands come
 
 
 cdef void registered_queues(DeviceState* device, Refs[QueueState]& into) noexcept nogil:
@@ -222,12 +218,9 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, Refs[QueueState]& int
     """Append the queues with work that is not known to be done, and the adopted ones. With an owner, its queues and the
     null queue.
     """
-    cdef Registered* each
-    cdef size_t i
     cdef Guard guard
     guard.take(device.registry.lock)
-    for i in range(device.registry.queues.size()):
-        each = &device.registry.queues[i]
+    for each in device.registry.queues:
         if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
             continue
         if owner == 0 or each.queue.owner == owner or each.queue.is_null:
@@ -245,18 +238,27 @@ cdef Ref[QueueState] find_queue(DeviceState* device, uint64_t queue_id) noexcept
     return Ref[QueueState]()
 
 
-cdef void users_of_all(DeviceState* device, Refs[QueueState]& users) noexcept nogil:
-    """Append the queues whose launches may have used all memory, and adopted queues, on which others may use it."""
-    cdef Ref[QueueState] queue
-    cdef vector[uint64_t] ids
+cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[ClockEntry]& points) noexcept nogil:
+    """Append the points after which no launch is outstanding that follows pointers, and so may use all memory; and with
+    `unseen` no command that an adopted queue got from others. Takes no queue's lock.
+
+    Returns False while such a launch is being submitted: its epoch is not known yet. Those before it count.
+    """
+    cdef uint64_t epoch
+    cdef bint known = True
     cdef Guard guard
     guard.take(device.registry.lock)
-    ids = device.resident.indirect_users
-    guard.leave()
-    for queue_id in ids:
-        queue = find_queue(device, queue_id)
-        if queue.get() != NULL:
-            users.push_back(move(queue))
+    for each in device.registry.queues:
+        if not each.indirect:
+            continue
+        epoch = each.queue.resident.last_indirect.load()
+        known = known and not epoch & FOLLOWING
+        epoch &= ~<uint64_t> FOLLOWING
+        if unseen and each.adopted and not is_closed(each.queue):
+            epoch = submitted_epoch(each.epochs) + 1  # the marker that shows it counts as a command
+        if epoch > completed_epoch(each.epochs):
+            points.push_back(ClockEntry(each.epochs, epoch))
+    return known
 
 
 cdef void begin_following(QueueState* queue) noexcept nogil:
@@ -266,12 +268,11 @@ cdef void begin_following(QueueState* queue) noexcept nogil:
     looks at the list. So one of the two always sees the other.
     """
     cdef Guard guard
-    queue.resident.last_indirect_before = queue.resident.last_indirect.load()
     if not queue.resident.is_indirect_user:
         queue.resident.is_indirect_user = True
         guard.take(queue.device.registry.lock)
-        queue.device.resident.indirect_users.push_back(queue.epochs.queue_id)
-    queue.resident.last_indirect.store(FOLLOWING)
+        queue.device.registry.queues[place_of(queue.device, queue.epochs.queue_id)].indirect = True
+    queue.resident.last_indirect.store(queue.resident.last_indirect.load() | FOLLOWING)
 
 
 cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
@@ -283,7 +284,8 @@ cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
     if device.driver.follow == NULL or plan.resident_version == device.resident.listed.version.load():
         return 0
     guard.take(device.resident.listed.lock)
-    addresses = device.resident.listed.addresses
+    for each in device.resident.listed.addresses:
+        addresses.push_back(each.first)
     version = device.resident.listed.version.load()
     guard.leave()
     plan.resident_version = 0
@@ -295,7 +297,8 @@ cdef Status renew_resident_list(DeviceState* device, Plan* plan) noexcept nogil:
 
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:  # the queue is locked
     """Note the epoch of the launch that may have used all memory that is open; 0 if none was submitted."""
-    queue.resident.last_indirect.store(epoch if epoch != 0 else queue.resident.last_indirect_before)
+    cdef uint64_t before = queue.resident.last_indirect.load() & ~<uint64_t> FOLLOWING
+    queue.resident.last_indirect.store(epoch if epoch != 0 else before)
     if epoch != 0:
         queue.device.resident.unseen_writes.fetch_add(1)
 

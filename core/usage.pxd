@@ -108,19 +108,13 @@ cdef uint64_t last_write(Usage* usage, const Epochs* queue) noexcept nogil
 cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points) noexcept nogil
 
 
-cdef struct Place:
-    size_t index  # in the list
-    size_t count  # how many listed it: memory may be taken over twice
-
-
 cdef cppclass ResidentList:
     """The list of a device. Memory is on it until its last reference goes, so before it is freed."""
     # Rises with each change, under the lock. A launch that follows pointers compares it with the version that its
     # kernel object has; 0 is that of a kernel object without a list.
     atomic[uint64_t] version
-    Lock lock  # guards the two below; taken last, never held across a call
-    vector[uint64_t] addresses  # each once, in no order
-    unordered_map[uint64_t, Place] places
+    Lock lock  # guards the one below; taken last, never held across a call
+    unordered_map[uint64_t, size_t] addresses  # with how many listed each: memory may be taken over twice
 
 
 cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil

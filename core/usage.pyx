@@ -2,9 +2,7 @@
 
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
-from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
-from cython.operator cimport dereference
 
 from forebay.core.ownership cimport Guard, Ref
 from forebay.core.process cimport is_forked
@@ -145,37 +143,20 @@ cdef void points_of(Usage* usage, bint writers_only, vector[ClockEntry]& points)
 
 
 cdef void list_memory(ResidentList* followed, uint64_t address) noexcept nogil:
-    cdef unordered_map[uint64_t, Place].iterator found
-    cdef Place* place
     cdef Guard guard
     guard.take(followed.lock)
-    found = followed.places.find(address)
-    if found == followed.places.end():
-        followed.places[address] = Place(followed.addresses.size(), 1)
-        followed.addresses.push_back(address)
+    followed.addresses[address] += 1
+    if followed.addresses[address] == 1:
         followed.version.fetch_add(1)
-    else:
-        place = &dereference(found).second
-        place.count += 1
 
 
 cdef void unlist_memory(ResidentList* followed, uint64_t address) noexcept nogil:
     """Take memory off the list, before its users are looked for: a launch that began earlier is found as one of
     these, and one that begins later gives its kernel object the new list.
     """
-    cdef unordered_map[uint64_t, Place].iterator found
-    cdef Place* place
-    cdef uint64_t last
     cdef Guard guard
     guard.take(followed.lock)
-    found = followed.places.find(address)
-    if found != followed.places.end():
-        place = &dereference(found).second
-        place.count -= 1
-        if place.count == 0:
-            last = followed.addresses.back()
-            followed.addresses[place.index] = last
-            followed.places[last].index = place.index
-            followed.addresses.pop_back()
-            followed.places.erase(address)
-            followed.version.fetch_add(1)
+    followed.addresses[address] -= 1
+    if followed.addresses[address] == 0:
+        followed.addresses.erase(address)
+        followed.version.fetch_add(1)

@@ -1,23 +1,25 @@
 """What is retired: it goes back when the queues that use it have reached their points."""
 
 from libc.stdint cimport uint64_t
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.ownership cimport Ref
-from forebay.core.state cimport DeviceState, IdleQueue, Marker, QueueState
-from forebay.core.vector_clock cimport ClockEntry, Epochs
+from forebay.core.state cimport DeviceState, Marker, QueueState
+from forebay.core.usage cimport Usage
+from forebay.core.vector_clock cimport Epochs
 
-# The first two may be called by destructors. What they get is kept for as long as needed.
-# Gives memory back to its driver, and nothing else does: when these points are reached, which it takes over, and when
-# the launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed
-# out again by `take_spare`, else 0.
-cdef void retire_memory(DeviceState* device, object memory, vector[ClockEntry]& points, size_t reusable)
+# What retires may be called by destructors, and keeps what it gets for as long as needed.
+# Gives memory back to its driver, and nothing else does: when its uses are done, and the launches that follow pointers
+# and were submitted while it was listed. `listed` is its address if it is on the resident list, else 0; `reusable` its
+# size if it may be handed out again by `take_spare`, else 0.
+cdef void retire_memory(DeviceState* device, object memory, Usage* usage, uint64_t listed, size_t reusable)
 # Anything but memory of the device, until the queue with these epochs has reached this one; NULL for what no command
 # uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
-cdef bint has_retired(DeviceState* device) noexcept nogil
 cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil
+cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
+cdef void retire_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil  # of a kernel that is gone
+cdef bint has_retired(DeviceState* device) noexcept nogil
 
 
 cdef object take_spare(DeviceState* device, size_t nbytes)  # memory that is done but must not be released now, or None
@@ -36,6 +38,6 @@ cdef void collect_abandoned()
 cdef Status close_queue(QueueState* queue) noexcept nogil
 cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil
 cdef void refuse_all(DeviceState* device) noexcept nogil
-cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
-cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil
+cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint timing) noexcept nogil
+cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil
 cdef void release_idle_queues(DeviceState* device, size_t kept)

@@ -1,31 +1,37 @@
-"""Gives back what queues have used, each thing when its own uses are done, whatever else the device is busy with.
+"""Releases what queues have used, each thing when its own uses are done, whatever else the device is busy with.
 
-A thing that is retired has points: queues, and the epochs up to which they use it. It waits at one of its queues, in
-the order of epochs, then at the next. A collection looks at a few of the queues where something waits, and there at
-what is done, so it takes the same time however much waits. While something waits at a queue, one marker shows how far
-the queue has come.
+What no longer has a reference is a `Retired`: memory or another object, a plan, a marker, the plans of a kernel that is
+gone, or a queue. Its points are queues, and the epochs up to which they use it. It is in one list at a time, all of
+which the registry's lock guards:
 
-Destructors only put things on a list. It is emptied where the GIL is held and no lock is.
+1. `fresh` of the device (`retire`): destructors put it there, which needs no lock of a queue and calls no driver.
+2. `retired` of a queue (`sort_in`): it waits there for one of its points, in the order of epochs, and then at the queue
+   of the next. `draining` lists such queues. A collection asks a few of them, each by one marker at a time, so it takes
+   the same time however much waits.
+3. `kept` of the device (`release_done`): it is done, but OpenCL forbids to release it while a gate is closed. Memory
+   is handed out again from there (`take_spare`).
+
+Then it is released, where the GIL is held and no lock is.
 """
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
-from cython.operator cimport dereference, preincrement
+from cython.operator cimport dereference
 from libc.stdint cimport uint64_t
-from libcpp.map cimport map, multimap
+from libcpp.map cimport multimap
 from libcpp.unordered_map cimport unordered_map
 from libcpp.utility cimport move, pair
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
-from forebay.core.plan cimport Plan, Staging, delete_plan, forget_queue
+from forebay.core.plan cimport Plan, Spill, Staging, delete_plan, forget_queue
 from forebay.core.ownership cimport Guard, Ref, Refs, release
 from forebay.core.process cimport is_forked, is_memory_low, is_memory_short
 from forebay.core.state cimport (
-    BY_CLOSING, FOLLOWING, DeviceState, IdleQueue, Marker, NativeQueue, QueueState, Retired, RetiredList, Statistics,
-    add_statistics, closed_gates, find_queue, is_closed, poll_marker, registered_queues,
-    unregister, users_of_all
+    BY_CLOSING, DeviceState, Marker, QueueState, Retired, closed_gates, find_queue, is_closed, points_of_indirect_uses,
+    poll_marker, registered_queues, unregister
 )
+from forebay.core.usage cimport Usage, points_of, unlist_memory
 from forebay.core.vector_clock cimport (
     ClockEntry, Epochs, advance_submitted, completed_epoch, is_empty, submitted_epoch
 )
@@ -44,19 +50,14 @@ cdef enum:
 # -- retiring
 
 
-cdef void append(RetiredList* items, Retired* what) noexcept nogil:
-    what.next = NULL
-    if items.first == NULL:
-        items.first = what
-    else:
-        items.last.next = what
-    items.last = what
+cdef void push(Retired** items, Retired* what) noexcept nogil:
+    what.next = items[0]
+    items[0] = what
 
 
-cdef Retired* take_first(RetiredList* items) noexcept nogil:
-    cdef Retired* what = items.first
-    if what != NULL:
-        items.first = what.next
+cdef Retired* take_first(Retired** items) noexcept nogil:
+    cdef Retired* what = items[0]
+    items[0] = what.next
     return what
 
 
@@ -77,7 +78,7 @@ cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
     """Have it given back after its points. Takes it over."""
     cdef Guard guard
     guard.take(device.registry.lock)
-    append(&device.deferred.fresh, what)
+    push(&device.deferred.fresh, what)
 
 
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
@@ -97,20 +98,39 @@ cdef void retire_marker(QueueState* queue, Ref[Marker] marker) noexcept nogil:
         marker.take()  # it is never released
 
 
+cdef void retire_queue(QueueState* queue) noexcept nogil:
+    """Note that its Queue is gone, and with it the caller's reference."""
+    queue.deferred.own.queue = queue
+    queue.deferred.own.open = True
+    retire(queue.device, &queue.deferred.own)
+
+
+cdef void retire_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil:
+    """Take the plans of a kernel that is gone off all queues, and delete each after its launches."""
+    cdef Retired* what = new_retired(NULL, 0)
+    if what != NULL:
+        what.kernel_id = kernel_id
+        what.open = what.host = True
+        retire(device, what)
+
+
 cdef bint may_release(DeviceState* device) noexcept nogil:
     """Whether anything but events may be released (OpenCL 3.0, clSetUserEventStatus: not while a gate is closed)."""
     return not device.driver.gates_forbid_releases or closed_gates(device) == 0
 
 
-cdef bint has_indirect_users(DeviceState* device) noexcept nogil:
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    return not device.resident.indirect_users.empty()
-
-
-cdef void retire_memory(DeviceState* device, object memory, vector[ClockEntry]& points, size_t reusable):
+cdef void retire_memory(DeviceState* device, object memory, Usage* usage, uint64_t listed, size_t reusable):
+    cdef vector[ClockEntry] points
     cdef Retired* what
-    if points.empty() and may_release(device) and not has_indirect_users(device):
+    cdef bint known
+    if is_forked():
+        Py_INCREF(memory)  # it is the parent's
+        return
+    if listed != 0:  # first: see `unlist_memory`
+        unlist_memory(&device.resident.listed, listed)
+    points_of(usage, False, points)
+    known = points_of_indirect_uses(device, True, points)
+    if known and points.empty() and may_release(device):
         return
     Py_INCREF(memory)
     what = new_retired(NULL, 0)
@@ -118,7 +138,7 @@ cdef void retire_memory(DeviceState* device, object memory, vector[ClockEntry]& 
         what.points.swap(points)
         what.thing = <PyObject*> memory
         what.nbytes = reusable
-        what.open = True
+        what.open = not known
         retire(device, what)
 
 
@@ -141,77 +161,68 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 # -- looking at what is retired
 
 
-cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
-    """Take plans of dead kernels off all queues. Each is kept for the launches that are in flight."""
-    cdef vector[uint64_t] dead
+cdef void take_plan(QueueState* queue, uint64_t kernel_id, vector[Plan*]& plans) noexcept nogil:
+    """Take out the plan of a kernel, if there is one. The queue is locked, or idle and the registry is locked."""
+    cdef unordered_map[uint64_t, Plan*].iterator found = queue.plans.by_kernel.find(kernel_id)
+    if found != queue.plans.by_kernel.end():
+        plans.push_back(dereference(found).second)
+        queue.plans.by_kernel.erase(found)
+        queue.plans.last = NULL
+
+
+cdef bint take_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil:
+    """Take a kernel's plans off all queues, but for those that another thread has locked, maybe for as long as its call
+    blocks. Returns whether there were none of these.
+    """
     cdef Refs[QueueState] queues
     cdef vector[Plan*] plans
-    cdef vector[Plan*]* idle
-    cdef unordered_map[uint64_t, Plan*].iterator found
-    cdef bint left = False
-    cdef size_t i, j
+    cdef bint all_free = True
     cdef Guard guard
-    if device.registry.dead_kernels.empty():  # this check may race: at worst the next call sees it
-        return
-    guard.take(device.registry.lock)
-    dead.swap(device.registry.dead_kernels)
-    for i in range(device.registry.idle_queues.size()):
-        idle = &device.registry.idle_queues[i].plans
-        for j in range(idle.size(), 0, -1):
-            for kernel_id in dead:
-                if dereference(idle)[j - 1].kernel_id == kernel_id:
-                    plans.push_back(dereference(idle)[j - 1])
-                    idle.erase(idle.begin() + j - 1)
-                    break
-    guard.leave()
     registered_queues(device, queues)
     for queue in queues:
         if guard.try_take(queue.lock):
-            for kernel_id in dead:
-                found = queue.plans.by_kernel.find(kernel_id)
-                if found != queue.plans.by_kernel.end():
-                    plans.push_back(dereference(found).second)
-                    queue.plans.by_kernel.erase(found)
-                    queue.plans.last = NULL
-            guard.leave()
-        else:  # another thread has the lock, maybe for as long as its call blocks
-            left = True
-    if left:  # a later collection tries again
-        guard.take(device.registry.lock)
-        device.registry.dead_kernels.insert(device.registry.dead_kernels.end(), dead.begin(), dead.end())
-        guard.leave()
+            take_plan(queue, kernel_id, plans)
+        else:
+            all_free = False
+    guard.take(device.registry.lock)
+    for queue in device.registry.idle_queues:
+        take_plan(queue, kernel_id, plans)
+    guard.leave()
     for plan in plans:
         retire_plan(device, plan)
+    return all_free
 
 
-cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
-    """Add the last uses by `users_of_all`. Takes no queue's lock. Returns False while such a launch is being submitted:
-    nobody knows its epoch yet.
+cdef bint find_uses(DeviceState* device, Retired* what) noexcept nogil:
+    """Add the uses that were not known when it was retired. Returns False when a later collection must try again:
+    another thread has a queue's lock, maybe for as long as its call blocks, or submits a launch that follows pointers.
     """
-    cdef Refs[QueueState] users
-    cdef vector[ClockEntry] points
-    cdef uint64_t epoch
-    cdef bint known = True
-    users_of_all(device, users)
-    for queue in users:
-        epoch = queue.resident.last_indirect.load()
-        if epoch == FOLLOWING:
-            known = False
-        elif queue.adopted and not is_closed(queue):
-            epoch = submitted_epoch(queue.epochs) + 1  # the marker that shows it counts as a command
-        if known and epoch > completed_epoch(queue.epochs):
-            points.push_back(ClockEntry(queue.epochs, epoch))
-    if known:
-        what.points.insert(what.points.end(), points.begin(), points.end())
-    return known
+    cdef size_t known = what.points.size()
+    cdef Guard guard
+    if what.kernel_id != 0:
+        return take_plans(device, what.kernel_id)
+    if what.queue == NULL:
+        if points_of_indirect_uses(device, True, what.points):
+            return True
+        what.points.resize(known)
+        return False
+    if not guard.try_take(what.queue.lock):
+        return False
+    close_locked(what.queue)
+    what.points.push_back(ClockEntry(what.queue.epochs, submitted_epoch(what.queue.epochs)))
+    return True
 
 
-cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcept nogil:
+cdef void sort_in(DeviceState* device, Retired* what, Retired** done) noexcept nogil:
     """Let it wait at the queue of its last point that is not done; without one it is done."""
     cdef Ref[QueueState] found
     cdef QueueState* queue
     cdef ClockEntry* point
     cdef Guard guard
+    if is_memory_short() or what.open and not find_uses(device, what):
+        retire(device, what)  # for a later collection
+        return
+    what.open = False
     while not what.points.empty():
         point = &what.points.back()
         found.clear()
@@ -221,19 +232,16 @@ cdef void sort_in(DeviceState* device, Retired* what, RetiredList* done) noexcep
         if queue == NULL:
             what.points.pop_back()
             continue
-        if is_memory_short():
-            retire(device, what)  # for a later collection
-            return
         guard.take(device.registry.lock)
         queue.deferred.retired.insert(Waiting(point.epoch, what))
         if not queue.deferred.draining:
             queue.deferred.draining = True
             device.deferred.draining.push_back(move(found))
         return
-    append(done, what)
+    push(done, what)
 
 
-cdef uint64_t take_done(QueueState* queue, RetiredList* done) noexcept nogil:
+cdef uint64_t take_done(QueueState* queue, Retired** done) noexcept nogil:
     """Take off what waited for epochs that the queue is known to have reached. Returns the first epoch that something
     still waits for; 0 for none.
     """
@@ -255,7 +263,7 @@ cdef uint64_t take_done(QueueState* queue, RetiredList* done) noexcept nogil:
         sort_in(queue.device, what, done)
 
 
-cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
+cdef bint poll_queue(QueueState* queue, Retired** done) noexcept nogil:
     """Take what is done off a queue that was taken from the device's list, and put it there again if something still
     waits. Returns whether it does.
     """
@@ -286,30 +294,22 @@ cdef bint poll_queue(QueueState* queue, RetiredList* done) noexcept nogil:
     return waiting
 
 
-cdef void sort_in_fresh(DeviceState* device, RetiredList* done) noexcept nogil:
+cdef void sort_in_fresh(DeviceState* device, Retired** done) noexcept nogil:
     """Let what is retired since the last look wait at its queues. Asks no driver."""
-    cdef RetiredList fresh
-    cdef Retired* what
+    cdef Retired* fresh
     cdef Guard guard
     guard.take(device.registry.lock)
     fresh = device.deferred.fresh
-    device.deferred.fresh.first = NULL
+    device.deferred.fresh = NULL
     guard.leave()
-    while fresh.first != NULL:
-        what = take_first(&fresh)
-        if what.open and (is_memory_short() or not add_users_of_all(device, what)):
-            retire(device, what)  # for a later collection
-            continue
-        what.open = False
-        sort_in(device, what, done)
+    while fresh != NULL:
+        sort_in(device, take_first(&fresh), done)
 
 
-cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) noexcept nogil:
+cdef void take_retired(DeviceState* device, bint everything, Retired** done) noexcept nogil:
     cdef Ref[QueueState] queue
     cdef size_t at_most, busy = 0
     cdef Guard guard
-    drain_orphans(device)
-    drop_dead_plans(device)
     sort_in_fresh(device, done)
     guard.take(device.registry.lock)
     at_most = device.deferred.draining.size()  # each queue once: one that is not done is put back behind the others
@@ -331,99 +331,77 @@ cdef void take_retired(DeviceState* device, bint everything, RetiredList* done) 
 cdef bint has_retired(DeviceState* device) noexcept nogil:
     """This check may race: at worst the next call sees it."""
     return not (
-        device.deferred.fresh.first == NULL and device.deferred.draining.empty()
-        and device.deferred.orphaned == NULL and device.deferred.kept.first == NULL
-        and device.registry.dead_kernels.empty() and device.deferred.spare.empty()
-    )
+        device.deferred.fresh == NULL and device.deferred.draining.empty() and device.deferred.kept == NULL)
 
 
 # -- gives back what is done: things that are retired, and what a queue's own commands used
 
-
-ctypedef pair[size_t, PyObject*] SparePair
 
 cdef enum:
     SPARE_QUEUES = 64  # idle queues of the driver that are kept to be handed out again
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
-cdef RetiredList sort_out(
-    DeviceState* device, bint allowed, RetiredList done, multimap[size_t, PyObject*]& spare
-) noexcept nogil:
-    """Return what may be released, and give what was spare. Keep the rest while nothing may be released."""
-    cdef RetiredList ended
+cdef Retired* sort_out(DeviceState* device, bint allowed, Retired* done) noexcept nogil:
+    """Return what may be released. Keep the rest while nothing may be released."""
+    cdef Retired* ended = NULL
     cdef Retired* what
     cdef Guard guard
-    ended.first = NULL
     guard.take(device.registry.lock)
     if allowed:
         ended = device.deferred.kept
-        device.deferred.kept.first = NULL
-        spare.swap(device.deferred.spare)
-    while done.first != NULL:
+        device.deferred.kept = NULL
+    while done != NULL:
         what = take_first(&done)
         if allowed or what.host or what.queue != NULL and what.queue.made.native != NULL:
-            append(&ended, what)  # which releases nothing where nothing may be
-        elif what.nbytes and not is_memory_short():
-            device.deferred.spare.insert(SparePair(what.nbytes, what.thing))
-            del what
+            push(&ended, what)  # which releases nothing where nothing may be
         else:
-            append(&device.deferred.kept, what)
+            push(&device.deferred.kept, what)
     return ended
 
 
-cdef void release_done(DeviceState* device, RetiredList done):
+cdef void release_done(DeviceState* device, Retired* done):
     """Release what is done, or keep it while nothing may be released."""
-    cdef multimap[size_t, PyObject*] spare
-    cdef multimap[size_t, PyObject*].iterator each
     cdef bint allowed = may_release(device)
-    cdef RetiredList ended = sort_out(device, allowed, done, spare)
+    cdef Retired* ended = sort_out(device, allowed, done)
     cdef Retired* what
-    while ended.first != NULL:
+    while ended != NULL:
         what = take_first(&ended)
-        if what.thing != NULL:
-            Py_DECREF(<object> what.thing)
-        elif what.plan != NULL:
-            with nogil:
-                delete_plan(what.plan)
-        elif what.queue == NULL:
-            with nogil:
-                what.marker.clear()
-        elif not end_queue(what.queue):
-            retire(device, what)  # for a later collection
+        if what.queue != NULL:
+            if not end_queue(what.queue):
+                retire(device, what)  # for a later collection
             continue
-        del what
-    each = spare.begin()
-    while each != spare.end():
-        Py_DECREF(<object> dereference(each).second)
-        preincrement(each)
+        Py_XDECREF(what.thing)
+        with nogil:
+            if what.plan != NULL:
+                delete_plan(what.plan)
+            del what  # and with it its marker
     if allowed:
         release_idle_queues(device, SPARE_QUEUES)
 
 
 cdef object take_spare(DeviceState* device, size_t nbytes):
-    cdef multimap[size_t, PyObject*].iterator found
-    cdef PyObject* memory = NULL
+    cdef Retired** place = &device.deferred.kept
+    cdef Retired* what
     cdef Guard guard
-    if device.deferred.spare.empty():
-        return None
     guard.take(device.registry.lock)
-    found = device.deferred.spare.lower_bound(nbytes)
-    if found != device.deferred.spare.end() and dereference(found).first <= nbytes + nbytes // 8:
-        memory = dereference(found).second
-        device.deferred.spare.erase(found)
+    while place[0] != NULL and not 0 < nbytes <= place[0].nbytes <= nbytes + nbytes // 8:
+        place = &place[0].next
+    what = place[0]
+    if what != NULL:
+        place[0] = what.next
     guard.leave()
-    if memory == NULL:
+    if what == NULL:
         return None
-    taken = <object> memory
-    Py_DECREF(taken)
-    return taken
+    memory = <object> what.thing
+    Py_DECREF(memory)
+    del what
+    return memory
 
 
 cdef void collect_device(DeviceState* device):
     """Give back some of what is done. Takes the same time however much waits."""
-    cdef RetiredList done
-    done.first = NULL
+    cdef Retired* done = NULL
     if has_retired(device):
         with nogil:
             take_retired(device, False, &done)
@@ -435,28 +413,20 @@ cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
     return not (queue.deferred.retired.empty() and queue.order.checkpoints.empty() and queue.plans.staged == 0)
 
 
-cdef void queues_to_collect(DeviceState* device, Refs[QueueState]& queues) noexcept nogil:
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    for each in device.registry.queues:
-        if holds_something(each.queue):
-            queues.share(each.queue)
-
-
 cdef void collect_all(DeviceState* device):
     """Give back everything that is done."""
     cdef Refs[QueueState] queues
-    cdef RetiredList done
-    queues_to_collect(device, queues)
+    cdef Retired* done = NULL
+    registered_queues(device, queues)
     for queue in queues:
         collect_queue(queue)
     if not has_retired(device) and device.registry.idle_queues.size() <= SPARE_QUEUES:  # may race
         return
     while True:  # a queue that ends leaves plans behind
-        done.first = NULL
+        done = NULL
         with nogil:
             take_retired(device, True, &done)
-        if done.first == NULL or is_memory_short():
+        if done == NULL or is_memory_short():
             break
         release_done(device, done)
     release_done(device, done)
@@ -464,32 +434,30 @@ cdef void collect_all(DeviceState* device):
 
 cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept nogil:
     """Take out staging memory beyond what steady launches need, if its upload is done. The queue is locked."""
-    cdef unordered_map[uint64_t, Plan*].iterator each = queue.plans.by_kernel.begin()
-    cdef Plan* plan
+    cdef Spill* spill
     cdef Staging* oldest
     cdef size_t i
     queue.plans.staged = 0
-    while each != queue.plans.by_kernel.end():
-        plan = dereference(each).second
-        for i in range(plan.spills.size()):
-            while plan.spills[i].staging.size() > SPARE_STAGING:
-                oldest = &plan.spills[i].staging.front()
+    for each in queue.plans.by_kernel:
+        for i in range(each.second.spills.size()):
+            spill = &each.second.spills[i]
+            while spill.staging.size() > SPARE_STAGING:
+                oldest = &spill.staging.front()
                 if oldest.epoch > completed_epoch(queue.epochs):
-                    queue.plans.staged += plan.spills[i].staging.size() - SPARE_STAGING
+                    queue.plans.staged += spill.staging.size() - SPARE_STAGING
                     break
                 if oldest.event != NULL:
                     queue.driver.destroy_event(oldest.event)
                 dropped.push_back(oldest.array)
-                plan.spills[i].staging.pop_front()
-                plan.spills[i].known = False  # the bytes to compare with may have been there
-        preincrement(each)
+                spill.staging.pop_front()
+                spill.known = False  # the bytes to compare with may have been there
 
 
 cdef void collect_queue(QueueState* queue):
     """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
     the queue's lock.
     """
-    if holds_something(queue) or queue.device.deferred.fresh.first != NULL:  # may race
+    if holds_something(queue) or queue.device.deferred.fresh != NULL:  # may race
         collect_used(queue)
 
 
@@ -497,11 +465,10 @@ cdef void collect_used(QueueState* queue):
     """`collect_queue`, where there may be something to release."""
     cdef Refs[Marker] markers
     cdef vector[PyObject*] dropped
-    cdef RetiredList done
+    cdef Retired* done = NULL
     cdef Guard guard
     if not guard.try_take(queue.lock):
         return
-    done.first = NULL
     with nogil:
         if queue.plans.staged:
             trim_staging(queue, dropped)
@@ -625,54 +592,14 @@ cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
     return failed
 
 
-cdef void retire_queue(QueueState* queue) noexcept nogil:
-    """Note that its Queue is gone, and with it the caller's reference."""
-    cdef DeviceState* device = queue.device
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    queue.deferred.next_orphaned = device.deferred.orphaned
-    device.deferred.orphaned = queue
-
-
-cdef void drain_orphans(DeviceState* device) noexcept nogil:
-    """Close the queues whose Queue is gone. Each ends when what it was given is done.
-
-    Another thread may have the lock of one, to make a marker of it, and its call may block.
-    """
-    cdef QueueState* orphaned
-    cdef QueueState* queue
-    cdef Retired* what
-    cdef Guard guard
-    guard.take(device.registry.lock)
-    orphaned = device.deferred.orphaned
-    device.deferred.orphaned = NULL
-    guard.leave()
-    while orphaned != NULL:
-        queue = orphaned
-        orphaned = queue.deferred.next_orphaned
-        if is_memory_short() or not guard.try_take(queue.lock):
-            retire_queue(queue)  # for a later collection
-            continue
-        close_locked(queue)
-        what = new_retired(queue.epochs, submitted_epoch(queue.epochs))
-        guard.leave()
-        if what == NULL:
-            retire_queue(queue)
-            continue
-        what.queue = queue  # with the reference of its Queue
-        retire(device, what)
-
-
 cdef bint end_queue(QueueState* queue):
     """End a queue whose work is done: take it off the registry, and keep its driver's queue to be handed out again,
     with the plans that no longer refer to it. Return False when the host has no memory for it now.
     """
     cdef DeviceState* device = queue.device
-    cdef map[uint64_t, Statistics].iterator counts
+    cdef bint idle = queue.made.native != NULL
     cdef vector[Plan*] plans
     cdef Refs[Marker] markers
-    cdef IdleQueue idle
-    cdef Plan* plan
     cdef bint prunes = False
     cdef Guard guard
     cdef Guard of_registry
@@ -681,39 +608,28 @@ cdef bint end_queue(QueueState* queue):
     with nogil:
         guard.take(queue.lock)
         for each in queue.plans.by_kernel:
-            plan = each.second
-            if queue.made.native != NULL and plan.spills.empty() and plan.snapshot == NULL:
-                idle.plans.push_back(plan)
+            if idle and each.second.spills.empty() and each.second.snapshot == NULL:
+                forget_queue(each.second)
             else:
-                plans.push_back(plan)
-        queue.plans.by_kernel.clear()
+                plans.push_back(each.second)
+        for plan in plans:
+            queue.plans.by_kernel.erase(plan.kernel_id)
         queue.plans.last = NULL
         take_markers(queue, markers)
-        guard.leave()
-        for plan in plans:
-            retire_plan(device, plan)
-        for plan in idle.plans:
-            forget_queue(plan)
-        markers.clear()
-        guard.take(queue.lock)
         return_quota(queue, 0)
-        if queue.made.native != NULL and queue.driver.renew_queue != NULL:
+        if idle and queue.driver.renew_queue != NULL:
             queue.driver.renew_queue(queue.handle)
         of_registry.take(device.registry.lock)
-        unregister(device, queue.epochs.queue_id)
-        counts = device.registry.counts_of_ended.find(queue.owner)
-        if counts != device.registry.counts_of_ended.end():
-            add_statistics(dereference(counts).second, queue.counts)
-        if queue == device.null_queue:
-            device.null_queue = NULL  # its Device is gone, so no more commands come
-        if queue.made.native != NULL:
-            idle.handle = queue.handle
-            idle.made = queue.made
-            device.registry.idle_queues.push_back(idle)
+        unregister(queue)
+        if idle:
+            device.registry.idle_queues.share(queue)
         prunes = queue.order.null_pending and note_listed_end(device)
         of_registry.leave()
         guard.leave()
-        if queue.made.native == NULL:
+        markers.clear()
+        for plan in plans:
+            retire_plan(device, plan)
+        if not idle:
             queue.driver.destroy_queue(queue.handle)
         if queue.is_null:
             dissolve_list(device)
@@ -724,40 +640,49 @@ cdef bint end_queue(QueueState* queue):
     return True
 
 
-cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil:
-    """Take a queue of the driver that has ended, if there is one; the caller owns what is in it."""
+cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint timing) noexcept nogil:
+    """Take out a queue that has ended; NULL when there is none. The caller owns its driver's queue and its plans."""
+    cdef Ref[QueueState] found
+    cdef Refs[QueueState]* idle = &device.registry.idle_queues
     cdef Py_ssize_t i
-    cdef NativeQueue* made
     cdef Guard guard
     guard.take(device.registry.lock)
-    for i in range(<Py_ssize_t> device.registry.idle_queues.size() - 1, -1, -1):  # the last is likely in the cache
-        made = &device.registry.idle_queues[i].made
-        if made.priority == priority and made.timing == timing:
-            idle = device.registry.idle_queues[i]
-            device.registry.idle_queues[i] = device.registry.idle_queues.back()
-            device.registry.idle_queues.pop_back()
-            return True
-    return False
+    for i in range(<Py_ssize_t> idle.size() - 1, -1, -1):  # the last is likely in the cache
+        if dereference(idle)[i].made.priority == priority and dereference(idle)[i].made.timing == timing:
+            found = Ref[QueueState].share(dereference(idle)[i])
+            idle.erase(idle.begin() + i)
+            break
+    guard.leave()
+    return found
+
+
+cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
+    """Give a queue the plans of the one whose driver's queue it has."""
+    cdef Guard guard
+    guard.take(queue.lock)  # a collection may look at it already
+    queue.plans.by_kernel.swap(ended.plans.by_kernel)
+    for each in queue.plans.by_kernel:
+        each.second.queue = <Epochs*> queue.epochs
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):
     """Release all idle queues but this many. If others may still wait for them, a later call does."""
-    cdef vector[IdleQueue] idle
-    cdef size_t j
+    cdef Refs[QueueState] idle
     cdef Guard guard
     if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):
         return
     guard.take(device.registry.lock)
     while device.registry.idle_queues.size() > kept:
-        idle.push_back(device.registry.idle_queues.back())
+        idle.share(device.registry.idle_queues.back())
         device.registry.idle_queues.pop_back()
     guard.leave()
-    for each in idle:
+    for queue in idle:  # no other thread has it
         with nogil:
-            for j in range(each.plans.size()):
-                delete_plan(each.plans[j])
-            device.driver.destroy_queue(each.handle)
-        Py_DECREF(<object> each.made.native)
+            for each in queue.plans.by_kernel:
+                delete_plan(each.second)
+            queue.plans.by_kernel.clear()
+            device.driver.destroy_queue(queue.handle)
+        Py_DECREF(<object> queue.made.native)
 
 
 cdef bint all_are_idle(DeviceState* device) noexcept nogil:

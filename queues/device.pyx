@@ -22,14 +22,14 @@ from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
 from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.process cimport check_memory, is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
+    DeviceState, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     new_device_state, registered_queues, stats_of
 )
-from forebay.core.vector_clock cimport Clock, Epochs, note_reached, submitted_epoch
+from forebay.core.vector_clock cimport Clock, note_reached, submitted_epoch
 from forebay.events.event cimport new_event, new_ipc_event
 from forebay.lifetimes.deferred cimport (
     abandon, close_queues, collect_abandoned, collect_all, collect_device, has_retired, refuse_all, release_idle_queues,
-    retire_after, retire_queue, take_idle_queue, take_spare
+    retire_after, retire_queue, take_idle_queue, take_over_plans, take_spare
 )
 from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
@@ -352,10 +352,8 @@ cdef class Device:
         ------
         ArgumentTypeError, ClosedError, DriverError
         """
-        cdef IdleQueue idle
+        cdef Ref[QueueState] idle
         cdef Queue queue
-        cdef size_t i
-        cdef Guard guard
         self._check_open()
         if others:
             refuse_settings(tuple(others))
@@ -368,22 +366,20 @@ cdef class Device:
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
         check_memory()
-        if take_idle_queue(self.state, priority, timing, idle):
-            native = <object> idle.made.native
+        idle = take_idle_queue(self.state, priority, timing)
+        if idle.get() != NULL:
+            native = <object> idle.get().made.native
             Py_DECREF(native)
-            handle = <uintptr_t> idle.handle
+            handle = <uintptr_t> idle.get().handle
         else:
             with finished_before_exit("queue()"):
                 native, handle = self.driver.create_queue(priority, timing)
             divide_capacity(self.state, self.driver.keeps_gil_below)
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
-        with nogil:
-            guard.take(queue.state.lock)  # a collection may look at it already
-        for i in range(idle.plans.size()):
-            idle.plans[i].queue = <Epochs*> queue.state.epochs
-            queue.state.plans.by_kernel[idle.plans[i].kernel_id] = idle.plans[i]
-        guard.leave()
+        if idle.get() != NULL:
+            with nogil:
+                take_over_plans(queue.state, idle.get())
         return unless_closed(self, queue)
 
     def _capturing(self, queue: Queue, mode: str) -> Capturing:

@@ -4,7 +4,6 @@ The order is that of the program alone: its waits, records, finishes, and querie
 depend on how far the device was. Nothing here asks a driver or forebay's own clocks, which forget what is done.
 """
 
-import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -50,12 +49,7 @@ cdef uint32_t number_of(tuple thing) except? 0:
 
 cdef uint32_t line_of_program() except? 0:
     """Return the number of the line, (file, line, function), of this thread's innermost code that is not forebay's."""
-    try:
-        frame = sys._getframe()
-    except ValueError:  # no Python code runs
-        return 0
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "forebay":
-        frame = frame.f_back
+    frame = next(reports.frames_of_program(), None)
     return 0 if frame is None else number_of((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
 
 

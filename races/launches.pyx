@@ -24,7 +24,6 @@ from forebay.races.checker cimport (
 )
 
 cdef uint64_t EVERYWHERE = <uint64_t> -1
-cdef dict whats = {}  # what a use of a kernel's argument is called, by the kernel's id and the argument
 cdef str ATOMIC_TYPE = "atomic_"  # of OpenCL C 2.0: what such a type has may be changed by atomic operations only
 cdef int UNIT = -1  # in `parts` of forebay's own kernels that copy strided memory: the bytes that each copies at once
 # By the null queue's id, which no other has: the address of a `Usage` that stays for good. It stands for all memory of
@@ -69,29 +68,21 @@ cdef int64_t evaluated(object size, Kernel kernel, const char* packed, int64_t o
         leaf: integer_at(&kernel.layout[<Py_ssize_t> kernel._index_of(leaf.name)], packed) for leaf in size.leaves()})
 
 
-cdef tuple what_of(Kernel kernel, Py_ssize_t i):
-    cdef uint64_t key = kernel.id << 12 | i
-    what = whats.get(key)
-    if what is None:
-        parameter = kernel.parameters[i]
-        what = whats[key] = ("launch", kernel.name, f"{parameter.type_name} {parameter.name}")
-    return what
-
-
-cdef bytes seen_in_code(Kernel kernel):
-    """Return flags for each parameter: what is known of a pointer that is not const."""
-    cdef list flags = []
+cdef list seen_in_code(Kernel kernel):
+    """Return of each parameter the flags that say what is known of a pointer that is not const, and its words."""
+    cdef list seen = []
     shown = kernel.accesses(kernel.name)
-    for i in range(kernel.count):
+    for i, parameter in enumerate(kernel.parameters):
         access = shown[i] if len(shown) == kernel.count else ""
         if access == "reads":
-            flags.append(0)
-        elif access == "atomics" or (not access and ATOMIC_TYPE in kernel.parameters[i].type_name):
-            flags.append(WRITES | NOT_CONST | ATOMIC)
+            flags = 0
+        elif access == "atomics" or (not access and ATOMIC_TYPE in parameter.type_name):
+            flags = WRITES | NOT_CONST | ATOMIC
         else:
-            flags.append(WRITES | (0 if access else NOT_CONST))
-    kernel.seen = bytes(flags)
-    return kernel.seen
+            flags = WRITES | (0 if access else NOT_CONST)
+        seen.append((flags, ("launch", kernel.name, f"{parameter.type_name} {parameter.name}")))
+    kernel.seen = seen
+    return seen
 
 
 cdef Announcement announce_launch(
@@ -111,7 +102,7 @@ cdef int add_launch(
     cdef int64_t elements, first, end, itemsize
     cdef uint8_t flags
     cdef Py_ssize_t i
-    cdef bytes seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
+    cdef list seen = kernel.seen if kernel.seen is not None else seen_in_code(kernel)
     cdef dict parts = kernel.parts
     if parts is not None and UNIT in parts:
         return add_move(kernel, arguments, packed, parts[UNIT], uses)
@@ -126,6 +117,7 @@ cdef int add_launch(
         buffer = <Buffer> <object> arguments[i]
         if buffer.nbytes == 0:
             continue
+        shown, what = seen[i]
         itemsize = kernel.layout[i].element >> 1
         if itemsize == 0 or buffer.nbytes % itemsize != 0:
             itemsize = buffer.dtype.itemsize
@@ -137,11 +129,11 @@ cdef int add_launch(
             if first < end:
                 uses.add(
                     buffer.allocation.usage, buffer.start + first * itemsize, (end - first) * itemsize,
-                    WRITES if writes else 0, what_of(kernel, i))
+                    WRITES if writes else 0, what)
             continue
-        flags = <uint8_t> seen[i] if kernel.layout[i].writes else 0
+        flags = shown if kernel.layout[i].writes else 0
         uses.add(
-            buffer.allocation.usage, buffer.start, buffer.nbytes, flags, what_of(kernel, i)
+            buffer.allocation.usage, buffer.start, buffer.nbytes, flags, what
         ).choice = choice_of(kernel, packed, geometry, elements)
     return add_followed(kernel, uses) if everything or kernel.follows else 0
 

@@ -15,8 +15,8 @@ from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YE
 from forebay.core.ownership cimport Guard, Ref, Refs
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    FOLLOWING, DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed,
-    note_done, poll_marker, refusal, registered_queues, users_of_all
+    DeviceState, Marker, QueueState, busy_queues, captures_under_way, closed_gates, find_queue, is_closed, note_done,
+    points_of_indirect_uses, poll_marker, refusal, registered_queues
 )
 from forebay.core.usage cimport Usage, points_of
 from forebay.core.vector_clock cimport (
@@ -372,15 +372,23 @@ cdef int wait_for_uses(
     It is refused on the host thread and beside captures, for writers only where there is something to wait for.
     """
     cdef vector[ClockEntry] points
+    cdef Refs[Marker] markers
     cdef Ref[Clock] past
+    cdef Status status
     if not writers_only:
         check_may_wait()
     if state.checked:
         past = races.past_of_uses(uses, writers_only)
     with nogil:
-        points_to_wait_for(state, uses, writers_only, points)
-    if not points.empty():
-        wait_for_points(device, state, points, reader)
+        points_of(uses, writers_only, points)
+        points_of_indirect_uses(state, False, points)
+        status = take_points(state, points, reader, markers)
+    if not markers.empty():
+        check_may_wait()
+    if status != 0:
+        device._raise(status, "wait for the uses of a Buffer")
+    if not markers.empty():
+        wait_for_markers(device, state, markers, "wait for the uses of a Buffer")
     reach(past.get())
     return 0
 
@@ -390,37 +398,6 @@ cdef int check_may_wait() except -1:
     if captures_under_way():
         refuse_unsafe("waiting for the uses of a Buffer")
     return 0
-
-
-cdef void points_to_wait_for(
-    DeviceState* device, Usage* uses, bint writers_only, vector[ClockEntry]& points
-) noexcept nogil:
-    """Append the points after which nothing that is submitted uses the memory, or writes to it."""
-    cdef Refs[QueueState] users
-    cdef uint64_t epoch
-    points_of(uses, writers_only, points)
-    if device.resident.indirect_users.empty():  # may race: a launch that another thread is making is not submitted yet
-        return
-    users_of_all(device, users)
-    for queue in users:  # their last launches that follow pointers may have used any memory
-        epoch = queue.resident.last_indirect.load()
-        if epoch == FOLLOWING:  # of another thread, at the same time as this call; those before it count
-            epoch = queue.resident.last_indirect_before
-        if epoch > completed_epoch(queue.epochs):
-            points.push_back(ClockEntry(queue.epochs, epoch))
-
-
-cdef int wait_for_points(object device, DeviceState* state, vector[ClockEntry]& points, QueueState* reader) except -1:
-    """Block until the points are reached that the reader does not come after."""
-    cdef Refs[Marker] markers
-    cdef Status status
-    with nogil:
-        status = take_points(state, points, reader, markers)
-    if not markers.empty():
-        check_may_wait()
-    if status != 0:
-        device._raise(status, "wait for the uses of a Buffer")
-    return wait_for_markers(device, state, markers, "wait for the uses of a Buffer")
 
 
 cdef Status take_points(
@@ -477,7 +454,8 @@ cdef int order_after_uses(object queue, QueueState* state, DeviceState* of, Usag
     if is_checked(state):
         past = races.past_of_uses(uses, writers_only)
     with nogil:
-        points_to_wait_for(of, uses, writers_only, points)
+        points_of(uses, writers_only, points)
+        points_of_indirect_uses(of, False, points)
         for point in points:
             if status != 0:
                 break
@@ -501,9 +479,9 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     """
     cdef Refs[QueueState] queues
     cdef Refs[Marker] markers
-    cdef Ref[Marker] marker
+    cdef vector[ClockEntry] points
     cdef uint64_t epoch
-    cdef Status status = 0
+    cdef Status status
     cdef Guard guard
     guard.take(device.registry.lock)
     for each in device.deferred.draining:
@@ -511,12 +489,8 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
     guard.leave()
     for queue in queues:
         epoch = submitted_epoch(queue.epochs) if closed_gates(device) == 0 else free_until(queue)
-        if status == 0 and epoch > completed_epoch(queue.epochs):
-            guard.take(queue.lock)
-            status = take_point(queue, epoch, FOR_HOST, marker)
-            guard.leave()
-            if marker.get() != NULL:
-                markers.push_back(move(marker))
+        points.push_back(ClockEntry(queue.epochs, epoch))
+    status = take_points(device, points, NULL, markers)
     if status == 0:
         status = synchronize(device, markers)
         write_printed(device)

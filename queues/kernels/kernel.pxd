@@ -45,8 +45,7 @@ cdef class Kernel:
     cdef Geometry geometry  # of `last_grid` and `last_block`
     cdef object accesses  # that of `BuiltProgram`
     cdef uint64_t warned_of  # work-items, of a debugging device
-    cdef bytes seen  # flags of races/checker.pxd by parameter, from `accesses`; None: not asked yet
-    cdef void _forget_plans(self) noexcept
+    cdef list seen  # flags of races/checker.pxd and words by parameter, from `accesses`; None: not asked yet
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses)

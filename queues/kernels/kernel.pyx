@@ -12,10 +12,10 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Reshape
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
-from forebay.core.ownership cimport Guard, Ref
+from forebay.core.ownership cimport Ref
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState
-from forebay.lifetimes.deferred cimport retire_after
+from forebay.lifetimes.deferred cimport retire_after, retire_plans
 
 from forebay.core.driver import AnyQueue
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
@@ -164,13 +164,8 @@ cdef class Kernel:
                 Py_INCREF(self.native)  # it is the parent's, as the state is
                 return
             if not self.closed:
-                self._forget_plans()
+                retire_plans(self.state, self.id)
                 retire_after(self.state, self.native, NULL, 0)
-
-    cdef void _forget_plans(self) noexcept:
-        cdef Guard guard
-        guard.take(self.state.registry.lock)
-        self.state.registry.dead_kernels.push_back(self.id)
 
     @property
     def signature(self) -> str:
@@ -355,7 +350,7 @@ cdef class Kernel:
             self.device._list_something()
             self.follows = True
             self.plain = False
-            self._forget_plans()  # some drivers have to know when a kernel object is made
+            retire_plans(self.state, self.id)  # some drivers have to know when a kernel object is made
             self.id = next(_ids)
 
     @property
@@ -438,7 +433,7 @@ cdef class Kernel:
         if not self.closed:
             self.closed = True
             self.plain = False
-            self._forget_plans()
+            retire_plans(self.state, self.id)
             retire_after(self.state, self.native, NULL, 0)
             self.native = None
 

@@ -41,7 +41,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.usage cimport Moment, Usage, Versions, is_created, is_known_created, still_holds
 from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, submitted_epoch
-from forebay.lifetimes.deferred cimport collect_device, retire_after
+from forebay.lifetimes.deferred cimport collect_device, retire_after, retire_plans
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
@@ -342,7 +342,7 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
         if plan != NULL:  # another thread was faster
             delete_plan(plan)
     if kernel.closed:  # meanwhile, and a collection may have looked for its plans already
-        kernel._forget_plans()
+        retire_plans(state.device, kernel.id)
     if refused == QUEUE_CLOSED:  # the launch checks again and raises the other refusals
         queue._check_open()
     return 0

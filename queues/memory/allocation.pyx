@@ -12,17 +12,14 @@ import numpy as np
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 from cython.operator cimport dereference, predecrement
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.map cimport map
-from libcpp.vector cimport vector
 
 from forebay.core.ownership cimport Guard, Ref
-from forebay.core.process cimport check_memory, is_forked
+from forebay.core.process cimport check_memory
 from forebay.core.state cimport DeviceState
-from forebay.core.usage cimport list_memory, new_usage, points_of, unlist_memory
-from forebay.core.vector_clock cimport ClockEntry
+from forebay.core.usage cimport list_memory, new_usage
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.races.checker cimport Announcement
 
@@ -121,17 +118,9 @@ cdef class OwnedMemory:
     native: DriverMemory
 
     def __dealloc__(self):
-        cdef vector[ClockEntry] points
-        if self.state == NULL:
-            return
-        if is_forked():
-            Py_INCREF(self.native)  # it is the parent's
-            return
-        if self.listed:
-            unlist_memory(&self.state.resident.listed, self.native.address)
-        if not self.freed:
-            points_of(self.usage, False, points)
-            retire_memory(self.state, self.native, points, self.reusable)
+        if self.state != NULL and not self.freed:
+            retire_memory(
+                self.state, self.native, self.usage, self.native.address if self.listed else 0, self.reusable)
 
 
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):

@@ -11,12 +11,10 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t, uint8_t, uintptr_t
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
-from forebay.core.process cimport is_forked
 from forebay.core.state cimport AnyQueue, DeviceState, QueueState
-from forebay.core.usage cimport Usage, generation_of, last_write, points_of
+from forebay.core.usage cimport Usage, generation_of, last_write
 from forebay.core.vector_clock cimport ClockEntry
 from forebay.lifetimes.deferred cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, add_host_use, expose, hold_memory
@@ -194,14 +192,8 @@ cdef class Buffer:
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
 
     def __dealloc__(self):
-        cdef vector[ClockEntry] points
-        if self.part is None:
-            return
-        if is_forked():
-            Py_INCREF(self.part)  # it is the parent's
-        else:
-            points_of(self.allocation.usage, False, points)
-            retire_memory(self.allocation.state, self.part, points, 0)
+        if self.part is not None:
+            retire_memory(self.allocation.state, self.part, self.allocation.usage, 0, 0)
 
     @property
     def device(self) -> Device:

@@ -28,15 +28,14 @@ GUARDED = {
     "queue": (
         r"\.order\.(?:clock|clock_before|marker|copied|pending|before_pending|prune_at|checkpoints|gate_epochs"
         r"|null_pending|null_ordered|next_listed)\b|\.plans\.(?:by_kernel|last|staged)\b|\.step\.waiting\b"
-        r"|\.resident\.(?:last_indirect_before|is_indirect_user)\b|\badvance_submitted\(\w+\.epochs\b",
+        r"|\.resident\.is_indirect_user\b|\badvance_submitted\(\w+\.epochs\b",
         r"\b(?:take|try_take|Guard)\((?!self\.)(?!.*registry)[^\n]*\.lock\)|[^y]\.lock\.(?:try_)?lock\("
         r"|\b(?:gather|begin_at_once|begin_command)\(queue, &?order\)|\block_queue\(",
         r"queues? (?:is|are|stays) (?:all |both )?locked|Command\* command, Waits waits\) noexcept nogil:",
     ),
     "registry": (
-        r"\.registry\.(?:queues|idle_queues|counts_of_ended|dead_kernels)\b|\.null_order\.listed_ended\b"
-        r"|\.deferred\.(?:retired|next_orphaned|orphaned|fresh|draining|kept|spare)\b|\.gates\.bridges\b"
-        r"|\.resident\.indirect_users\b",
+        r"\.registry\.(?:queues|idle_queues|counts_of_ended)\b|\.null_order\.listed_ended\b"
+        r"|\.deferred\.(?:retired|fresh|draining|kept)\b|\.gates\.bridges\b",
         r"\b(?:take|try_take|Guard)\(.*registry\.lock\)|registry\.lock\.(?:try_)?lock\(",
         r"(?<!No )registry is locked",
     ),

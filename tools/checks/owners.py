@@ -18,11 +18,10 @@ OWNERS = {
     "plans": ("queues/launch/launch", "lifetimes"),  # a first launch adds one, and a collection takes it out
     "made": ("queues/queue", "lifetimes"),  # goes to a later Queue
     "resident": (),
-    "resident.listed": ("queues/memory/allocation",),
+    "resident.listed": ("queues/memory/allocation", "lifetimes"),
     "resident.closings": ("queues/memory/allocation",),
     "registry": (),
     "registry.counts_of_ended": ("queues/device",),
-    "registry.dead_kernels": ("queues/kernels/kernel", "lifetimes"),
     "registry.idle_queues": ("lifetimes",),
 }
 CHANGES = "push_back|push_front|pop_back|pop_front|insert|erase|clear|swap|resize|store|fetch_add|fetch_sub|exchange"
