@@ -1,9 +1,9 @@
-// The contract of a driver, its C++ half: the table of operations, and the few types that cross it; driver.py is the other.
-// Then what drivers share: tables of functions that are found in a library at run time, objects that are counted or
-// idle, and arrivals at gates.
+// The contract of a driver, its C++ half: the table of operations, and the few types that cross it; driver.py is the
+// other. Then what drivers share: tables of functions that are found in a library at run time, objects that are counted
+// or idle, and arrivals at gates.
 //
 // All of the table runs without the GIL and may be called with a queue's lock held. Nothing outside a driver's folder
-// knows what is behind the handles. docs/driver.md says what each entry does, and which may block.
+// knows what is behind the handles.
 
 #pragma once
 
@@ -35,9 +35,9 @@ enum : int32_t {
 
 constexpr Status failure(int call, uint32_t code) { return Status(call) << 32 | code; }
 
-// What a driver says of an event: DONE, or NOT_YET. Negative: its command failed with this error, and is over; that says
-// nothing of what came before it, because a command also fails when something that it waits for does. More than DONE:
-// nobody knows, because the query itself failed, with this Status. Who gets no answer gives nothing back.
+// What a driver says of an event: DONE, or NOT_YET. Negative: its command failed with this error, and is over; that
+// says nothing of what came before it, because a command also fails when something that it waits for does. More than
+// DONE: nobody knows, because the query itself failed, with this Status. Who gets no answer gives nothing back.
 typedef int64_t Answer;
 
 enum { NOT_YET = 0, DONE = 1 };
@@ -102,7 +102,7 @@ enum MarkerUse {
     TIMED = 2        // the host also asks when it was reached
 };
 
-// A driver names what it has; the rest stays as here.
+// A driver names what it has; the rest stays as here. docs/driver.md has a row for each entry.
 struct Driver {
     // -- properties
     bool gates_forbid_releases = false;  // while a gate is closed, nothing but events may be released
@@ -113,75 +113,53 @@ struct Driver {
     bool recordings_branch = false;      // commands of a recording that need not follow each other run side by side
     uint32_t room_of_host_function = 0;  // of a queue's room, beside a command's: see `keeps_gil_below`
     uint32_t room_of_recorded_copy = 0;  // likewise, of each copy in a recording that is replayed
-    // How often a finish asks (`poll`) a queue that nobody else wants before it waits for a marker. Where the host can
-    // only wait by asking, that is one command less. 0: once, unless that was in vain the last time.
-    uint32_t asks_of_finish = 0;
+    uint32_t asks_of_finish = 0;  // how often a finish polls before it waits for a marker; 0: mostly once
     // -- the launch path
     Status (*launch)(void *queue, void *kernel, const Geometry *geometry, Waits waits) = nullptr;
     Status (*set_pointer)(void *kernel, uint32_t index, const Memory *memory) = nullptr;
     // value NULL: local memory of that size
     Status (*set_value)(void *kernel, uint32_t index, size_t size, const void *value) = nullptr;
-    // All memory that the kernel may reach by pointers which it finds there, at least one allocation, for later
-    // launches. Such kernels are not recorded. NULL where the driver knows by itself where pointers lead.
+    // At least one allocation. Kernels that follow pointers are not recorded where there is such a list.
     Status (*follow)(void *kernel, const uint64_t *addresses, size_t count) = nullptr;
     // -- other commands; `event`, one for the host, may be NULL when the caller needs none
     Status (*copy)(void *queue, const Memory *to, const Memory *source, size_t nbytes, Waits waits, void **event) =
         nullptr;
     Status (*fill)(void *queue, const Memory *to, const void *pattern, size_t pattern_size, size_t nbytes, Waits waits,
         void **event) = nullptr;
-    // It may do nothing, and results do not depend on it.
     Status (*prefetch)(void *queue, const Memory *memory, size_t nbytes, int to_host, Waits waits) = nullptr;
-    // an event that is signalled when everything before it is done; submitted to the device before it returns
     Status (*marker)(void *queue, Waits waits, int use, void **event) = nullptr;
     Status (*barrier)(void *queue, Waits waits) = nullptr;
-    // Record an event that processes share, again; what waits for it later waits for this point. NULL where none do.
     Status (*record_shared)(void *queue, void *event) = nullptr;
-    // the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
     Status (*hold)(void *queue, void *context, Waits waits, HostCallback wake, void *data, void **gate) = nullptr;
     Status (*open_gate)(void *gate, int failed) = nullptr;
     // -- graphs and steps; NULL where a loop over the commands is at least as fast
-    // A recording: `replay` submits the commands that were added by one call, to any queue of the device, also while it
-    // still runs. `queue` is one of these. NULL when the driver has no such recordings.
     Status (*new_recording)(void *queue, int changeable, void **recording) = nullptr;
-    // The arguments are those that the kernel has now. The kernel is kept as long as the recording. The command comes
-    // after these others of the recording, each given by how many were added before it; a driver whose recordings do not
-    // branch may run all in the order in which they were added. The first and the last of these answer NOT_NOW where the
-    // driver would have to wait for a gate: the commands are submitted one by one then, and forebay asks again later.
+    // `after` are commands, each given by how many were added before it. The kernel is kept as long as the recording.
     Status (*add_command)(void *recording, const RecordedCommand *command, const uint32_t *after, uint32_t count) =
         nullptr;
     Status (*end_recording)(void *recording) = nullptr;
-    // Change a `changeable` recording, which must not be running then, unless `changes_spare_running`. The changes are
-    // sorted by command. After a failure nobody knows what the recording does.
+    // The changes are sorted by command. After a failure nobody knows what the recording does.
     Status (*change)(void *recording, const Change *changes, size_t count) = nullptr;
     Status (*replay)(void *queue, void *recording, Waits waits) = nullptr;
     // -- the host's side
-    // Ask whether everything submitted is done. Never blocks; the queue is locked. NULL: only a marker can answer that.
     Status (*poll)(void *queue, int *done) = nullptr;
-    // Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
-    // timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
+    // A single event is one for the host. `interrupted` may be NULL.
     Status (*wait_events)(void *context, Waits events, Interrupted interrupted) = nullptr;
-    // Tell a failure of the queue's commands that no wait has told: once. Never blocks. NULL where nothing fails later
-    // but the whole context.
     Status (*tell_failure)(void *queue) = nullptr;
-    // The queue, whose work is done, gets another owner, who is told no failure of before. Markers go on telling theirs.
-    // Never blocks. NULL where there is no `tell_failure`.
     void (*renew_queue)(void *queue) = nullptr;
-    // Write what kernels have printed and the driver still has. Never blocks. NULL: it is written as they run.
     void (*write_printed)(void *context) = nullptr;
-    Answer (*event_status)(void *event) = nullptr;  // never blocks
-    // the time from `first` to `second`, timed events that are done; a clock that wraps goes the shorter way round
+    Answer (*event_status)(void *event) = nullptr;
+    // a clock that wraps goes the shorter way round
     Status (*elapsed)(void *first, void *second, double *nanoseconds) = nullptr;
-    // an event of this context that is signalled when the other context's event is
     Status (*bridge)(void *context, void *event, void **bridged) = nullptr;
     void (*destroy_event)(void *event) = nullptr;
-    // called when no work that uses them is outstanding
     void (*destroy_kernel)(void *kernel) = nullptr;
     void (*destroy_recording)(void *recording) = nullptr;
     void (*destroy_queue)(void *queue) = nullptr;
 };
 
-// An entry of a table that is called like the function, and returns a `Status`: 0, or the number of the function and the
-// error code.
+// An entry of a table that is called like the function, and returns a `Status`: 0, or the number of the function and
+// the error code.
 template <int number, class Code, class... A> struct Checked {
     Code (*function)(A...);
 

@@ -62,47 +62,19 @@ cdef extern from "core/driver.hpp" namespace "forebay" nogil:
         uint32_t command, index, size
         const void* value
 
+    # The header has the parameters, and the C++ compiler checks them.
+    ctypedef Status (*Operation)(...) noexcept nogil
+    ctypedef void (*Ending)(void* handle) noexcept nogil
+
     cdef struct Driver:
         bint gates_forbid_releases, copies_have_events, scopes_matter, waits_read_queues, changes_spare_running
         bint recordings_branch
         uint32_t room_of_host_function, room_of_recorded_copy, asks_of_finish
-        Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
-        Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
-        Status (*set_value)(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
-        Status (*follow)(void* kernel, const uint64_t* addresses, size_t count) noexcept nogil
-        Status (*copy)(
-            void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
-        ) noexcept nogil
-        Status (*fill)(
-            void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits,
-            void** event
-        ) noexcept nogil
-        Status (*prefetch)(void* queue, const Memory* memory, size_t nbytes, bint to_host, Waits waits) noexcept nogil
-        Status (*marker)(void* queue, Waits waits, int use, void** event) noexcept nogil
-        Status (*barrier)(void* queue, Waits waits) noexcept nogil
-        Status (*record_shared)(void* queue, void* event) noexcept nogil
-        Status (*hold)(
-            void* queue, void* context, Waits waits, HostCallback wake, void* data, void** gate) noexcept nogil
-        Status (*open_gate)(void* gate, bint failed) noexcept nogil
-        Status (*new_recording)(void* queue, bint changeable, void** recording) noexcept nogil
-        Status (*add_command)(
-            void* recording, const RecordedCommand* command, const uint32_t* after, uint32_t count
-        ) noexcept nogil
-        Status (*end_recording)(void* recording) noexcept nogil
-        Status (*change)(void* recording, const Change* changes, size_t count) noexcept nogil
-        Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
-        Status (*poll)(void* queue, bint* done) noexcept nogil
-        Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
-        Status (*tell_failure)(void* queue) noexcept nogil
-        void (*renew_queue)(void* queue) noexcept nogil
-        void (*write_printed)(void* context) noexcept nogil
+        Operation launch, set_pointer, set_value, follow, copy, fill, prefetch, marker, barrier, record_shared, hold
+        Operation open_gate, new_recording, add_command, end_recording, change, replay, poll, wait_events, tell_failure
+        Operation elapsed, bridge
         Answer (*event_status)(void* event) noexcept nogil
-        Status (*elapsed)(void* first, void* second, double* nanoseconds) noexcept nogil
-        Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil
-        void (*destroy_event)(void* event) noexcept nogil
-        void (*destroy_kernel)(void* kernel) noexcept nogil
-        void (*destroy_recording)(void* recording) noexcept nogil
-        void (*destroy_queue)(void* queue) noexcept nogil
+        Ending renew_queue, write_printed, destroy_event, destroy_kernel, destroy_recording, destroy_queue
 
 
 cdef inline Waits no_waits() noexcept nogil:

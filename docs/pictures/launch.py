@@ -13,7 +13,7 @@ SHORT = (
     ("nothing to wait for? one comparison", "is_ready_to_launch", "sync/ordering.pxd", "c"),
     ("the kernel object of this queue", "find_plan", "queues/launch/launch.pxd", "a"),
     ("what changed is set", "is_same_block", "queues/launch/launch.pxd", "a"),
-    ("the driver's call", "launch", "core/driver.pxd", "d"),
+    ("the driver's call", "launch", "core/driver.hpp", "d"),
     ("the epoch advances", "count_launch", "queues/launch/launch.pxd", "a"),
 )
 LONG = (

@@ -1,14 +1,14 @@
-// CUDA's side of the table of operations: what is behind the handles, and its memory (contexts, streams, events, modules,
-// kernels, recordings); and then the operations. What refers to an event or a module holds it. The locks of contexts are
-// taken last.
+// CUDA's side of the table of operations: what is behind the handles, and its memory (contexts, streams, events,
+// modules, kernels, recordings); and then the operations. What refers to an event or a module holds it. The locks of
+// contexts are taken last.
 //
 // Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
 //
-// - Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes things
-//   does, and to add or change a node of a graph without one ends the process: `Current`.
-// - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
-//   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
-//   by cuMemFreeAsync, which does not block; a module is loaded while no gate is closed (`WithoutGates`), and
+// - Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes
+//   things does, and to add or change a node of a graph without one ends the process: `Current`.
+// - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind
+//   a closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given
+//   back by cuMemFreeAsync, which does not block; a module is loaded while no gate is closed (`WithoutGates`), and
 //   unloaded when the next one is loaded.
 // - cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So
 //   was the destruction of an executable.
@@ -924,9 +924,9 @@ inline Status wait_for_event(CuEvent *event, Interrupted interrupted) {
 
 inline void destroy_event(void *event) { release(static_cast<CuEvent *>(event)); }
 
-// Wait for each event; for many by one of a private stream that waits for all, because to ask for one takes the driver a
-// microsecond. Not while a gate is closed: a stream that waits can hold up others, of which one may have to go on before
-// the gate is opened.
+// Wait for each event; for many by one of a private stream that waits for all, because to ask for one takes the driver
+// a microsecond. Not while a gate is closed: a stream that waits can hold up others, of which one may have to go on
+// before the gate is opened.
 inline Status wait_events(void *context, Waits events, Interrupted interrupted) {
     CuContext *on = static_cast<CuContext *>(context);
     std::unique_ptr<CuQueue> join;  // destroyed here if its wait may still go on
@@ -1000,9 +1000,9 @@ inline void destroy_queue(void *queue) {
     delete released;
 }
 
-// A call of a host function blocks after 54, or 27 with graphs between, and after 1,020 launches. Between a launch and a
-// copy within a graph the hardware changes its engine. To ask whether a stream is done takes a microsecond or less: for
-// what takes longer a marker's share does not count.
+// A call of a host function blocks after 54, or 27 with graphs between, and after 1,020 launches. Between a launch and
+// a copy within a graph the hardware changes its engine. To ask whether a stream is done takes a microsecond or less:
+// for what takes longer a marker's share does not count.
 inline Driver table = {
     .changes_spare_running = true, .recordings_branch = true, .room_of_host_function = 11, .room_of_recorded_copy = 2,
     .asks_of_finish = 64, .launch = launch, .set_pointer = set_pointer, .set_value = set_value, .copy = copy,

@@ -1,6 +1,6 @@
-// Level Zero's side of the table of operations: what is behind the handles (contexts, devices, queues, events, modules),
-// and then the operations. What refers to one of these holds it, and it ends with its last reference. The locks of
-// devices are taken last, and never held across a release.
+// Level Zero's side of the table of operations: what is behind the handles (contexts, devices, queues, events,
+// modules), and then the operations. What refers to one of these holds it, and it ends with its last reference. The
+// locks of devices are taken last, and never held across a release.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// OpenCL's side of the table of operations. The handles are OpenCL's own objects. pyopencl's enqueue functions always ask
-// for an event, so they cannot be the launch path.
+// OpenCL's side of the table of operations. The handles are OpenCL's own objects. pyopencl's enqueue functions always
+// ask for an event, so they cannot be the launch path.
 
 #pragma once
 
@@ -79,13 +79,13 @@ enum {
 // The wait list; NULL if it is empty, because OpenCL refuses an empty list.
 inline void *const *events_of(Waits waits) { return waits.count ? waits.events : nullptr; }
 
-// A `Reshape`: submit (x, y, z) as (x * y * z, 1, 1) with the shape as the offset. Rows of whole warps are what they are
-// in HIP.
+// A `Reshape`: submit (x, y, z) as (x * y * z, 1, 1) with the shape as the offset. Rows of whole warps are what they
+// are in HIP.
 inline void flatten(Geometry *geometry) {
     const size_t x = geometry->block[0], y = geometry->block[1], z = geometry->block[2];
     if (y * z == 1 || x % 32 == 0) return;
     const size_t size[] = {x * y * z, 1, 1};
-    const size_t offset[] = {x, y, z - 1};  // a launch of two dimensions has none in the third, which is 0 to the kernel
+    const size_t offset[] = {x, y, z - 1};  // two dimensions have none in the third, which is 0 to the kernel
     std::copy_n(size, 3, geometry->local_size);
     std::copy_n(offset, 3, geometry->offset);
 }
@@ -244,8 +244,8 @@ inline Status barrier(void *queue, Waits waits) {
     return cl.EnqueueBarrierWithWaitList(queue, waits.count, events_of(waits), nullptr);
 }
 
-// A marker with a wait list waits for that list. The in-order queue puts it after earlier commands and before later ones
-// (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15).
+// A marker with a wait list waits for that list. The in-order queue puts it after earlier commands and before later
+// ones (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15).
 //
 // The waits of a timed marker go to a barrier before it: NVIDIA's driver reports times of 0 for the event of a marker
 // with a wait list, and for the event of a barrier the times of the command before it.

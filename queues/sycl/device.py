@@ -24,17 +24,6 @@ from forebay.core.driver import (
 )
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.sycl import operations
-from forebay.queues.sycl.operations import (
-    INTERFACE,
-    Bundle,
-    BundledKernel,
-    ContextHandle,
-    OwnMemory,
-    adopt_event,
-    adopt_memory,
-    can_pass,
-    create_queue,
-)
 from forebay.spirv import declarations
 from forebay.spirv.access import accesses_of
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
@@ -56,15 +45,15 @@ class SyclProgramKernel(DriverKernel):
     def __init__(
         self,
         device: SyclDevice,
-        bundle: Bundle,
+        bundle: operations.Bundle,
         name: str,
         parameters: Sequence[Parameter],
         required_block: tuple[int, int, int],
     ) -> None:
-        self._kernel = BundledKernel(bundle, name)
+        self._kernel = operations.BundledKernel(bundle, name)
         self._codes = [parameter.code for parameter in parameters]
         for index, parameter in enumerate(parameters):
-            if not can_pass(parameter.code):
+            if not operations.can_pass(parameter.code):
                 raise errors.NotSupportedError(
                     f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
                     "pointers and numbers only, and neither structures nor local memory; a newer one does"
@@ -103,7 +92,7 @@ class SyclDevice(DriverDevice):
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         self._joining = dpctl.SyclQueue(self.context, self.native)
-        self.handle: ContextHandle = ContextHandle(
+        self.handle: operations.ContextHandle = operations.ContextHandle(
             self.context.addressof_ref(),
             self.native.addressof_ref(),
             self._named.addressof_ref(),
@@ -142,36 +131,36 @@ class SyclDevice(DriverDevice):
         """An in-order dpctl.SyclQueue, and the operations' handle of it, which holds its own reference."""
         properties = ("in_order", "enable_profiling") if timing else "in_order"
         queue = self._dpctl.SyclQueue(self.context, self.native, property=properties)
-        return queue, create_queue(queue.addressof_ref(), False)
+        return queue, operations.create_queue(queue.addressof_ref(), False)
 
     # -- memory
 
-    def allocate(self, nbytes: int, usm_type: str = "device") -> OwnMemory:
+    def allocate(self, nbytes: int, usm_type: str = "device") -> operations.OwnMemory:
         """USM memory of this type: device, shared or host. A request for zero bytes gets one byte."""
         if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
             raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
         self.check_size(nbytes)
-        return OwnMemory(self.handle, max(nbytes, 1), usm_type)
+        return operations.OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
     takes_over = "USM memory of its context (__sycl_usm_array_interface__)"
 
     def can_adopt(self, thing: object) -> bool:
         """As `DriverDevice.can_adopt`."""
-        return hasattr(thing, INTERFACE)
+        return hasattr(thing, operations.INTERFACE)
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
-        adopted: Adopted | None = adopt_memory(thing, self.handle, self.info.name)
+        adopted: Adopted | None = operations.adopt_memory(thing, self.handle, self.info.name)
         return adopted
 
     def adopt_event(self, thing: object) -> int | None:
         """As `DriverDevice.adopt_event`, of dpctl. SYCL waits for events of other contexts, too."""
-        return adopt_event(thing.addressof_ref()) if isinstance(thing, self._dpctl.SyclEvent) else None
+        return operations.adopt_event(thing.addressof_ref()) if isinstance(thing, self._dpctl.SyclEvent) else None
 
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
         """As `DriverDevice.array_interface`, for dpctl and dpnp."""
         described = {"data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "version": 1}
-        return described | {"syclobj": self._named} if name == INTERFACE else None
+        return described | {"syclobj": self._named} if name == operations.INTERFACE else None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Pageable memory if the device copies from it asynchronously, else host USM memory."""
@@ -231,7 +220,7 @@ class SyclDevice(DriverDevice):
             }
         if not facts:
             return BuiltProgram({}, self._no_variable)
-        bundle = Bundle(self.handle, source, " ".join(options))
+        bundle = operations.Bundle(self.handle, source, " ".join(options))
         kernels = {name: SyclProgramKernel(self, bundle, name, *each) for name, each in facts.items()}
         natives = BuiltProgram(kernels, self._no_variable)
         if isinstance(source, bytes):

@@ -482,8 +482,8 @@ inline Status arrive(void *queue, Waits waits, HostCallback wake, void *data) {
     return status;
 }
 
-// Keep later commands in the list until the gate is opened. Do not read through `gate` once `wake` may have been called:
-// the woken thread may open the gate and be gone.
+// Keep later commands in the list until the gate is opened. Do not read through `gate` once `wake` may have been
+// called: the woken thread may open the gate and be gone.
 inline Status hold(void *queue, void *, Waits waits, HostCallback wake, void *data, void **gate) {
     SyclQueue *held = static_cast<SyclQueue *>(queue);
     Status status = 0;
@@ -557,7 +557,7 @@ inline Status tell_failure(void *queue) {
 
 inline void renew_queue(void *queue) {
     Guard guard(held_lock);  // another thread may still be emptying the list
-    static_cast<SyclQueue *>(queue)->failed = std::make_shared<std::atomic<bool>>(false);  // the old one is the markers'
+    static_cast<SyclQueue *>(queue)->failed = std::make_shared<std::atomic<bool>>(false);  // markers keep the old one
 }
 
 inline Answer event_status(void *event) {

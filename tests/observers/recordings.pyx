@@ -16,6 +16,22 @@ from forebay.core.driver cimport (
     Memory, RecordedCommand, Status, Waits, no_waits
 )
 
+cdef extern from *:
+    """
+    template <class Table, class New, class Add, class End, class Change, class Replay, class Destroy>
+    void put_recordings(
+        Table *table, New new_recording, Add add_command, End end_recording, Change change, Replay replay,
+        Destroy destroy_recording) {
+        table->new_recording = new_recording;
+        table->add_command = add_command;
+        table->end_recording = end_recording;
+        table->change = change;
+        table->replay = replay;
+        table->destroy_recording = destroy_recording;
+    }
+    """
+    void put_recordings(...)
+
 ctypedef void* (*Clone)(void* kernel, int* error) noexcept nogil
 
 
@@ -204,12 +220,7 @@ def install(address: int, spares: bool, branches: bool = False) -> None:
     asks_whether_done = not spares
     table.changes_spare_running = spares
     table.recordings_branch = branches
-    table.new_recording = new_recording
-    table.add_command = add_command
-    table.end_recording = end_recording
-    table.change = change
-    table.replay = replay
-    table.destroy_recording = destroy_recording
+    put_recordings(table, new_recording, add_command, end_recording, change, replay, destroy_recording)
 
 
 def uninstall() -> None:

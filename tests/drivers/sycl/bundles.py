@@ -2,11 +2,11 @@
 
 import threading
 
-from forebay.queues.sycl import device
+from forebay.queues.sycl import device, operations
 
 
 def keep():
-    made, building, build, bundle = {}, threading.local(), device.SyclDevice.build, device.Bundle
+    made, building, build, bundle = {}, threading.local(), device.SyclDevice.build, operations.Bundle
 
     def build_in_context(self, *source):
         building.context = self.context
@@ -18,4 +18,4 @@ def keep():
             made[key] = bundle(handle, source, options)
         return made[key]
 
-    device.SyclDevice.build, device.Bundle = build_in_context, made_once
+    device.SyclDevice.build, operations.Bundle = build_in_context, made_once
