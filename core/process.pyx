@@ -60,14 +60,17 @@ cdef extern from *:
     bint is_host_thread "forebay_is_host_thread"
 
 
+cdef bint has_host_thread = False  # a thread's own variable takes longer to look at
+
+
 cdef void be_host_thread() noexcept nogil:
-    global is_host_thread
-    is_host_thread = True
+    global has_host_thread, is_host_thread
+    has_host_thread = is_host_thread = True
 
 
 cpdef bint on_host_thread() noexcept nogil:
     """Return whether this is the thread that runs host functions."""
-    return is_host_thread
+    return has_host_thread and is_host_thread
 
 
 def refuse_on_host_thread(what: str) -> None:

@@ -297,13 +297,16 @@ cdef bint poll_queue(QueueState* queue, Retired** done) noexcept nogil:
 cdef void sort_in_fresh(DeviceState* device, Retired** done) noexcept nogil:
     """Let what is retired since the last look wait at its queues. Asks no driver."""
     cdef Retired* fresh
+    cdef Retired* oldest = NULL  # goes first: what is released last is often taken again first, from the cache
     cdef Guard guard
     guard.take(device.registry.lock)
     fresh = device.deferred.fresh
     device.deferred.fresh = NULL
     guard.leave()
     while fresh != NULL:
-        sort_in(device, take_first(&fresh), done)
+        push(&oldest, take_first(&fresh))
+    while oldest != NULL:
+        sort_in(device, take_first(&oldest), done)
 
 
 cdef void take_retired(DeviceState* device, bint everything, Retired** done) noexcept nogil:

@@ -161,9 +161,10 @@ def made_of(told: Any) -> Race:
     if missing:
         first = second = "a graph"
     elif told.second_queue is None:
-        missing = names.finish(first)
+        missing = f"{names.hip}.hipStreamSynchronize({first})" if names.hip else f"{first}.finish()"
     elif told.first_queue is None or told.first_queue.closed:
-        missing = names.finish_device(told.second_queue.device)
+        device = names.of(told.second_queue.device, "device")
+        missing = f"{names.hip}.hipDeviceSynchronize()" if names.hip else f"{device}.finish()"
     else:
         missing = names.wait(second, first)
     memory = f"{told.nbytes} bytes" if told.nbytes else "memory"
@@ -279,14 +280,6 @@ class Names:
             return f"{second}.wait({first})"
         event = f"event = {self.hip}.hipEventCreate()[1]; {self.hip}.hipEventRecord(event, {first})"
         return f"{event}; {self.hip}.hipStreamWaitEvent({second}, event, 0)"
-
-    def finish(self, first: str) -> str:
-        """Return the line that has the host wait for a queue."""
-        return f"{self.hip}.hipStreamSynchronize({first})" if self.hip else f"{first}.finish()"
-
-    def finish_device(self, device: Any) -> str:
-        """Return the line that has the host wait for everything."""
-        return f"{self.hip}.hipDeviceSynchronize()" if self.hip else f"{self.of(device, 'device')}.finish()"
 
 
 def named_values(scope: dict[str, Any]) -> Iterator[tuple[str, Any]]:
