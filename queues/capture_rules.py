@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -45,12 +46,9 @@ def thread_mode() -> str:
 def exchange_thread_mode(mode: str) -> str:
     """Set the calling thread's capture mode, and return the old one (HIP, hipThreadExchangeStreamCaptureMode).
 
-    Parameters
-    ----------
-    mode : "global", "thread_local" or "relaxed"
-        Decides when an operation that might wait for a captured queue is an error in this thread. "global", the initial
-        mode: while any thread has a capture of mode "global" open, or this thread one that is not relaxed.
-        "thread_local": only while this thread has a capture open that is not relaxed. "relaxed": never.
+    It decides when an operation that might wait for a captured queue is an error in this thread. "global", the initial
+    mode: while any thread has a capture of mode "global" open, or this thread one that is not relaxed. "thread_local":
+    only while this thread has a capture open that is not relaxed. "relaxed": never.
     """
     check_mode(mode)
     before, _thread.mode = _thread.mode, mode
@@ -66,15 +64,10 @@ def refuse_unsafe(what: str, instead: str = LATER) -> None:
     here, careful = threading.get_ident(), _thread.mode
     if careful == "relaxed":
         return
-    with lock:
-        disturbed = [
-            capture
-            for capture in active
-            if (capture.mode == "global" and careful == "global")
-            or (capture.mode != "relaxed" and capture.thread == here)
-        ]
-        for capture in disturbed:
-            capture.invalidate(what)
+    disturbed = _invalidate(
+        what,
+        lambda capture: (capture.mode == careful == "global") or (capture.mode != "relaxed" and capture.thread == here),
+    )
     if disturbed:
         raise CaptureUnsupportedError(
             f"{what} while {disturbed[0].origin!r} is captured with mode {disturbed[0].mode!r}; "
@@ -82,46 +75,42 @@ def refuse_unsafe(what: str, instead: str = LATER) -> None:
         )
 
 
+def _invalidate(what: str, concerns: Callable[[Capture], bool]) -> list[Capture]:
+    """Invalidate the captures that an operation concerns, and return them."""
+    with lock:
+        disturbed = [capture for capture in active if concerns(capture)]
+        for capture in disturbed:
+            capture.invalidate(what)
+    return disturbed
+
+
 def refuse_synchronize(device: Any, what: str) -> None:
     """Refuse to wait for all queues of a device while one is captured, in any mode. Invalidates the captures."""
     refuse_unsafe(what)
-    with lock:
-        disturbed = [capture for capture in active if capture.graph.device._context is device._context]
-        for capture in disturbed:
-            capture.invalidate(what)
+    disturbed = _invalidate(what, lambda capture: capture.graph.device._context is device._context)
     if disturbed:
         raise CaptureUnsupportedError(
             f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now: {LATER}"
         )
 
 
-def captures_that_bar_null(device: Any) -> list[Capture]:
-    """Return the captures that include a blocking queue of the device."""
-    with lock:
-        return [
-            capture
-            for capture in active
-            if capture.graph.device._context is device._context and any(queue.blocking for queue in capture._ends)
-        ]
-
-
 def refuse_synchronous(what: str) -> None:
     """Refuse a HIP call that is synchronous on the null queue while anything is captured, in any mode."""
-    if not active:
-        return
-    with lock:
-        disturbed = list(active)
-        for capture in disturbed:
-            capture.invalidate(what)
+    disturbed = _invalidate(what, lambda capture: True) if active else ()
     if disturbed:
         raise CaptureImplicitError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
 
 
+def captures_that_bar_null(device: Any) -> list[Capture]:
+    """Return the captures that include a blocking queue of the device."""
+    with lock:
+        own = [capture for capture in active if capture.graph.device._context is device._context]
+        return [capture for capture in own if any(queue.blocking for queue in capture._ends)]
+
+
 def refuse_null(device: Any, what: str) -> None:
     """Refuse a null-queue command, because it would wait for a captured blocking queue. Invalidates the captures."""
-    with lock:
-        for capture in captures_that_bar_null(device):
-            capture.invalidate(f"{what}: implicitly ordered after what is captured")
+    _invalidate(f"{what}: implicitly ordered after what is captured", captures_that_bar_null(device).__contains__)
     raise CaptureImplicitError(
         f"{what}: the null queue is ordered after the blocking queues, and one is captured; its capture is invalid now"
     )

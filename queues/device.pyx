@@ -16,7 +16,6 @@ import numpy as np
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
-from libc.string cimport memset
 
 from forebay.core.driver cimport INTERRUPTED, NO_MEMORY, Driver, Status
 from forebay.core.ownership cimport Guard, Ref, Refs
@@ -38,7 +37,7 @@ from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, hold_memory, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, new_pool
+from forebay.queues.memory.pool cimport NO_MORE_THAN, Lease, MemoryPool, give_up, new_pool
 from forebay.queues.queue cimport Queue, connect_device, new_queue, new_queue_of
 from forebay.races.checker cimport ALL, ALONE, change_checking, join as add_past, made, races
 from forebay.sync.finish cimport finish_device, wait_for_retired
@@ -57,7 +56,7 @@ from forebay.queues.graphs.step import Step
 from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.results import Reductions
-from forebay.queues.memory.allocation import remember
+from forebay.queues.memory.allocation import made as devices_made, open_devices
 from forebay.queues.memory.buffer import note_creation
 from forebay.queues.memory.shapes import (
     Moves, host_array, name_of as name_of_type, read_dtype, read_int, read_shape, to_array
@@ -82,7 +81,6 @@ if TYPE_CHECKING:
     from forebay.races.reports import Race
 
 log = logging.getLogger(__name__)
-_live: weakref.WeakSet[Device] = weakref.WeakSet()  # closed ones, too
 
 USM_TYPES = ("device", "shared", "host")
 KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that a synchronize does not give back
@@ -249,11 +247,20 @@ cdef class Device:
         NotSupportedError
             When the device cannot be used, or has no USM memory (dpctl).
         """
+        cdef Device device
+        cdef Queue adopting
+        cdef Guard guard
         check_flag(blocking, "adopt_queue: blocking")
         with _adopting:
             adopted = adopt_queue(queue, _drivers_open())
             device = _device_over(adopted.device)
-        return adopt_native_queue(device, queue, adopted.handle, bool(blocking), adopted.timed)
+        adopting = new_queue(device, new_queue_of(
+            device.state, queue, adopted.handle, device.number, False, blocking, adopted.timed, True, 0), queue, 0)
+        with nogil:
+            guard.take(adopting.state.lock)
+            enter_list(adopting.state)  # it may have work already
+            guard.leave()
+        return unless_closed(device, adopting)
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
@@ -327,7 +334,8 @@ cdef class Device:
     def current_queue(self) -> Queue:
         """The queue that this thread entered last by ``with queue:``, else the null queue."""
         self._check_open()
-        return self._context.entered.current or self._null_queue
+        entered = self._context.entered.queues
+        return entered[-1] if entered else self._null_queue
 
     def queue(
         self, blocking: bool = True, priority: int = 0, timing: bool | None = None, **others: Never
@@ -740,7 +748,7 @@ cdef class Device:
         peer = src.device
         if not (src.nbytes and self.driver.can_reach(peer.driver) and self.driver.reach(peer.driver)):
             return False
-        src._let_follow_writers(peer.null_queue)
+        src._let_follow(peer.null_queue, True)
         queue.wait(peer.null_queue)
         queue.copy(dst, self._over_peer(src))
         peer.null_queue.wait(queue)
@@ -820,9 +828,11 @@ cdef class Device:
         symbols: Mapping[str, str] | None = None,
     ) -> Program:
         """A program of kernels that the driver has made from this source."""
-        from forebay.queues.kernels.cache import identify  # with the cache, and so with what only that needs
+        from forebay.queues.kernels.cache import Identities, key_of  # with the cache, and so with what only that needs
 
-        return Program(self, natives, identify(natives, source, options), self._make_kernel, symbols)
+        parameters = {name: len(native.parameters) for name, native in natives.items()}
+        identities = Identities(key_of("program", source, *options), parameters)
+        return Program(self, natives, identities, self._make_kernel, symbols)
 
     @property
     def _reductions(self) -> Reductions:
@@ -890,7 +900,7 @@ cdef class Device:
         self._reducing = None
         self._moving = None
         self._built.clear()
-        self._thread_queues.close()
+        self._thread_queues = ThreadQueues(deque())  # those of all threads go
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -951,18 +961,6 @@ def races_of(Device device) -> tuple[Race, ...]:
     return found_races(device.state.null_queue.epochs.queue_id) if device.state.checked else ()
 
 
-def adopt_native_queue(Device device, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
-    """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
-    cdef Queue queue = new_queue(device, new_queue_of(
-        device.state, native, handle, device.number, False, blocking, timing, True, 0), native, 0)
-    cdef Guard guard
-    with nogil:
-        guard.take(queue.state.lock)
-        enter_list(queue.state)
-        guard.leave()
-    return unless_closed(device, queue)
-
-
 def unless_closed(Device device, queue: Queue) -> Queue:
     """Return a queue that was just made, if no other thread has closed the Device meanwhile, or found it lost."""
     if device.closed or device._context.lost is not None:
@@ -995,7 +993,7 @@ def allocate_after_wait(Device device, nbytes: int, usm_type: str) -> DriverMemo
     """Give back what is not needed, wait for what will come free, and try again. None when that does not help."""
     log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, device.name)
     cdef Status status = 0
-    cdef bint given_up = device.pool._give_up_idle() | device._launch_memory._give_up_idle()
+    cdef bint given_up = give_up(device.pool, 0, False) | give_up(device._launch_memory, 0, False)
     if not given_up and not has_retired(device.state):
         return None
     collect_all(device.state)
@@ -1072,14 +1070,6 @@ def driver_error(Device device, message: str, call: str, code: int, name: str) -
     return DeviceLostError(message, call=call, code=code, name=name)
 
 
-cdef void leave_all_to_parent(Device device):
-    """In a forked child: nothing of this device is released, and its queues refuse commands."""
-    Py_INCREF(device)
-    device.closed = True
-    if device.state != NULL:
-        leave_to_parent(device.state)
-
-
 cdef object open_context(Device device, Context context, object timing):
     device.driver = context.driver
     device.info = context.driver.info
@@ -1090,7 +1080,7 @@ cdef object open_context(Device device, Context context, object timing):
     device.number = context.number_device()
     device.earlier = stats_of(device_statistics(device.state, device.number))
     device._open_allocations = OpenAllocations()
-    device._thread_queues = ThreadQueues()
+    device._thread_queues = ThreadQueues(deque())
     device._host_errors = HostErrors()
     device._built = weakref.WeakKeyDictionary()
     device._peers = weakref.WeakSet()
@@ -1099,8 +1089,7 @@ cdef object open_context(Device device, Context context, object timing):
     device._launch_memory = new_pool(device.state, device.driver, device.info.memory // 2)
     device._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
     device._null_queue = new_queue(device, context.null_queue, context.native_null_queue, 0)
-    _live.add(device)
-    remember(device)
+    devices_made.append(weakref.ref(device, devices_made.remove))
 
 
 def find_built(Device device, owner: object, key: Hashable) -> Any:
@@ -1227,15 +1216,17 @@ def _device_over(driver: DriverDevice) -> Device:
     return Device._of(driver)
 
 
-def open_devices() -> list[Device]:
-    """Return the devices that are not closed, in no particular order."""
-    return [device for device in list(_live) if not device.closed]
-
-
 def _leave_all_to_parent() -> None:
+    """In a forked child: nothing of any device is released, and its queues refuse commands."""
+    cdef Device device
     if is_forked():
-        for device in list(_live):
-            leave_all_to_parent(device)
+        for made_one in devices_made:
+            device = made_one()
+            if device is not None:
+                Py_INCREF(device)
+                device.closed = True
+                if device.state != NULL:
+                    leave_to_parent(device.state)
 
 
 be(AnyDevice, Device)
@@ -1280,32 +1271,7 @@ class Entered(threading.local):
     """The queues of one device that this thread has entered by ``with``, the innermost last."""
 
     def __init__(self) -> None:
-        self._queues: list[Queue] = []
-
-    @property
-    def current(self) -> Queue | None:
-        """The queue that this thread entered last, or None."""
-        return self._queues[-1] if self._queues else None
-
-    def enter(self, queue: Queue) -> None:
-        """Make this the thread's current queue."""
-        self._queues.append(queue)
-
-    def leave(self, queue: Queue) -> None:
-        """Make the previously entered queue the current one again.
-
-        Raises
-        ------
-        Error
-            When ``queue`` is not the current queue.
-        """
-        if self.current is not queue:
-            raise Error(f"{queue!r} is not this thread's current queue")
-        self._queues.pop()
-
-
-class _OwnOfThread(threading.local):
-    own: _Own | None = None
+        self.queues: list[Queue] = []
 
 
 class _Own:
@@ -1322,31 +1288,25 @@ class _Own:
             self.idle.append(self.queue)
 
 
-class ThreadQueues:
-    """The queues that the threads own on a device."""
+class ThreadQueues(threading.local):
+    """A thread's own queue of a device; `idle` are those of threads that have ended."""
 
-    def __init__(self) -> None:
-        self._here = _OwnOfThread()
-        self._idle: deque[Queue] = deque()
+    def __init__(self, idle: deque[Queue]) -> None:
+        self._idle = idle
+        self._own: _Own | None = None
 
     def own(self, make: Callable[[], Queue]) -> Queue:
         """Return this thread's own queue. It may come from a thread that has ended; else `make` makes a new one."""
-        own = self._here.own
-        if own is not None and not own.queue.closed:
-            return own.queue
+        if self._own is not None and not self._own.queue.closed:
+            return self._own.queue
+        queue = None
         try:
-            queue = self._idle.popleft()
-            while queue.closed:
+            while queue is None or queue.closed:
                 queue = self._idle.popleft()
         except IndexError:
             queue = make()
-        self._here.own = _Own(queue, self._idle)
+        self._own = _Own(queue, self._idle)
         return queue
-
-    def close(self) -> None:
-        """Release the threads' own queues."""
-        self._here = _OwnOfThread()
-        self._idle.clear()
 
 
 _shared: list[Context] = []  # contexts with open Devices that others may join
@@ -1374,12 +1334,10 @@ cdef class Context:
     cdef uint64_t number_device(self):
         """Return the number of a Device, and count its queues from now on."""
         global _owners
-        cdef Statistics nothing
         cdef Guard guard
-        memset(&nothing, 0, sizeof(nothing))
         _owners += 1
         guard.take(self.state.registry.lock)
-        self.state.registry.counts_of_ended[_owners] = nothing
+        self.state.registry.counts_of_ended[_owners]  # zeros
         return _owners
 
     cdef leave(self):

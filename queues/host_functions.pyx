@@ -205,12 +205,19 @@ _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
 
 
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL:
+    global submitting
     cdef Call* call
+    cdef Guard guard
     _start()
     call = new Call()
-    if not begin_call(call):
+    guard.take(lock)
+    if stopping:
+        guard.leave()
         del call
         raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
+    submitting += 1
+    outstanding.insert(call)
+    guard.leave()
     call.driver = state.driver
     call.device = Ref[DeviceState].share(state.device)
     Py_INCREF(function)
@@ -218,18 +225,6 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
     call.function = <PyObject*> function
     call.queue = <PyObject*> queue
     return call
-
-
-cdef bint begin_call(Call* call) noexcept nogil:
-    """Note that a call is about to be submitted. False if the interpreter ends."""
-    global submitting
-    cdef Guard guard
-    guard.take(lock)
-    if stopping:
-        return False
-    submitting += 1
-    outstanding.insert(call)
-    return True
 
 
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:  # the queue is locked
@@ -261,22 +256,18 @@ cdef Status call_function(QueueState* queue, Command* command, Waits waits) noex
     return status
 
 
-cdef bint end_call(Call* call, bint submitted_it) noexcept nogil:
-    """Note that a call is submitted, or was refused. Return whether no other thread has it any more."""
-    global submitting
-    cdef Guard guard
-    guard.take(lock)
-    call.settled = True
-    submitting -= 1
-    if not submitted_it:
-        outstanding.erase(call)
-    return call.ended or not submitted_it
-
-
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
-    cdef bint gone
+    global submitting
+    cdef bint gone  # no other thread has it any more
+    cdef Guard guard
     with nogil:
-        gone = end_call(call, submitted_it)
+        guard.take(lock)
+        call.settled = True
+        submitting -= 1
+        if not submitted_it:
+            outstanding.erase(call)
+        gone = call.ended or not submitted_it
+        guard.leave()
         if gone:
             del call
     if not submitted_it:

@@ -36,7 +36,7 @@ from forebay.queues.memory.transfers cimport copy, fill
 from forebay.races.checker cimport ALONE, is_checked, order_of, races, reach
 from forebay.sync.finish cimport finish_checked, finish_queue, query_checked, query_queue
 
-from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, InvalidArgumentError
+from forebay.core.errors import ArgumentTypeError, CaptureError, CaptureUnsupportedError, Error, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import LATER, captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.kernels.kernel import check_queue
@@ -120,8 +120,7 @@ def set_capture(Queue queue, capture: Capture | None) -> None:
         queue._capture = capture
     with nogil:
         set_captured(queue.state, begins)
-    if not begins:
-        queue._capture = None
+    queue._capture = capture
 
 
 def stop_checking(Queue queue) -> None:
@@ -647,11 +646,14 @@ cdef class Queue(AnyQueue):
 
     def __enter__(self) -> Self:
         check_open(self)
-        self.device._context.entered.enter(self)
+        self.device._context.entered.queues.append(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.device._context.entered.leave(self)
+        entered = self.device._context.entered.queues
+        if not entered or entered[-1] is not self:
+            raise Error(f"{self!r} is not this thread's current queue")
+        entered.pop()
 
     def _check_open(self) -> None:
         check_open(self)
@@ -814,14 +816,10 @@ DriverError
 """
 
 
-cdef void add_launch_method():
-    """Replace what the class declares for type checkers."""
-    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
-    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
-    PyType_Modified(queue_type)
-
-
-add_launch_method()
+# Replaces what the class declares for type checkers
+cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
+(<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
+PyType_Modified(queue_type)
 
 
 # -- kernel[grid, block](…)

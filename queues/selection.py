@@ -50,23 +50,14 @@ def devices() -> list[DeviceInfo]:
 
 
 def select(words: str | None = None) -> DeviceInfo:
-    """Return the device that matches `words`.
+    """Return the device that matches `words`: any of ``backend:kind:index`` in this order, as ``"opencl:cpu:0"``.
 
-    Parameters
-    ----------
-    words
-        dpctl's filter: any of ``backend:kind:index`` in this order, for example ``"cpu"``, ``"opencl"``, ``"gpu:1"``,
-        ``"opencl:cpu:0"``, ``"0"``. An index counts the devices that the other words match, in the order of
-        `devices`. Without an index the first usable match is returned. None stands for the value of the environment
-        variable ``FOREBAY_DEVICE``, or, if that is not set, for the first usable device. With a backend, no other
-        driver is started.
+    An index counts the devices that the other words match, in the order of `devices`. Without one the first usable
+    match is returned. None stands for the value of the environment variable ``FOREBAY_DEVICE``, or, if that is not set,
+    for the first usable device. With a backend, no other driver is started.
 
-    Raises
-    ------
-    DeviceNotFoundError
-        If no device matches, or only unusable ones. The message lists the devices and why they cannot be used.
-    InvalidArgumentError
-        If a word is not known or out of place.
+    Raises `InvalidArgumentError` for a word that is not known or out of place, and `DeviceNotFoundError`, which lists
+    the devices and why they cannot be used.
     """
     if words is not None and not isinstance(words, str):
         raise ArgumentTypeError(

@@ -217,7 +217,7 @@ def end_build_processes():
 @contextlib.contextmanager
 def around_builds(step, before=lambda: None, after=lambda: None):
     """Call functions around a step of each build in another process: "accepts", of the request, or "answer"."""
-    whole = getattr(build._Process, step)
+    whole = getattr(build.ChildProcess, step)
 
     def call(self, *arguments):
         before()
@@ -225,7 +225,7 @@ def around_builds(step, before=lambda: None, after=lambda: None):
         after()
         return result
 
-    with mock.patch.object(build._Process, step, call):
+    with mock.patch.object(build.ChildProcess, step, call):
         yield
 
 

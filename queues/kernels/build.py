@@ -27,11 +27,6 @@ from forebay.core.driver import DeviceInfo
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = [
-    "GRACE", "BuildProcessError", "ChildProcess", "CompilerEndedError", "build_apart", "build_seconds", "expect",
-    "python_command", "serve", "shown_while_building",
-]  # fmt: skip
-
 # PoCL puts the kind first, and then a file of its own. Intel puts a number of its own where a file would be.
 PLAIN = re.compile(r"^(\d+):(\d+): (.*)$")
 IN_A_FILE = re.compile(r"^(fatal error|error|warning|note): \S*:(\d+):(\d+): (.*)$")
@@ -51,10 +46,7 @@ def read_position(line: str) -> tuple[int, int, str] | None:
 
 
 def readable(log: str, source: str | bytes) -> str:
-    """Return the messages of a compiler's log, each with the line that it is about.
-
-    Returns an empty str when there is no message in it.
-    """
+    """Return the messages of a compiler's log, each with the line that it is about; an empty str for none."""
     lines, rows = log.splitlines(), source.splitlines() if isinstance(source, str) else []
     shown: list[str] = []
     i = 0
@@ -81,8 +73,7 @@ def readable(log: str, source: str | bytes) -> str:
 # No compiler tells how far it is, so there is a bar without an end, and the time that went by.
 
 
-AFTER = 1.0
-"""Seconds after which it is shown."""
+AFTER = 1.0  # seconds after which it is shown
 EVERY = 0.5  # seconds; drawing takes the GIL from threads that launch meanwhile
 VARIABLE = "FOREBAY_PROGRESS"
 
@@ -91,10 +82,10 @@ _shown = threading.Lock()  # by one of the threads that build at once
 
 @contextlib.contextmanager
 def shown_while_building(what: str) -> Iterator[None]:
-    """Show a bar on the standard error as long as the block takes, from the second second on, with what is built.
+    """Show a bar on the standard error, from the second second of the block to its end, with what is built.
 
-    It is gone after the block. Nothing is shown where the standard error is no terminal, while another thread shows
-    what it builds, and with ``FOREBAY_PROGRESS=0``.
+    Nothing is shown where that is no terminal, while another thread shows what it builds, and with
+    ``FOREBAY_PROGRESS=0``.
     """
     try:
         is_wanted = os.environ.get(VARIABLE) != "0" and sys.stderr.isatty()
@@ -146,15 +137,15 @@ def _show(what: str, over: threading.Event) -> None:
 
 ACCEPTED = "accepted"
 UNAVAILABLE = "unavailable"
+# Processor time after which a build is given up, unless the environment variable FOREBAY_BUILD_SECONDS gives another:
+# Intel's compiler for CPUs takes for ever over some large kernels.
 SECONDS = 300
-"""Processor time after which a build is given up: Intel's compiler for CPUs takes for ever over some large kernels. The
-environment variable ``FOREBAY_BUILD_SECONDS`` gives another."""
 LAST_WORDS = 2000  # characters of what a process that died had said
 IDLE = 60.0  # seconds without a program after which the process ends
 GRACE = 10.0  # seconds after which a process that should have ended itself is ended
 
 _turns = threading.BoundedSemaphore(os.cpu_count() or 1)
-_idle: list[_Process] = []
+_idle: list[ChildProcess] = []
 
 
 class BuildProcessError(Exception):
@@ -168,13 +159,11 @@ class CompilerEndedError(errors.BuildError):
 def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
     """Build SPIR-V for a device in the other process; return what ``build`` of the worker returns there.
 
-    The worker is the module of the driver's folder that the other process uses: ``open_again(info)`` opens the device
-    there, or returns None, and ``build(opened, source, options)`` builds.
+    The worker is a module of the driver's folder: there ``open_again(info)`` opens the device, or returns None, and
+    ``build(opened, source, options)`` builds. Blocks while it compiles. As many programs are built at a time as there
+    are processors.
 
-    Raises `BuildError` with the compiler's log; `CompilerEndedError` if the compiler ended the process, or took too
-    long, with what that said last; `InvalidArgumentError` if FOREBAY_BUILD_SECONDS is no number of seconds;
-    `BuildProcessError` if no process could be started, or it does not find the device. Blocks while it compiles. As
-    many programs are built at a time as there are processors.
+    Raises `BuildError`, `CompilerEndedError`, `BuildProcessError`, `InvalidArgumentError` (FOREBAY_BUILD_SECONDS).
     """
     seconds = build_seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
@@ -222,7 +211,7 @@ def expect() -> None:
             _turns.release()
 
 
-def _accepting(request: object) -> _Process:
+def _accepting(request: object) -> ChildProcess:
     while True:
         try:
             process, is_new = _idle_here().pop(), False
@@ -239,7 +228,7 @@ def _accepting(request: object) -> _Process:
             raise BuildProcessError("the process for building ended when it was asked")
 
 
-def _idle_here() -> list[_Process]:
+def _idle_here() -> list[ChildProcess]:
     if _idle and _idle[0].owner != os.getpid():
         _idle.clear()  # of the process that this one was forked from
     return _idle
@@ -251,9 +240,9 @@ def _end() -> None:
         _idle.pop().end()
 
 
-def _start() -> _Process:
+def _start() -> ChildProcess:
     try:
-        return _Process(__name__)
+        return ChildProcess(__name__)
     except OSError as error:
         raise BuildProcessError(str(error)) from None
 
@@ -267,6 +256,7 @@ class ChildProcess:
     def __init__(self, module: str) -> None:
         from multiprocessing.connection import Pipe  # most programs start no process
 
+        self.owner = os.getpid()
         # A file, not a pipe that nobody reads until the end.
         self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.connection: Connection
@@ -279,6 +269,18 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, pass_fds=(end,),
                 start_new_session=True,  # Ctrl-C is for this process
             )  # fmt: skip
+
+    def accepts(self, request: object) -> bool:
+        """Send a request; return whether it was received."""
+        try:
+            self.connection.send(request)
+            return bool(self.answer() == ACCEPTED)
+        except (OSError, EOFError):
+            return False
+
+    def answer(self) -> Any:
+        """Return what it sends next."""
+        return self.connection.recv()
 
     def how_it_ended(self) -> tuple[str, str]:
         """Wait for its end. Return by which signal or status it ended, and all that it said."""
@@ -296,28 +298,8 @@ class ChildProcess:
         self.said.close()
 
 
-class _Process(ChildProcess):
-    def __init__(self, module: str) -> None:
-        self.owner = os.getpid()
-        super().__init__(module)
-
-    def accepts(self, request: object) -> bool:
-        """Send a request; return whether it was received."""
-        try:
-            self.connection.send(request)
-            return bool(self.answer() == ACCEPTED)
-        except (OSError, EOFError):
-            return False
-
-    def answer(self) -> Any:
-        return self.connection.recv()
-
-
 def python_command(code: str) -> list[str]:
-    """Return the command line of a Python that runs this code, and imports and loads what this one does.
-
-    Raises OSError when the path of Python is not known.
-    """
+    """Return the command line of a Python that runs this code, and imports and loads what this one does."""
     if not sys.executable:
         raise OSError("the path of Python is not known")
     return [*_loader(), sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
@@ -372,8 +354,7 @@ def _end_with_parent(connection: Connection) -> None:
     os._exit(0)
 
 
-_opened: dict[str, Any] = {}
-"""What `open_again` of a worker returned, by the name of the device."""
+_opened: dict[str, Any] = {}  # what `open_again` of a worker returned, by the name of the device
 
 
 def _built(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> tuple[Any, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
-import json
+import itertools
 import logging
 import os
 import random
@@ -17,18 +18,12 @@ import re
 import stat
 import struct
 import tempfile
-import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from forebay.core.errors import InvalidArgumentError
-
-__all__ = [
-    "BinaryCache", "CacheInfo", "Identities", "content_id", "folder_named", "identify", "key_of", "open_file",
-    "put_in_place", "reads_files", "without_waiting",
-]  # fmt: skip
 
 BITS = 32
 OFFSET_BASIS = 0x811C9DC5
@@ -36,8 +31,8 @@ PRIME = 0x01000193
 
 
 def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bits: int = BITS) -> int:
-    """Return the id of a task before any probing; task 0 is the kernel itself. The digest of the program's content is a
-    key of `key_of`. Fewer than 32 bits fold the hash, to test collisions.
+    """Return the FNV-1a hash of a task; task 0 is the kernel itself. The digest of the program's content is a key of
+    `key_of`. Fewer than 32 bits fold the hash, to test collisions.
     """
     value = OFFSET_BASIS
     for byte in f"{program_digest}\0{kernel_name}\0{task_index}".encode():
@@ -46,84 +41,44 @@ def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bi
 
 
 class Identities:
-    """The ids of one program's kernels and their tasks, each given once. Any thread may ask.
+    """The ids of one program's kernels and of their tasks: the same in every process, never 0, and no two alike.
 
-    Ids are never 0. Kernels get ids in the order of their names, tasks in the order in which they are first asked for.
-    The cache keeps the ids that a process has given, and the next process begins with them. A table from the cache is
-    checked by giving its ids again; a wrong table is ignored and rewritten. Nothing is kept without a cache.
+    A task of a kernel is one of its parameters, counted from 1; `parameters` has their number, by kernel. Of two that
+    would have the same id, the later gets the next free one: kernels come first, and both in the order of their names.
     `program_digest` and `bits` are those of `content_id`.
     """
 
-    def __init__(
-        self, program_digest: str, kernels: Iterable[str], cache: BinaryCache | None = None, *, bits: int = BITS
-    ) -> None:
+    def __init__(self, program_digest: str, parameters: Mapping[str, int], *, bits: int = BITS) -> None:
         self._digest = program_digest
-        self._kernels = sorted(set(kernels))
+        self._parameters = dict(sorted(parameters.items()))
         self._bits = bits
-        self._cache = cache
-        self._key = key_of("identities", program_digest, str(bits), *self._kernels)
-        self._lock = threading.Lock()
-        self._ids: dict[tuple[str, int], int] = {}
-        self._taken = {0}
-        kept = cache.get(self._key) if cache else None
-        if kept is None or not self._restore(kept):
-            self._give_kernels()
-            self._keep()
+        self._kernels = self._give((name, 0) for name in self._parameters)
 
     def of(self, kernel_name: str, task_index: int = 0) -> int:
-        """Return the id of a task, or of the kernel itself without `task_index`. A new task's id is written to disk.
-        Raises `InvalidArgumentError` if the program has no such kernel, the index is negative, or all ids are taken.
+        """Return the id of a task, or of the kernel itself without `task_index`. Raises `InvalidArgumentError` if the
+        program has no such task, or more than there are ids.
         """
-        if kernel_name not in self._kernels or task_index < 0:
+        ids = self._tasks if task_index else self._kernels
+        if (kernel_name, task_index) not in ids:
             raise InvalidArgumentError(f"the program has no task {task_index} of a kernel {kernel_name!r}")
-        with self._lock:
-            known = self._ids.get((kernel_name, task_index))
-            if known is None:
-                known = self._give(kernel_name, task_index)
-                self._keep()
-            return known
+        return ids[kernel_name, task_index]
 
-    def _give(self, kernel_name: str, task_index: int) -> int:
-        slots = 1 << self._bits
-        if len(self._ids) == slots - 1:
-            raise InvalidArgumentError(f"all {slots - 1} ids of the program are taken")
-        identity = content_id(self._digest, kernel_name, task_index, bits=self._bits)
-        while identity in self._taken:
-            identity = (identity + 1) % slots
-        self._ids[kernel_name, task_index] = identity
-        self._taken.add(identity)
-        return identity
+    @functools.cached_property
+    def _tasks(self) -> dict[tuple[str, int], int]:
+        each = ((name, task) for name, count in self._parameters.items() for task in range(1, count + 1))
+        return self._give(itertools.chain(self._kernels, each))
 
-    def _give_kernels(self) -> None:
-        self._ids.clear()
-        self._taken = {0}
-        for name in self._kernels:
-            self._give(name, 0)
-
-    def _keep(self) -> None:
-        if self._cache:
-            given = [[*task, identity] for task, identity in self._ids.items()]
-            self._cache.put(self._key, json.dumps(given, separators=(",", ":")).encode())
-
-    def _restore(self, kept: bytes) -> bool:
-        """Give the ids in the order in which they were given before. Return False when the result differs."""
-        try:
-            given = [(str(name), int(index), int(identity)) for name, index, identity in json.loads(kept)]
-        except (ValueError, TypeError):
-            return False
-        self._give_kernels()
-        for name, index, _ in given[len(self._kernels) :]:
-            fits = name in self._kernels and index > 0 and (name, index) not in self._ids
-            if not fits or len(self._taken) == 1 << self._bits:
-                return False
-            self._give(name, index)
-        return given == [(*task, identity) for task, identity in self._ids.items()]
-
-
-def identify(kernels: Iterable[str], source: str | bytes, options: tuple[str, ...]) -> Identities:
-    """Return the ids of a program with these kernels. They are kept on disk unless the source includes files."""
-    cache = None if reads_files(source) else BinaryCache()
-    return Identities(key_of("program", source, *options), kernels, cache)
+    def _give(self, tasks: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        slots, ids, taken = 1 << self._bits, {}, {0}
+        for task in tasks:
+            if len(taken) == slots:
+                raise InvalidArgumentError(f"all {slots - 1} ids of the program are taken")
+            identity = content_id(self._digest, *task, bits=self._bits)
+            while identity in taken:
+                identity = (identity + 1) % slots
+            taken.add(identity)
+            ids[task] = identity
+        return ids
 
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -145,28 +100,17 @@ READS_FILES = re.compile(
 
 
 class CacheInfo(NamedTuple):
-    """The contents of a cache.
+    """The contents of a cache."""
 
-    Attributes
-    ----------
-    folder : Path or None
-        The cache's folder; None if the cache is turned off.
-    entries, nbytes : int
-        The number of entries, and the size of their files.
-    limit : int
-        The size beyond which the least recently used entries are removed.
-    """
-
-    folder: Path | None
+    folder: Path | None  # None if the cache is turned off
     entries: int
-    nbytes: int
-    limit: int
+    nbytes: int  # of their files
+    limit: int  # beyond which the least recently used entries are removed
 
 
 def key_of(*parts: bytes | str) -> str:
-    """Return the key of a value computed from `parts`: a source and everything else that affects the result.
-
-    The order of the parts and the boundaries between them count too. A text equals its UTF-8 bytes.
+    """Return the key of a value computed from `parts`, in this order: a source and everything else that affects the
+    result. A text equals its UTF-8 bytes.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -177,22 +121,18 @@ def key_of(*parts: bytes | str) -> str:
 
 
 def reads_files(source: bytes | str) -> bool:
-    """Return whether a program in OpenCL C may read files, which can change while the source does not.
-
-    SPIR-V reads none. What looks like such a directive in a comment or a string counts as well.
+    """Return whether a program in OpenCL C may read files, which can change while the source does not. What looks like
+    such a directive in a comment or a string counts as well.
     """
     return isinstance(source, str) and READS_FILES.search(CONTINUED.sub("", source)) is not None
 
 
 class BinaryCache:
-    """Bytes by key, in a folder of bounded size. Any number of threads and processes may use one folder.
+    """Bytes by key, in a folder (`folder_named`) that any number of threads and processes may use. It is made when
+    first written to; if it cannot be made or read, the cache is always empty.
 
-    Reading and writing block like file access. If the folder cannot be made or read, the cache is always empty.
-
-    The folder is made when first written to. By default it is ``programs`` in the folder that the environment variable
-    ``FOREBAY_CACHE`` names, else in the user's cache folder. ``FOREBAY_NO_CACHE``, set to anything, turns every cache
-    off. Beyond `limit` bytes the least recently used are removed. Usage within an hour count as one. Not every write
-    looks: the folder may grow past the limit by a sixteenth, on average.
+    Beyond `limit` bytes the least recently used are removed. Usage within an hour counts as one. Not every write looks:
+    the folder may grow past the limit by a sixteenth, on average.
     """
 
     def __init__(self, folder: os.PathLike[str] | str | None = None, limit: int = LIMIT) -> None:
@@ -200,9 +140,7 @@ class BinaryCache:
         self._folder = folder_named("programs", folder)
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of this key. None if it was never put there, was removed, or is incomplete. Raises
-        `InvalidArgumentError` if `key` is not one of `key_of`'s.
-        """
+        """Return the value of this key, one of `key_of`'s. None if there is none, or it is incomplete."""
         path = self._path(key)
         if path is None:
             return None
@@ -224,10 +162,7 @@ class BinaryCache:
         return value
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep `value` under this key, replacing an earlier value; now and then remove what is beyond the limit.
-
-        A value that is larger than the limit is not kept. Raises `InvalidArgumentError` if `key` is none of `key_of`'s.
-        """
+        """Keep `value` under this key, replacing an earlier value; now and then remove what is beyond the limit."""
         path = self._path(key)
         if path is None or HEADER.size + len(value) > self._limit:
             return
@@ -292,9 +227,8 @@ class BinaryCache:
 
 
 def folder_named(name: str, chosen: os.PathLike[str] | str | None = None) -> Path | None:
-    """Return the folder of this name in the cache's, or the chosen one; None if there is to be no cache.
-
-    The folder need not exist.
+    """Return the chosen folder, else that of this name in the one that the environment variable ``FOREBAY_CACHE``
+    names, or in the user's cache folder; None if there is to be no cache (``FOREBAY_NO_CACHE``, set to anything).
     """
     if os.environ.get("FOREBAY_NO_CACHE"):
         return None
@@ -327,8 +261,7 @@ def open_file(path: Path) -> BinaryIO:
 def put_in_place(part: os.PathLike[str] | str, path: Path) -> None:
     """Give a file that is complete its name in a cache, whatever has that name now.
 
-    An empty folder is replaced, too. One that is not empty is not the cache's: it is kept, and a warning is logged.
-    Raises OSError.
+    An empty folder is replaced, too. One that is not empty is kept, and a warning is logged. Raises OSError.
     """
     try:
         os.replace(part, path)

@@ -2,13 +2,13 @@
 
 import itertools
 import math
+import weakref
 from typing import TYPE_CHECKING
 
 cimport cython
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Reshape
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Never, Self
 
-    from forebay.core.driver import Parameter as ParameterInfo
+    from forebay.core.driver import DriverKernel, Parameter as ParameterInfo
     from forebay.queues.device import Device
     from forebay.queues.kernels.parameters import Leaf, Size
     from forebay.queues.launch.launch import BoundLaunch
@@ -46,29 +46,15 @@ cdef void set_configure(Configure given):
     configure = given
 
 
-# The name of each of the driver's kernels, for traces, and the id of its Kernel, by handle: that of one that was given
-# back may be another's later. They go with the Kernel.
-_names: dict[int, tuple[str, int]] = {}
-_handles: dict[int, set[int]] = {}
-cdef vector[uint64_t] ended  # the ids of Kernels that are gone; guarded by the GIL
+# The driver's kernels, for traces, by the handles of what was made of them: that of one that is gone may be another's
+natives: weakref.WeakValueDictionary[int, DriverKernel] = weakref.WeakValueDictionary()
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
 
 def names() -> dict[int, str]:
     """Return the names of the driver's kernels, for traces, by handle."""
-    forget_ended()
-    return {handle: name for handle, (name, _) in list(_names.items())}
-
-
-cdef int forget_ended() except -1:
-    cdef vector[uint64_t] gone
-    cdef size_t i
-    gone.swap(ended)
-    for i in range(gone.size()):
-        for handle in _handles.pop(gone[i], ()):
-            if _names.get(handle, ("", 0))[1] == gone[i]:
-                del _names[handle]
-    return 0
+    made = list(natives.data.items())  # at once: other threads make some
+    return {handle: native.name for handle, reference in made if (native := reference()) is not None}
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities, object accesses):
@@ -157,8 +143,6 @@ cdef class Kernel:
 
     def __dealloc__(self):
         free(self.layout)
-        if self.id:
-            ended.push_back(self.id)
         if self.state != NULL:
             if is_forked():
                 Py_INCREF(self.native)  # it is the parent's, as the state is
@@ -166,6 +150,11 @@ cdef class Kernel:
             if not self.closed:
                 retire_plans(self.state, self.id)
                 retire_after(self.state, self.native, NULL, 0)
+
+    cdef int _check_open(self) except -1:
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        return 0
 
     @property
     def signature(self) -> str:
@@ -180,8 +169,7 @@ cdef class Kernel:
     @property
     def static_local_bytes(self) -> int:
         """Local memory of a group by the kernel's own declarations, in bytes; 0 where the driver does not tell."""
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
         return self.native.static_local_bytes
 
     def groups_at_once(self, block: Grid, local_bytes: SupportsIndex = 0) -> int:
@@ -203,8 +191,7 @@ cdef class Kernel:
             For a group that the kernel cannot have.
         ClosedError
         """
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
         extents = tuple(
             read_int(extent, f"kernel {self.name!r}: block is an int or a tuple of 1 to 3 ints")
             for extent in (block if isinstance(block, tuple) else (block,)))
@@ -219,13 +206,11 @@ cdef class Kernel:
 
     def _create(self) -> int:
         """Return the handle of a new driver kernel, which the caller owns."""
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
+        native = self.native  # another thread may close the kernel
         with finished_before_exit(f"kernel {self.name!r}"):
-            handle = self.native.create(self.follows)
-        forget_ended()
-        _names[handle] = self.name, self.id
-        _handles.setdefault(self.id, set()).add(handle)
+            handle = native.create(self.follows)
+        natives[handle] = native
         return handle
 
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:
@@ -258,8 +243,7 @@ cdef class Kernel:
         --------
         >>> kernel.scratch("stack", fb.MaxOver("row_lengths") * 8)  # doctest: +SKIP
         """
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
         size = read_size(size)
         cdef Py_ssize_t index = self._index_of(name)
         if self.layout[index].kind != POINTER or self.parameters[index].read_only:
@@ -307,8 +291,7 @@ cdef class Kernel:
         self._declare(name, part, True)
 
     def _declare(self, name: str, part: object, writes: bool) -> None:
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
         cdef Py_ssize_t index = self._index_of(name)
         if self.layout[index].kind != POINTER or (writes and self.parameters[index].read_only):
             what = "a pointer that it may write through" if writes else "a pointer to memory"
@@ -342,8 +325,7 @@ cdef class Kernel:
             When the device's memory has no addresses.
         ClosedError
         """
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
         if not self.device.driver.has_addresses:
             raise NotSupportedError(f"memory of {self.device.name} has no addresses that a kernel could follow")
         if not self.follows:
@@ -438,8 +420,7 @@ cdef class Kernel:
             self.native = None
 
     def __enter__(self) -> Self:
-        if self.closed:
-            raise ClosedError(f"kernel {self.name!r} is closed")
+        self._check_open()
         return self
 
     def __exit__(self, *exc_info: object) -> None:

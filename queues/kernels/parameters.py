@@ -8,7 +8,7 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,14 +17,7 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, NotSupp
 from forebay.queues.memory.shapes import read_int
 from forebay.spirv import declarations
 
-__all__ = [
-    "UNTYPED", "Argument", "CppCompiler", "CppProgram", "CppSource", "DebugTypes", "KernelInfo", "KernelSignature",
-    "MaxOver", "MinOver", "ParameterSignature", "Signatures", "Size", "SumOver", "VariableSignature", "kernel_info",
-    "kernels_from", "plain_names", "read_parameter", "read_size", "variables_from",
-]  # fmt: skip
-
-UNTYPED = "u64"
-"""The type name of a pointer which may as well be a number: of assembly, where nobody knows. It takes ints, too."""
+UNTYPED = "u64"  # the type name of a pointer of assembly, which may as well be a number: it takes ints, too
 
 # Types that are handles of the host's objects rather than values.
 HOST_OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
@@ -96,29 +89,28 @@ POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_refer
 
 
 class ParameterSignature(NamedTuple):
-    """A parameter: its name, its type in the words of OpenCL C (``"struct"`` for what those have none for), whether it
-    is a pointer to const, its size and alignment in bytes, and whether pointers can be reached through it."""
+    """A parameter."""
 
     name: str
-    type_name: str
+    type_name: str  # in the words of OpenCL C; "struct" for what those have none for
     is_pointer: bool
-    const: bool
+    const: bool  # a pointer to const
     nbytes: int
     alignment: int
-    follows: bool
+    follows: bool  # pointers can be reached through it
 
 
 class KernelSignature(NamedTuple):
-    """A kernel: its name in the source (``"scale<float>"``), its symbol, its parameters and its line."""
+    """A kernel of a module."""
 
-    name: str
+    name: str  # in the source: "scale<float>"
     symbol: str
     parameters: tuple[ParameterSignature, ...]
     line: int
 
 
 class VariableSignature(NamedTuple):
-    """A variable in global memory: its name, its symbol, its type, its size, and whether it holds pointers."""
+    """A variable in global memory."""
 
     name: str
     symbol: str
@@ -347,6 +339,17 @@ def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ..
 # -- sizes that depend on arguments and data
 
 
+_Operator: TypeAlias = "Callable[[Size, Size | int], Size]"
+
+
+def _operators(operation: str) -> tuple[_Operator, _Operator]:
+    """Return an operator of a `Size` with another or an int, and with an int on its left."""
+    return (
+        lambda size, other: _Combined(operation, size, read_size(other)),
+        lambda size, other: _Combined(operation, read_size(other), size),
+    )
+
+
 class Size:
     """An integer that is known when the kernel is launched. It combines with other Sizes and ints by ``+ - * //``.
 
@@ -361,35 +364,16 @@ class Size:
         """Return the leaves whose values are needed to evaluate it."""
         raise NotImplementedError
 
-    def __add__(self, other: Size | int) -> Size:
-        return _combine("+", self, other)
-
-    def __radd__(self, other: int) -> Size:
-        return _combine("+", other, self)
-
-    def __sub__(self, other: Size | int) -> Size:
-        return _combine("-", self, other)
-
-    def __rsub__(self, other: int) -> Size:
-        return _combine("-", other, self)
-
-    def __mul__(self, other: Size | int) -> Size:
-        return _combine("*", self, other)
-
-    def __rmul__(self, other: int) -> Size:
-        return _combine("*", other, self)
-
-    def __floordiv__(self, other: Size | int) -> Size:
-        return _combine("//", self, other)
-
-    def __rfloordiv__(self, other: int) -> Size:
-        return _combine("//", other, self)
+    __add__, __radd__ = _operators("+")
+    __sub__, __rsub__ = _operators("-")
+    __mul__, __rmul__ = _operators("*")
+    __floordiv__, __rfloordiv__ = _operators("//")
 
     def __bool__(self) -> bool:
         raise ArgumentTypeError(f"{self!r} is not known before a launch")
 
 
-class Constant(Size):
+class _Constant(Size):
     """An int."""
 
     def __init__(self, value: int) -> None:
@@ -473,7 +457,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-class Combined(Size):
+class _Combined(Size):
     """Two sizes and the operation that combines them."""
 
     def __init__(self, operation: str, left: Size, right: Size) -> None:
@@ -495,12 +479,8 @@ class Combined(Size):
         return f"({self.left!r} {self.operation} {self.right!r})"
 
 
-def _combine(operation: str, left: Any, right: Any) -> Size:
-    return Combined(operation, read_size(left), read_size(right))
-
-
 def read_size(size: Any) -> Size:
     """Convert an int or a `Size` to a `Size`. Raises `ArgumentTypeError`."""
     if isinstance(size, Size):
         return size
-    return Constant(read_int(size, "a size is an int or an expression"))
+    return _Constant(read_int(size, "a size is an int or an expression"))

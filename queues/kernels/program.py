@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.buffer import Buffer
 
-__all__ = [
-    "MOST", "MOST_OF_CODE", "FileRefusedError", "check_file", "check_text", "digest_of", "language_of", "read_file",
-    "text_of",
-]  # fmt: skip
-
 SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")  # SPIR-V 1.6, 2.3: in either order of bytes
 ELF, MACHINE, CUDA = b"\x7fELF", slice(18, 20), b"\xbe\x00"
 # PTX ISA, "PTX Module Directives": a module begins with .version, followed by .target
@@ -34,10 +29,8 @@ OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
 
 
 def language_of(source: str | bytes) -> Language:
-    """Return the language of a program by how it looks: what nothing else is said of is OpenCL C.
-
-    HIP C++ has a ``__global__`` that is not a macro of its own. CUDA C++ looks the same. Raises `InvalidArgumentError`
-    for bytes that are neither SPIR-V nor PTX nor a cubin.
+    """Return the language of a program by how it looks: HIP C++, as CUDA C++, has a ``__global__`` that is not a macro
+    of its own. Raises `InvalidArgumentError` for bytes that are neither SPIR-V nor PTX nor a cubin.
     """
     if isinstance(source, str):
         if "__global__" in source:
@@ -71,19 +64,17 @@ def check_text(what: str, text: str, errors: str = "strict") -> None:
 # -- files that programs name: regular ones, of a size that can be read. A device such as ``/dev/zero`` has no end
 
 
-MOST = 64 << 20
-"""Bytes of a file that a program includes."""
-MOST_OF_CODE = 1 << 30
-"""Bytes of a file with code that was compiled."""
+MOST = 64 << 20  # bytes of a file that a program includes
+MOST_OF_CODE = 1 << 30  # bytes of a file with code that was compiled
 
 
 class FileRefusedError(OSError):
     """The file is no regular one, or too large: the message says which."""
 
 
-def check_file(path: str | bytes, most: int = MOST) -> None:
-    """Refuse what should not be read: raises `FileRefusedError` for what is neither a file nor a folder, and for a file
-    of more bytes, and OSError when there is nothing.
+def read_file(path: str | bytes, most: int = MOST) -> bytes:
+    """Return what is in a file. Raises `FileRefusedError` for what is not one, or too large; OSError for a folder, and
+    when there is nothing. Blocks.
     """
     status = os.stat(path)
     name = os.fsdecode(path)
@@ -91,11 +82,6 @@ def check_file(path: str | bytes, most: int = MOST) -> None:
         raise FileRefusedError(f"the file '{name}' of {status.st_size} bytes is too large: {most} are read at most")
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise FileRefusedError(f"'{name}' is no regular file")
-
-
-def read_file(path: str | bytes, most: int = MOST) -> bytes:
-    """Return what is in a file; the errors are those of `check_file`. Blocks."""
-    check_file(path, most)
     with open(path, "rb") as file:
         return file.read(most)
 
@@ -144,11 +130,8 @@ def languages_of(driver: DriverDevice) -> tuple[Language, ...]:
 
 
 def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) -> Compiled:
-    """Return what the driver takes: the source itself, or what a front end makes of it.
-
-    Raises `BuildError` if a front end refuses the source, `InvalidArgumentError` for bytes in no language that is known
-    and for text with a lone surrogate, and `NotSupportedError` for a language that neither the driver nor a front end
-    takes. Blocks while it compiles.
+    """Return what the driver takes: the source itself, or what a front end makes of it, which blocks. The errors are
+    those of `Device.program`.
     """
     language = language_of(source)
     errors = "surrogateescape" if language == Language.HIP_CPP else "strict"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.events.event import wait_for_all
-from forebay.queues.memory.shapes import NotOnHost, element_code, read_dtype
+from forebay.queues.memory.shapes import NotOnHost, element_code, lent, read_dtype
 from forebay.queues.memory.transfers import copy_to_staging
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.buffer import Buffer
     from forebay.queues.queue import Queue
-
-__all__ = ["Reductions", "Result", "results"]
 
 
 class Result(NotOnHost):
@@ -176,28 +175,20 @@ class Reductions:
         )
         program = device.program(f"#define BLOCK {BLOCK}\n{source}")
         self._kernels: dict[str, Kernel] = {code: program[f"reduce_{name}"] for code, name in TYPES.items()}
-        self._device = device
 
     def run(self, queue: Queue, buffers: list[Buffer]) -> list[tuple[int, int, int]]:
         """Return (minimum, maximum, sum) of each. Blocks: one launch for each on `queue`, and one host synchronize."""
-        shares = [min(-(-buffer.size // (BLOCK * PER_THREAD)), MOST_GROUPS) for buffer in buffers]
-        partial = self._device._lend(queue, (sum(shares), 3), "i8")
-        start = 0
-        for buffer, groups in zip(buffers, shares, strict=True):
-            queue.launch(self._kernels[buffer.dtype.str[1:]], groups, BLOCK, buffer, buffer.size, partial, start)
-            start += groups
-        host = self._read(queue, partial)
-        queue.free(partial)
+        groups = [min(-(-buffer.size // (BLOCK * PER_THREAD)), MOST_GROUPS) for buffer in buffers]
+        shares = list(zip(buffers, groups, itertools.accumulate(groups, initial=0), strict=False))
+        with lent(queue, (sum(groups), 3), np.dtype("i8")) as partial:
+            for buffer, count, start in shares:
+                queue.launch(self._kernels[buffer.dtype.str[1:]], count, BLOCK, buffer, buffer.size, partial, start)
+            staged = queue.device.driver.stage(partial.nbytes)
+            staged[:] = 0  # on a device that executes nothing, garbage must not become a size
+            copy_to_staging(queue, staged, partial).wait()
+        host = np.asarray(staged)[: partial.nbytes].view("i8").reshape(partial.shape)
         found = []
-        start = 0
-        for buffer, groups in zip(buffers, shares, strict=True):
-            own = host[start : start + groups].view("u8" if buffer.dtype.kind == "u" else "i8")
+        for buffer, count, start in shares:
+            own = host[start : start + count].view("u8" if buffer.dtype.kind == "u" else "i8")
             found.append((int(own[:, 0].min()), int(own[:, 1].max()), int(own[:, 2].sum())))
-            start += groups
         return found
-
-    def _read(self, queue: Queue, partial: Buffer) -> np.ndarray[Any, Any]:
-        staged = self._device.driver.stage(partial.nbytes)
-        staged[:] = 0  # on a device that executes nothing, garbage must not become a size
-        copy_to_staging(queue, staged, partial).wait()
-        return np.asarray(staged)[: partial.nbytes].view("i8").reshape(partial.shape)

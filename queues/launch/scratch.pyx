@@ -6,6 +6,7 @@ costs a sum over the plans that have the buffer. Otherwise the sizes are compute
 """
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,51 +72,6 @@ cdef int warn_of_grid(Kernel kernel, const Geometry* geometry, PyObject* const* 
         "kernel %r is launched with %d groups of %d work-items, %d in all; the largest Buffer that it takes has %d "
         "elements. A grid counts groups, as in HIP: %d are enough for a work-item each", kernel.name, items // block,
         block, items, most, (most + block - 1) // block)
-    return 0
-
-
-cdef list guard_buffers(object queue, QueueState* state, Kernel kernel, PyObject* const* arguments):
-    cdef Allocation allocation, own
-    cdef OwnedMemory memory
-    cdef list guards = []
-    cdef Py_ssize_t i
-    # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
-    if on_host_thread():
-        return guards
-    if closed_gates(kernel.state) != 0:
-        queue.device._wait_for_openings()
-        if closed_gates(kernel.state) != 0:
-            return guards
-    for i in kernel.written:
-        argument = <object> arguments[i]
-        if type(argument) is not Buffer:
-            continue
-        allocation = (<Buffer> argument).allocation
-        memory = allocation.memory
-        if not allocation.guarded or memory is None or any([memory is known for _, _, _, known in guards]):
-            continue
-        # An allocation of its own, because a fill of the guard is no write to the buffer. It is a use of its memory.
-        own = new_allocation(argument.device, own_memory(kernel.state, memory.native, False))
-        own.memory.freed = True
-        guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
-        queue.fill(guard, GUARD_BYTE)
-        note_use(memory.usage, state.epochs, submitted_epoch(state.epochs), False)
-        guards.append((i, argument, guard, memory))
-    return guards
-
-
-# The guards of the buffers that a launch may write to, filled on the queue; and the check after the launch, which waits
-cdef int check_buffers(object queue, Kernel kernel, list guards) except -1:
-    cdef Buffer buffer
-    for i, buffer, guard, _ in guards:
-        written = np.flatnonzero(guard.get(queue=queue) != GUARD_BYTE)
-        if written.size:
-            parameter = kernel.parameters[i]
-            at = buffer.allocation.guard_at
-            raise OutOfBoundsError(
-                f"kernel {kernel.name!r} wrote out of bounds, behind argument {i} ({parameter.type_name} "
-                f"{parameter.name}), a Buffer of shape {buffer.shape} and {buffer.dtype}: its memory has {at} bytes, "
-                f"and byte {at + written[0]} was written to")
     return 0
 
 
@@ -261,6 +217,10 @@ cdef int launch_packed(
     another thread has written to what its sizes are computed from: then nothing was submitted.
     """
     cdef Snapshot snapshot = None
+    cdef const Versions* versions = NULL
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_PLAN
+    cdef list guards = None
     cdef Py_ssize_t i
     if kernel.scratch_sizes:
         snapshot = find_snapshot(state, kernel.id, views)
@@ -272,27 +232,21 @@ cdef int launch_packed(
         for i in range(<Py_ssize_t> snapshot.scratch.size()):
             parameter = &kernel.layout[<Py_ssize_t> snapshot.declared[i][0]]
             (<PackedPointer*> (packed + parameter.offset))[0] = snapshot.scratch[i]
-    if kernel.device.debug:
-        return launch_guarded(queue, state, kernel, grid, block, arguments, packed, views, snapshot)
-    return launch_sized(queue, state, kernel, grid, block, arguments, packed, views, snapshot)
-
-
-cdef int launch_sized(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, Snapshot snapshot
-) except -1:
-    """`launch_packed`, with this scratch; None for a kernel without."""
-    cdef const Versions* versions = NULL
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_PLAN
-    if snapshot is not None:
         versions = &snapshot.versions
+    if kernel.device.debug:
+        warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
+        guards = guard_memory(queue, state, kernel, arguments, snapshot)
+        views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
     if views.unusual & ~HAS_BYTES == 0:
         status = launch_at_once(
             state, kernel, &kernel.geometry, packed, views.unusual & HAS_BYTES, versions, &failed_at)
-        if status == 0 or status == STALE:
-            return status == STALE
-    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, versions, status, failed_at)
+    if status == STALE or status != 0 and launch_uncommon(
+        queue, state, kernel, grid, block, arguments, packed, views, versions, status, failed_at
+    ):
+        return 1
+    if guards is not None:
+        check_guards(queue, guards)
+    return 0
 
 
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
@@ -311,6 +265,7 @@ cdef Snapshot take_snapshot(
 ):
     cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
     cdef dict scalars, buffers
+    cdef Buffer buffer
     snapshot.state = Ref[DeviceState].share(state.device)
     snapshot.declared = kernel.scratch_sizes
     snapshot.versions.unseen_writes = state.device.resident.unseen_writes.load()
@@ -321,7 +276,11 @@ cdef Snapshot take_snapshot(
     for leaf in scalars:
         snapshot.scalars.push_back(kernel._index_of(leaf.name))
     for index in {kernel._index_of(leaf.name) for leaf in buffers}:
-        note_buffer(snapshot, index, <object> arguments[<Py_ssize_t> index])
+        buffer = <object> arguments[<Py_ssize_t> index]
+        snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
+        snapshot.dtypes.append(buffer.dtype)
+        snapshot.buffers.push_back(KnownBuffer(
+            index, buffer.allocation.exposed != 0, buffer.start, buffer.nbytes, <PyObject*> buffer.dtype))
     reduced = reductions_of(queue, state, list(buffers.values()))
     snapshot.sizes = sizes_of(kernel, snapshot.declared, known_of(scalars, buffers, reduced))
     allocate_scratch(queue, kernel, snapshot, last)
@@ -337,7 +296,15 @@ cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments
         if isinstance(leaf, Argument):
             scalars[leaf] = int(<object> arguments[index])
         else:
-            buffers[leaf] = checked_buffer(kernel, leaf, <object> arguments[index])
+            argument = <object> arguments[index]
+            if type(argument) is not Buffer:
+                raise ArgumentTypeError(
+                    f"kernel {kernel.name!r}: {leaf!r} needs a Buffer for {leaf.name!r}, not {type(argument).__name__}")
+            if argument.dtype.kind not in "iu" or not argument.dtype.isnative:
+                raise ArgumentTypeError(
+                    f"kernel {kernel.name!r}: {leaf!r} needs a Buffer of integers for {leaf.name!r}, not of "
+                    f"{argument.dtype}")
+            buffers[leaf] = argument
     return scalars, buffers
 
 
@@ -358,28 +325,6 @@ def sizes_of(Kernel kernel, tuple declared, dict known) -> list[int]:
     return sizes
 
 
-cdef object checked_buffer(Kernel kernel, leaf, argument):
-    if type(argument) is not Buffer:
-        raise ArgumentTypeError(
-            f"kernel {kernel.name!r}: {leaf!r} needs a Buffer for {leaf.name!r}, not {type(argument).__name__}")
-    if argument.dtype.kind not in "iu" or not argument.dtype.isnative:
-        raise ArgumentTypeError(
-            f"kernel {kernel.name!r}: {leaf!r} needs a Buffer of integers for {leaf.name!r}, not of {argument.dtype}")
-    return argument
-
-
-cdef void note_buffer(Snapshot snapshot, Py_ssize_t index, Buffer buffer):
-    cdef KnownBuffer known
-    known.index = index
-    known.exposed = buffer.allocation.exposed != 0
-    snapshot.versions.memory.push_back(version_of(buffer.allocation.kept_usage))
-    known.start = buffer.start
-    known.nbytes = buffer.nbytes
-    known.dtype = <PyObject*> buffer.dtype
-    snapshot.dtypes.append(buffer.dtype)
-    snapshot.buffers.push_back(known)
-
-
 cdef list reductions_of(object queue, QueueState* state, list buffers):
     """Return (minimum, maximum, sum) of each buffer. Unknown ones are computed on `queue`, with one host synchronize.
 
@@ -387,20 +332,19 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
     """
     cdef Allocation allocation
     cdef Buffer buffer
+    cdef list keys = []
     cdef dict found = {}, stale = {}
     for buffer in buffers:
         allocation = buffer.allocation
+        values = values_of(allocation)  # noted before measuring: a write from now on makes the result stale
         key = (<uintptr_t> allocation.usage, buffer.start, buffer.nbytes, buffer.dtype)
-        known = None
-        if allocation.reductions is not None and allocation.reductions_at == values_of(allocation):
+        known = (0, 0, 0) if buffer.nbytes == 0 else None
+        if known is None and allocation.reductions is not None and allocation.reductions_at == values:
             known = allocation.reductions.get(key[1:])
-        if buffer.nbytes == 0:
-            found[key] = (0, 0, 0)
-        elif known is not None:
-            found[key] = known
-        else:
-            # Note the generation before measuring: a write from now on makes the result stale.
-            stale[key] = buffer, values_of(allocation)
+        if known is None:
+            stale[key] = buffer, values
+        found[key] = known
+        keys.append(key)
     if stale and queue is None:
         return None
     if stale:
@@ -412,12 +356,13 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
         count_reductions(state, len(stale))
         for (key, (buffer, values)), result in zip(stale.items(), results, strict=True):
             found[key] = result
-            if values is not None:
-                keep_reduction(buffer.allocation, values, key[1:], result)
-    return [
-        found[(<uintptr_t> (<Buffer> each).allocation.usage, (<Buffer> each).start, (<Buffer> each).nbytes, each.dtype)]
-        for each in buffers
-    ]
+            allocation = buffer.allocation
+            if values is not None:  # what is known of earlier values is dropped, and all when it becomes much
+                if allocation.reductions is None or allocation.reductions_at != values or (
+                        len(allocation.reductions) >= MANY):
+                    allocation.reductions, allocation.reductions_at = {}, values
+                allocation.reductions[key[1:]] = result
+    return [found[key] for key in keys]
 
 
 cdef tuple values_of(Allocation allocation):
@@ -425,15 +370,6 @@ cdef tuple values_of(Allocation allocation):
     if allocation.exposed:
         return None
     return generation_of(allocation.usage), allocation.state.resident.unseen_writes.load()
-
-
-cdef int keep_reduction(Allocation allocation, tuple values, tuple part, tuple result) except -1:
-    """Remember a result. What is known of earlier values is dropped, and so is everything when it becomes much."""
-    if allocation.reductions is None or allocation.reductions_at != values or len(allocation.reductions) >= MANY:
-        allocation.reductions = {}
-        allocation.reductions_at = values
-    allocation.reductions[part] = result
-    return 0
 
 
 cdef void count_reductions(QueueState* state, uint64_t count):
@@ -473,64 +409,79 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
 # -- debugging
 
 
-cdef class RedZone:
-    """The bytes behind scratch: on a debugging device a kernel that writes there is found out."""
-
-    cdef Kernel kernel
-    cdef tuple declared
-    cdef object buffer
-    cdef size_t nbytes  # of the scratch
-
-
-def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> RedZone:
-    """Make the guard of scratch of this size. `declared` is the scratch's (index of the parameter, Size)."""
-    cdef RedZone guard = RedZone.__new__(RedZone)
-    guard.kernel = kernel
-    guard.declared = declared
-    guard.nbytes = nbytes
-    guard.buffer = new_buffer(new_allocation(device, memory), nbytes, (GUARD,), np.dtype(np.uint8))
-    return guard
+def out_of_bounds(Kernel kernel, Py_ssize_t index, Buffer buffer, written: np.ndarray) -> OutOfBoundsError:
+    """Return the error for these bytes of the guard behind a Buffer."""
+    parameter = kernel.parameters[index]
+    at = buffer.allocation.guard_at
+    return OutOfBoundsError(
+        f"kernel {kernel.name!r} wrote out of bounds, behind argument {index} ({parameter.type_name} "
+        f"{parameter.name}), a Buffer of shape {buffer.shape} and {buffer.dtype}: its memory has {at} bytes, "
+        f"and byte {at + written[0]} was written to")
 
 
-def fill_guards(queue: Queue, list guards) -> None:
-    """Fill the guards on the queue."""
-    cdef RedZone guard
-    refuse_on_host_thread("A launch of a debugging device")
-    for guard in guards:
-        queue.fill(guard.buffer, GUARD_BYTE)
+def overflow(Kernel kernel, tuple declared, size_t nbytes, written: np.ndarray) -> ScratchOverflowError:
+    """Return the error for these bytes of the guard behind scratch. `declared` is (index of the parameter, Size)."""
+    name = kernel.parameters[declared[0]].name
+    return ScratchOverflowError(
+        f"kernel {kernel.name!r} (id {kernel.content_id:08x}) wrote behind its scratch {name!r} "
+        f"(id {kernel.scratch_id(name):08x}): it has {nbytes} bytes, from {declared[1]!r}, and at least "
+        f"{written[-1] + 1} more were written to")
 
 
-def check_guards(queue: Queue, list guards) -> None:
-    """Wait for the queue, and raise ScratchOverflowError if a kernel wrote behind its scratch."""
-    cdef RedZone guard
-    for guard in guards:
-        written = np.flatnonzero(guard.buffer.get(queue=queue) != GUARD_BYTE)
-        if written.size:
-            index, size = guard.declared
-            name = guard.kernel.parameters[index].name
-            raise ScratchOverflowError(
-                f"kernel {guard.kernel.name!r} (id {guard.kernel.content_id:08x}) wrote behind its scratch {name!r} "
-                f"(id {guard.kernel.scratch_id(name):08x}): it has {guard.nbytes} bytes, from {size!r}, and at least "
-                f"{written[-1] + 1} more were written to")
-
-
-cdef int launch_guarded(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, Snapshot snapshot
-) except -1:
-    """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory.
-    `snapshot` is None for a kernel without scratch.
-    """
+cdef list guard_memory(
+    object queue, QueueState* state, Kernel kernel, PyObject* const* arguments, Snapshot snapshot
+):
+    """Return the guards behind scratch and the buffers that a launch may write to, filled on the queue."""
+    cdef Allocation allocation, own
+    cdef OwnedMemory memory
     cdef list guards = []
+    cdef Py_ssize_t i
     if snapshot is not None:
         guards = [
             new_guard(queue.device, kernel, memory, declared, nbytes)
             for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
         fill_guards(queue, guards)
-    warn_of_grid(kernel, read_geometry(kernel, grid, block), arguments)
-    behind = guard_buffers(queue, state, kernel, arguments)
-    views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
-    if launch_sized(queue, state, kernel, grid, block, arguments, packed, views, snapshot):
-        return 1
-    check_guards(queue, guards)
-    return check_buffers(queue, kernel, behind)
+    # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
+    if on_host_thread():
+        return guards
+    if closed_gates(kernel.state) != 0:
+        queue.device._wait_for_openings()
+        if closed_gates(kernel.state) != 0:
+            return guards
+    for i in kernel.written:
+        argument = <object> arguments[i]
+        if type(argument) is not Buffer:
+            continue
+        allocation = (<Buffer> argument).allocation
+        memory = allocation.memory
+        if not allocation.guarded or memory is None or any([memory is known for _, known, _ in guards]):
+            continue
+        # An allocation of its own, because a fill of the guard is no write to the buffer. It is a use of its memory.
+        own = new_allocation(argument.device, own_memory(kernel.state, memory.native, False))
+        own.memory.freed = True
+        guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
+        queue.fill(guard, GUARD_BYTE)
+        note_use(memory.usage, state.epochs, submitted_epoch(state.epochs), False)
+        guards.append((guard, memory, partial(out_of_bounds, kernel, i, argument)))
+    return guards
+
+
+def new_guard(device: Device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes) -> tuple:
+    """Return a guard of scratch of this size: its bytes, the memory, and what makes the error."""
+    guard = new_buffer(new_allocation(device, memory), nbytes, (GUARD,), np.dtype(np.uint8))
+    return guard, memory, partial(overflow, kernel, declared, nbytes)
+
+
+def fill_guards(queue: Queue, list guards) -> None:
+    """Fill the guards on the queue."""
+    refuse_on_host_thread("A launch of a debugging device")
+    for guard, _, _ in guards:
+        queue.fill(guard, GUARD_BYTE)
+
+
+def check_guards(queue: Queue, list guards) -> None:
+    """Wait for the queue, and raise the error of the first guard that a kernel wrote to."""
+    for guard, _, error in guards:
+        written = np.flatnonzero(guard.get(queue=queue) != GUARD_BYTE)
+        if written.size:
+            raise error(written)

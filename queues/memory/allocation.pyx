@@ -29,7 +29,6 @@ from forebay.core.process import finished_before_exit
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 
 if TYPE_CHECKING:
-    from typing import Any
     from numpy.typing import DTypeLike
     from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
@@ -58,7 +57,7 @@ def host_empty(
     OutOfMemoryError
     """
     if device is None:
-        if not (devices := _open_devices()):
+        if not (devices := open_devices()):
             raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
         device = devices[-1]
     elif not isinstance(device, AnyDevice):
@@ -70,23 +69,16 @@ def host_empty(
     return pinned.view(element).reshape(extents)
 
 
-_made: list[weakref.ref[Device]] = []
+made: list[weakref.ref[Device]] = []  # all Devices that there are, the last made last
 
 
-def _open_devices() -> list[Device]:
-    return [device for made in _made if (device := made()) is not None and not device.closed]
-
-
-def remember(device: Device) -> None:
-    """Remember a device that `host_empty` may use by default."""
-    _made[:] = [weakref.ref(made) for made in (*_open_devices(), device)]
+def open_devices() -> list[Device]:
+    """Return the devices that are not closed, in the order in which they were made."""
+    return [device for each in list(made) if (device := each()) is not None and not device.closed]
 
 
 cdef class NativeMemory:
-    """A `DriverMemory`, as a driver's subclass makes it, which frees it with the last reference.
-
-    What the host can read in place has the buffer protocol.
-    """
+    """A `DriverMemory`. A driver's subclass frees it with the last reference."""
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.usm_type == "device" and not self.in_place:
@@ -108,12 +100,7 @@ cdef class ForeignMemory(NativeMemory):
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
 @cython.freelist(64)
 cdef class OwnedMemory:
-    """Memory of a driver, which goes back to it when nothing can reach it any more.
-
-    Attributes
-    ----------
-    native : DriverMemory
-    """
+    """Memory of a driver, which goes back to it when nothing can reach it any more."""
 
     native: DriverMemory
 
@@ -145,14 +132,6 @@ cdef class OpenAllocations:
     cdef close_all(self):
         while self.first != NULL:
             (<Allocation> self.first).close()
-
-
-cdef void link(OpenAllocations siblings, Allocation allocation):
-    allocation.siblings = siblings
-    allocation.after = siblings.first
-    if siblings.first != NULL:
-        (<Allocation> siblings.first).before = <PyObject*> allocation
-    siblings.first = <PyObject*> allocation
 
 
 cdef void unlink(Allocation allocation):
@@ -187,13 +166,19 @@ cdef class Allocation:
 
 cdef Allocation new_allocation(object device, OwnedMemory memory):
     cdef Allocation allocation = Allocation.__new__(Allocation)
+    cdef OpenAllocations siblings
     allocation.kept_state = memory.kept_state
     allocation.state = memory.state
     allocation.kept_usage = memory.kept_usage
     allocation.usage = memory.usage
     allocation.memory = memory
     allocation.device = device
-    link(device._open_allocations, allocation)
+    siblings = device._open_allocations
+    allocation.siblings = siblings
+    allocation.after = siblings.first
+    if siblings.first != NULL:
+        (<Allocation> siblings.first).before = <PyObject*> allocation
+    siblings.first = <PyObject*> allocation
     return allocation
 
 
@@ -262,10 +247,7 @@ cdef map[uint64_t, PyObject*] _pinned  # every PinnedMemory by its address; only
 
 @cython.no_gc_clear  # the collector must not drop `memory` before __dealloc__ has taken this off the list
 cdef class PinnedMemory:
-    """One allocation, which NumPy sees through the buffer protocol. Arrays made from it keep it alive.
-
-    Copies note their use of it, as they do of a Buffer's memory, and keep no array alive.
-    """
+    """One allocation, which arrays made from it keep alive; copies only note their use of it."""
 
     cdef object device
     cdef OwnedMemory memory

@@ -1,7 +1,5 @@
 """Device memory as Python sees it."""
 
-from libc.stdint cimport uint64_t
-
 from forebay.core.driver cimport Memory
 from forebay.core.state cimport DeviceState
 from forebay.queues.memory.allocation cimport Allocation

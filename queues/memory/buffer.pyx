@@ -2,15 +2,14 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 cimport cython
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t, uint8_t, uintptr_t
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, uint64_t, uintptr_t
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.state cimport AnyQueue, DeviceState, QueueState
@@ -27,7 +26,7 @@ from forebay.core.errors import (
 )
 from forebay.queues.memory.allocation import HostView
 from forebay.queues.memory.shapes import (
-    NotOnHost, StridedView, check_in_place, element_code, item_of, part_of, read_dtype, read_index, read_shape,
+    NotOnHost, StridedView, array_of, capsule_of, element_code, item_of, part_of, read_dtype, read_index, read_shape,
     shortened, to_array
 )
 from forebay.races.checker import place_in_program
@@ -41,72 +40,23 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import ShapeLike
     from forebay.queues.queue import Queue
 
-CODES: dict[str, int] = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-"""DLPack's code of a type, by NumPy's kind."""
-
-cdef const char* UNUSED = "dltensor"  # a consumer renames the capsule that it has used
-
 cdef struct Tensor:
-    # DLPack's DLManagedTensor
+    # How DLPack's DLManagedTensor begins
     void* data
     int32_t device_type
     int32_t device_id
-    int32_t ndim
-    uint8_t code
-    uint8_t bits
-    uint16_t lanes
-    int64_t* shape
-    int64_t* strides
-    uint64_t offset
-    void* owner
-    void* deleter
-
-
-cdef void drop(Tensor* tensor) noexcept with gil:
-    """The `deleter`, which is called once, on any thread."""
-    Py_DECREF(<object> <PyObject*> tensor.owner)
-    PyMem_RawFree(tensor)
-
-
-cdef void end_capsule(object capsule) noexcept:
-    """Drop what no consumer has taken."""
-    if PyCapsule_IsValid(capsule, UNUSED):
-        drop(<Tensor*> PyCapsule_GetPointer(capsule, UNUSED))
 
 
 cdef object new_capsule(object owner, uint64_t address, tuple shape, object dtype, tuple device):
-    """A capsule over C-contiguous memory, which keeps `owner`.
+    """A capsule over C-contiguous memory, which keeps `owner`. NumPy makes it, as one for memory of the host.
 
-    Raises
-    ------
-    BufferError
-        For elements that DLPack does not know.
+    Raises BufferError for elements that DLPack does not know.
     """
-    cdef Py_ssize_t i, ndim = len(shape)
-    cdef Tensor* tensor
-    code = CODES.get(dtype.kind)
-    if code is None:
-        raise BufferError(f"DLPack has no elements of {dtype}")
-    tensor = <Tensor*> PyMem_RawMalloc(sizeof(Tensor) + ndim * sizeof(int64_t))
-    if tensor == NULL:
-        raise MemoryError
-    tensor.data = <void*> <uintptr_t> address
+    interface = {"version": 3, "data": (address, False), "shape": shape, "typestr": dtype.str}
+    capsule = np.asarray(SimpleNamespace(owner=owner, __array_interface__=interface)).__dlpack__()
+    cdef Tensor* tensor = <Tensor*> PyCapsule_GetPointer(capsule, "dltensor")
     tensor.device_type, tensor.device_id = device
-    tensor.ndim = <int32_t> ndim
-    tensor.code, tensor.bits, tensor.lanes = code, 8 * dtype.itemsize, 1
-    tensor.shape = <int64_t*> (tensor + 1)
-    for i in range(ndim):
-        tensor.shape[i] = shape[i]
-    tensor.strides = NULL  # C-contiguous
-    tensor.offset = 0
-    tensor.owner = <void*> <PyObject*> owner
-    tensor.deleter = <void*> drop
-    Py_INCREF(owner)
-    try:
-        return PyCapsule_New(tensor, UNUSED, end_capsule)
-    except BaseException:
-        drop(tensor)
-        raise
+    return capsule
 
 
 _part_ids = itertools.count(1)  # never used again, while the driver gives a new part the handle of one that is gone
@@ -428,7 +378,7 @@ cdef class Buffer:
         Without a `queue`, the copy comes after all that is submitted on any queue and may write to the memory.
         """
         self._check_open()
-        queue = self._queue(queue, "_let_follow_writers")
+        queue = self._queue(queue, True)
         made = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made
@@ -440,7 +390,7 @@ cdef class Buffer:
         memory.
         """
         self._check_open()
-        self._queue(queue, "_let_follow_uses").fill(self, value)
+        self._queue(queue, False).fill(self, value)
 
     def item(self, *index: SupportsIndex) -> Any:
         """Copy one element to the host, as a Python number: ``buf.item(3)``, ``buf.item(0, 1)``. Blocks, as `get`.
@@ -466,14 +416,14 @@ cdef class Buffer:
         With ``copy=False`` the array lies over the memory itself, where the host can read that, and this waits for the
         uses of the memory that were submitted by now.
         """
+        return array_of(self, dtype, copy)
+
+    def _in_place(self) -> NDArray[Any] | None:
+        """Wait for the uses of the memory, and return an array over it; None where the host cannot read it."""
         self._check_open()
-        if copy is not False:
-            return np.asarray(self.get(), dtype)
-        check_in_place(self.dtype, dtype)
         array = view_in_place(self)
-        if array is None:
-            raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
-        wait_for_uses(self.device, self.allocation.state, self.allocation.usage, False, NULL)
+        if array is not None:
+            wait_for_uses(self.device, self.allocation.state, self.allocation.usage, False, NULL)
         return array
 
     def __dlpack__(
@@ -502,7 +452,7 @@ cdef class Buffer:
             elements that DLPack does not know.
         """
         self._check_open()
-        place = self._dlpack_place()
+        place = self.device.driver.dlpack_device(self.usm_type)
         if place is not None and stream is not None and not copy and dl_device in (None, place):
             if stream != -1:
                 self._order_stream(stream)
@@ -510,25 +460,13 @@ cdef class Buffer:
             memory = hold_memory(self.allocation)
             memory.reusable = 0
             return new_capsule(memory, self.memory.address, self.shape, self.dtype, place)
-        if stream is not None:
-            raise BufferError("this memory is the host's, which has no stream: stream is None")
-        array = None if copy else view_in_place(self)
-        if array is not None:
-            wait_for_uses(self.device, self.allocation.state, self.allocation.usage, False, NULL)
-        elif copy or dl_device == (1, 0) and copy is None:
-            array = self.get()
-        else:
-            raise BufferError(
-                f"the host cannot read this memory of {self.device.name} in place: copy it with .get(), or "
-                "with from_dlpack(…, device='cpu')")
-        given = {"max_version": max_version, "dl_device": dl_device}
-        return array.__dlpack__(**{name: value for name, value in given.items() if value is not None})
+        return capsule_of(self, stream, copy, {"max_version": max_version, "dl_device": dl_device})
 
     def _order_stream(self, stream: int) -> None:
         """Let a stream of another package come after all uses of the memory that are submitted."""
         queue = self.device.queue(blocking=False, timing=False)
         try:
-            self._let_follow_uses(queue)
+            self._let_follow(queue, False)
             queue.record()  # the command that carries the waits
             self.device.driver.order_stream(stream, queue.native)
         finally:
@@ -539,10 +477,7 @@ cdef class Buffer:
         CUDA; else (12, 0), some device.
         """
         self._check_open()
-        return self._dlpack_place() or ((12, 0) if view_in_place(self) is None else (1, 0))
-
-    def _dlpack_place(self) -> tuple[int, int] | None:
-        return self.device.driver.dlpack_device(self.usm_type)
+        return self.device.driver.dlpack_device(self.usm_type) or ((12, 0) if view_in_place(self) is None else (1, 0))
 
     def reshape(self, *shape: ShapeLike) -> Buffer:
         """Return a view of the same memory with another `shape` of equal size. One dimension may be -1.
@@ -634,7 +569,7 @@ cdef class Buffer:
             out[...] = self.get(queue=queue).reshape(out.shape)
             return out
         try:
-            queue = self._queue(queue, "_wait_for_writers")
+            queue = self._queue(queue, True, True)
             queue.copy(out, self)
             queue.finish()
         except CaptureError as error:
@@ -664,8 +599,8 @@ cdef class Buffer:
                     f"set: a copy on the device converts nothing: {host.shape} of {host.dtype} to {self.shape} of "
                     f"{self.dtype}")
             if queue is None:
-                getattr(host, "_base", host)._let_follow_writers(self.device.current_queue)
-            self._queue(queue, "_let_follow_uses").copy(self, host)
+                getattr(host, "_base", host)._let_follow(self.device.current_queue, True)
+            self._queue(queue, False).copy(self, host)
             return
         host = to_array(host, self.dtype, "set")
         try:
@@ -674,32 +609,28 @@ cdef class Buffer:
             raise InvalidArgumentError(
                 f"set: an array of shape {host.shape} does not fit a Buffer of shape {self.shape}; a slice of it takes "
                 "less") from None
-        self._queue(queue, "_let_follow_uses").copy(self, np.asarray(host, order="C"))
+        self._queue(queue, False).copy(self, np.asarray(host, order="C"))
 
-    def _queue(self, queue: Queue | None, order: str) -> Queue:
-        """Return the queue for a command on this memory. Without one it is the current queue, after the method `order`.
+    def _queue(self, queue: Queue | None, writers: bool, waits: bool = False) -> Queue:
+        """Return the queue for a command on this memory. Without one it is the current queue, after all that is
+        submitted and uses the memory, or only the `writers`. `waits`: the host waits for them instead.
         """
         if queue is None:
             current = self.device.current_queue
-            getattr(self, order)(current)
+            if waits:  # but for those that the queue's next command comes after
+                wait_for_uses(
+                    self.device, self.allocation.state, self.allocation.usage, writers, (<AnyQueue?> current).state)
+            else:
+                self._let_follow(current, writers)
             return current
         if not isinstance(queue, AnyQueue):
             raise ArgumentTypeError(
                 f"the queue to copy on is a Queue, not {type(queue).__name__}; queue.copy(dst, src) copies to another")
         return queue
 
-    def _let_follow_writers(self, AnyQueue queue not None) -> None:
-        """Let the queue's next command come after all writes that are submitted."""
-        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.usage, True)
-
-    def _let_follow_uses(self, AnyQueue queue not None) -> None:
-        """Let the queue's next command come after all uses that are submitted."""
-        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.usage, False)
-
-    def _wait_for_writers(self, AnyQueue queue not None) -> None:
-        """Block until all writes that are submitted are done, but for those that the queue's next command comes after.
-        """
-        wait_for_uses(self.device, self.allocation.state, self.allocation.usage, True, queue.state)
+    def _let_follow(self, AnyQueue queue not None, bint writers) -> None:
+        """Let the queue's next command come after all uses that are submitted, or only after those that write."""
+        order_after_uses(queue, queue.state, self.allocation.state, self.allocation.usage, writers)
 
     def close(self) -> None:
         """Give the memory back once the work submitted so far is done. Does not block. Closing twice is fine."""

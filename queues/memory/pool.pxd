@@ -87,6 +87,8 @@ cdef class Lease:
     cdef int free_on(self, QueueState* state) except -1
 
 
+# Give slabs that nothing uses to the driver, until at most `keep` bytes are reserved. Returns whether there were any
+cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1
 cdef MemoryPool new_pool(DeviceState* state, object driver, object limit)
 # `Queue.free`, for memory of any pool of the device or of a graph
 cdef int free(object queue, QueueState* state, object buf) except -1

@@ -61,17 +61,11 @@ def check_reset(nbytes: SupportsIndex, what: str) -> None:
 
 
 class Unpooled:
-    """The base of memory that `Queue.free` takes back and that is from no pool."""
+    """The base of memory that `Queue.free` takes back and that is from no pool. ``check_live()`` raises when there is
+    nothing to free; ``free(queue, epoch)`` takes it back at this epoch of this queue, by its id.
+    """
 
     usm_type = "device"
-
-    def check_live(self) -> None:
-        """Raise when there is nothing to free."""
-        raise NotImplementedError
-
-    def free(self, queue: int, epoch: int) -> None:
-        """Take the memory back at this epoch of this queue, by its id."""
-        raise NotImplementedError
 
 
 @cython.no_gc  # it cannot be part of a cycle: the pool refers to no Python object that could refer to it
@@ -248,13 +242,6 @@ cdef class MemoryPool:
             give_up(self, self.threshold, True)
         return 0
 
-    def _give_up_idle(self) -> bool:
-        """Give idle memory back once the device is done with it, because the driver has none left.
-
-        Returns whether there was any.
-        """
-        return give_up(self, 0, False)
-
     cdef object alloc(self, object device, object queue, QueueState* state, object shape, object dtype):
         cdef Kind kind = kind_of(dtype)
         cdef Buffer buffer
@@ -357,11 +344,10 @@ cdef Block* find(MemoryPool pool, QueueState* state, size_t nbytes) except? NULL
     return block
 
 
-cdef void ask(DeviceState* state, const vector[ClockEntry]& points) noexcept nogil:
+cdef void ask(DeviceState* state, vector[ClockEntry]& points) noexcept nogil:
     """Ask the driver whether queues have reached these points."""
-    cdef size_t i
-    for i in range(points.size()):
-        reach_point(state, points[i].queue, points[i].epoch)
+    for point in points:
+        reach_point(state, point.queue, point.epoch)
 
 
 cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state, size_t nbytes) except NULL:
@@ -409,8 +395,8 @@ cdef Block* grow(MemoryPool pool, object device, object queue, QueueState* state
 
 
 cdef Block* wait_for_free(MemoryPool pool, object queue, QueueState* state, size_t nbytes) except? NULL:
-    """Take out a block that was freed on another queue, and order the queue after that, but after nothing later that
-    can be held up. NULL when there is none, or when the settings forbid it.
+    """Take out a block that was freed on another queue, and order the queue after that free, but after nothing later.
+    NULL when there is none, or the settings forbid it.
     """
     cdef Block* block
     cdef Status status = 0
@@ -442,7 +428,6 @@ cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1:
     cdef vector[ClockEntry] points
     cdef PyObject* native
     cdef OwnedMemory memory
-    cdef size_t i
     cdef bint any_given = False
     while pool.heap.reserved > keep:
         with nogil:
@@ -451,8 +436,8 @@ cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1:
             break
         memory = <OwnedMemory> native
         Py_DECREF(memory)
-        for i in range(points.size()):
-            note_use(memory.usage, points[i].queue, points[i].epoch, False)
+        for point in points:
+            note_use(memory.usage, point.queue, point.epoch, False)
         memory = None  # it goes back after these uses
         any_given = True
     release_gone(pool)
@@ -462,17 +447,16 @@ cdef bint give_up(MemoryPool pool, uint64_t keep, bint only_done) except? -1:
 cdef int release_gone(MemoryPool pool) except -1:
     """Release the driver's objects of blocks that are no more."""
     cdef vector[Gone] gone
-    cdef size_t i
     cdef Guard guard
     if pool.heap.gone.empty():  # this may race: at worst the next call sees it
         return 0
     guard.take(pool.heap.lock)
     gone.swap(pool.heap.gone)
     guard.leave()
-    for i in range(gone.size()):
-        part = <object> gone[i].thing
+    for each in gone:
+        part = <object> each.thing
         Py_DECREF(part)
-        retire_after(pool.state, part, gone[i].point.queue, gone[i].point.epoch)
+        retire_after(pool.state, part, each.point.queue, each.point.epoch)
         part = None
     return 0
 
@@ -494,42 +478,9 @@ cdef bint owes_nothing(QueueState* queue) noexcept:
     return queue.order.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs)
 
 
-cdef int submit_free(object queue, QueueState* state) except -1:
-    """Order a free like a command, by the rules of the null queue."""
-    cdef Status status
-    if owes_nothing(state):
-        return 0
-    with nogil:
-        status = submit_waits(state)
-    if status != 0:
-        queue._raise(status, "free")
-    return 0
-
-
-cdef inline int free_memory(object queue, QueueState* state, Allocation allocation, object native) except -1:
-    cdef Status status
-    if allocation.usage.creation.queue != NULL:
-        with nogil:
-            status = wait_for_creation(state, allocation.usage)
-        if status != 0:
-            queue._raise(status, "free")
-    if type(native) is not Lease:
-        native.check_live()
-        submit_free(queue, state)
-        native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
-        return 0
-    submit_free(queue, state)
-    if allocation.closed:
-        raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-    # The block goes back to its pool at once, or when a call that uses it now has submitted.
-    (<Lease> native).free_on(state)
-    allocation.memory.freed = True
-    allocation.close()
-    return 0
-
-
 cdef int free(object queue, QueueState* state, object buf) except -1:
     cdef Allocation allocation
+    cdef Status status = 0
     if type(buf) is not Buffer:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
@@ -542,5 +493,22 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
     # memory goes back after all that the queue comes after
     announced = announce_use(queue, allocation.usage, 0, native.nbytes, True, "free") if is_observed(state) else None
-    free_memory(queue, state, allocation, native)
+    if allocation.usage.creation.queue != NULL:
+        with nogil:
+            status = wait_for_creation(state, allocation.usage)
+    if type(native) is not Lease:
+        native.check_live()
+    if status == 0 and not owes_nothing(state):  # a free is ordered like a command, by the rules of the null queue
+        with nogil:
+            status = submit_waits(state)
+    if status != 0:
+        queue._raise(status, "free")
+    if type(native) is not Lease:
+        native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
+    elif allocation.closed:
+        raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
+    else:  # the block goes back to its pool at once, or when a call that uses it now has submitted
+        (<Lease> native).free_on(state)
+        allocation.memory.freed = True
+        allocation.close()
     return settle(announced)

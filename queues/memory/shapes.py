@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -9,7 +10,7 @@ import operator
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -39,9 +40,8 @@ _CODES = {
 
 
 def element_code(dtype: np.dtype[Any] | None) -> int:
-    """Return what memory and a pointer to it must have in common: twice the bytes, and 1 more for floating point.
-
-    It is 0 for what fits everything: bytes, structures, unknown types (None).
+    """Return what memory and a pointer to it must have in common: twice the bytes, and 1 more for floating point; 0 for
+    what fits everything: bytes, structures, unknown types (None).
     """
     return 0 if dtype is None else _CODES.get(dtype.base.char, 0)
 
@@ -61,23 +61,12 @@ def shortened(value: Any, most: int = 80) -> str:
 
 @functools.lru_cache(maxsize=256)
 def type_problem(dtype: np.dtype[Any]) -> str:
-    """Return why a device cannot use elements of this type, and what to do; empty if it can.
-
-    Every element type from outside is read by this, by `read_dtype`, or by `format_problem`: so that of a Buffer is
-    always one of plain bytes in the machine's order.
+    """Return why a device cannot use elements of this type, and what to do; empty if it can: so those of a Buffer are
+    always plain bytes in the machine's order.
     """
     if dtype.hasobject:
         return _objects(str(dtype))
-    return "" if _is_native(dtype) else _swapped(str(dtype))
-
-
-_OTHER_ORDER = "<" if sys.byteorder == "big" else ">"
-
-
-def _is_native(dtype: np.dtype[Any]) -> bool:
-    """Whether all numbers in an element are in the machine's byte order. NumPy's `isnative` misses those in arrays."""
-    base = dtype.base
-    return base.byteorder != _OTHER_ORDER and all(_is_native(base[name]) for name in base.names or ())
+    return "" if dtype == dtype.newbyteorder("=") else _swapped(str(dtype))
 
 
 def _objects(kind: str) -> str:
@@ -105,7 +94,7 @@ def ctypes_problem(kind: type) -> str:
 
 def _has_swapped(kind: Any) -> bool:
     big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
-    if hasattr(kind, "_swappedbytes_") or (big is not little and kind is (big if _OTHER_ORDER == ">" else little)):
+    if hasattr(kind, "_swappedbytes_") or (big is not little and kind is (little if sys.byteorder == "big" else big)):
         return True
     if issubclass(kind, ctypes.Array):
         return _has_swapped(kind._type_)
@@ -113,13 +102,8 @@ def _has_swapped(kind: Any) -> bool:
 
 
 def check_copied(to: Any, source: Any) -> None:
-    """Refuse a copy between memory whose elements are numbers of two types: the rule of `element_code`.
-
-    Both are Buffers, views of them, arrays, or have a buffer.
-
-    Raises
-    ------
-    ArgumentTypeError
+    """Refuse a copy between memory whose elements are numbers of two types: the rule of `element_code`. Both are
+    Buffers, views of them, arrays, or have a buffer. Raises ArgumentTypeError.
     """
     into, out_of = _dtype_of(to), _dtype_of(source)
     if into is out_of or element_code(into) in (0, element_code(out_of)) or not element_code(out_of):
@@ -141,22 +125,10 @@ def _dtype_of(memory: Any) -> Any:
 
 
 def read_int(value: Any, what: str, way_out: str = "") -> int:
-    """Convert an index, an extent, an axis or a count to an int.
+    """Convert an index, an extent, an axis or a count to an int of Python's own type. Python code may run.
 
-    Python code may run. The result is an int of Python's own type, whatever was given.
-
-    Parameters
-    ----------
-    what : str
-        What is wanted, for the message: "a shape is an int or a tuple of ints".
-    way_out : str
-        What to write instead, for the end of the message.
-
-    Raises
-    ------
-    ArgumentTypeError
-        For what has no ``__index__``, and for what NumPy takes as a mask or as several indices: a bool, an array with
-        dimensions or of bools.
+    `what` is what is wanted, for the message: "a shape is an int or a tuple of ints"; `way_out` ends it. Raises
+    ArgumentTypeError for what has no ``__index__``, and for what NumPy takes as a mask or as several indices.
     """
     if type(value) is int:
         return value
@@ -193,9 +165,7 @@ def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
 def read_dtype(dtype: Any) -> np.dtype[Any]:
     """Return a dtype whose elements are bytes that can be copied and computed with: see `type_problem`.
 
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
+    Raises ArgumentTypeError and InvalidArgumentError.
     """
     try:
         read: np.dtype[Any] = np.dtype(dtype)
@@ -208,27 +178,11 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     return read
 
 
-def check_in_place(own: np.dtype[Any], wanted: Any) -> None:
-    """Refuse ``copy=False`` of `Buffer.__array__` with another element type, which only a copy can have.
-
-    Raises
-    ------
-    InvalidArgumentError
-        Which is a ValueError, as NumPy 2 says.
-    """
-    if wanted is not None and np.dtype(wanted) != own:
-        raise InvalidArgumentError(f"copy=False: elements of {own} are not {np.dtype(wanted)}, which takes a copy")
-
-
 def to_array(host: Any, dtype: np.dtype[Any] | None, call: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Return `host` as an array in C order, in the machine's byte order: by itself, or converted to `dtype`.
 
-    `call` is what was asked for, for messages.
-
-    Raises
-    ------
-    ArgumentTypeError
-        When it cannot be converted, or something imaginary would be dropped.
+    `call` is what was asked for, for messages. Raises ArgumentTypeError when it cannot be converted, or something
+    imaginary would be dropped.
     """
     again = dtype is not None and isinstance(host, (list, tuple))
     try:
@@ -259,12 +213,7 @@ def _is_imaginary(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> bool:
 
 def whole_number(value: Any) -> int:
     """Convert the value of an integer: an int, a bool (NumPy's too, which has no ``__index__``), or anything else with
-    ``__index__``. What counts, or says where something is, is read by `read_int`.
-
-    Raises
-    ------
-    TypeError
-        For anything else: for floats, even whole ones.
+    ``__index__``; TypeError for floats, even whole ones. What counts, or says where something is, `read_int` reads.
     """
     if isinstance(value, (np.bool_, np.ndarray)) and value.dtype == np.bool_ and value.ndim == 0:
         return int(value)
@@ -273,14 +222,8 @@ def whole_number(value: Any) -> int:
 
 def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     """Convert a value or values to an array of `dtype`. Unlike NumPy's own conversions it never wraps or overflows, and
-    never drops what is imaginary.
-
-    Raises
-    ------
-    TypeError
-        When the value is of another kind: a float for an integer, a complex number for a real one.
-    ValueError
-        When the value does not fit: out of range, or of another structure.
+    never drops what is imaginary. Raises TypeError for a value of another kind, and ValueError for one out of range or
+    of another structure.
     """
     if dtype.names and (isinstance(value, tuple) or np.asarray(value).dtype.names):
         return _convert_fields(value if isinstance(value, tuple) else np.asarray(value), dtype)
@@ -351,12 +294,7 @@ def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
 
 def read_only_array(thing: object, driver: DriverDevice) -> np.ndarray[Any, Any] | None:
     """Return an array on memory of the host that nothing may write to: a launch that only reads it copies it, as it
-    does NumPy's. None for everything else, which `Device.as_buffer` takes.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        As `host_array`.
+    does NumPy's. None for everything else, which `Device.as_buffer` takes. Raises what `host_array` does.
     """
     if not driver.takes_host or driver.can_adopt(thing) or hasattr(type(thing), "__forebay_buffer__"):
         return None
@@ -371,12 +309,8 @@ def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True)
     what they do with memory of the host before they hand it out. `call` is what was asked for, for messages. Memory
     that is only read need not be `writable`: NumPy shows all of DLPack 0.x as read-only.
 
-    Raises
-    ------
-    ArgumentTypeError
-        When the memory cannot be read as an array: it is on another device, or of a type that NumPy does not know.
-    InvalidArgumentError
-        When it is read-only and has to be writable, or cannot be used as it is: see `why_unfit`.
+    Raises ArgumentTypeError for memory that cannot be read as an array: on another device, or of a type that NumPy
+    does not know; InvalidArgumentError for what is read-only and has to be writable, and by `why_unfit`.
     """
     try:
         if isinstance(thing, np.ndarray):
@@ -386,10 +320,8 @@ def host_array(thing: object, call: str = "as_buffer", *, writable: bool = True)
             if device is not None and device()[0] != ON_THE_HOST[0]:
                 raise ArgumentTypeError(f"{call}: the memory of this {name_of(thing)} is on another device")
             array = np.from_dlpack(thing)  # type: ignore[arg-type]
-        elif hasattr(thing, "__array_interface__"):
-            array = np.asarray(thing)
         else:
-            array = np.asarray(memoryview(thing))  # type: ignore[arg-type]
+            array = np.asarray(thing if hasattr(thing, "__array_interface__") else memoryview(thing))  # type: ignore[arg-type]
     except ArgumentTypeError:
         raise
     except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as error:
@@ -438,12 +370,7 @@ kernel void move_UNIT(
 
 
 def read_index(value: Any) -> int:
-    """Convert one index of an axis.
-
-    Raises
-    ------
-    ArgumentTypeError
-    """
+    """Convert one index of an axis. Raises ArgumentTypeError."""
     return read_int(
         value,
         "a Buffer is indexed by ints, slices, ... and None",
@@ -456,11 +383,7 @@ def read_key(
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return what NumPy's basic indexing selects: (the first byte, shape, strides in bytes).
 
-    Raises
-    ------
-    ArgumentTypeError
-        For what is no basic index: an array of indices, a mask.
-    OutOfRangeError
+    Raises OutOfRangeError, and ArgumentTypeError for what is no basic index: an array of indices, a mask.
     """
     keys = tuple(
         each if each is None or each is Ellipsis or isinstance(each, slice) else read_index(each)
@@ -500,9 +423,8 @@ def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
 
 
 class Moves:
-    """The kernels of a device that copy between strided memory.
-
-    `declare` takes each with the bytes that it copies at once: the checker of races knows it then.
+    """The kernels of a device that copy between strided memory. `declare` tells the checker of races of each, with the
+    bytes that it copies at once.
     """
 
     def __init__(self, device: Device, declare: Callable[[Kernel, int], None]) -> None:
@@ -514,9 +436,8 @@ class Moves:
             declare(kernel, size)
 
     def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:
-        """Copy. Both have one shape and element size, and do not overlap. Does not block.
-
-        It is one launch; for more than four axes that cannot be taken together, one for each part.
+        """Copy between views of one shape and element size that do not overlap: one launch, or for more than four axes
+        that cannot be taken together, one for each part. Does not block.
         """
         axes = merged(to, source)
         if len(axes) > 4:
@@ -545,10 +466,7 @@ class Moves:
 
 
 def merged(to: StridedView, source: StridedView) -> list[tuple[int, int, int]]:
-    """Return the axes, fastest first: extent and both strides. The first counts bytes.
-
-    Axes that can be are taken together.
-    """
+    """Return the axes, fastest first: extent and strides, of bytes at first. Axes that can be are taken together."""
     axes = [(to.dtype.itemsize, 1, 1)]
     for count, *strides in zip(reversed(to.shape), reversed(to.strides), reversed(source.strides), strict=True):
         before, *steps = axes[-1]
@@ -571,6 +489,35 @@ def item_of(memory: Any, index: tuple[Any, ...]) -> Any:
     if index and len(whole) != memory.ndim:
         raise InvalidArgumentError(f"item: {len(whole)} indices for the shape {memory.shape}")
     return (memory[whole] if index else memory).get().item()
+
+
+def array_of(memory: Any, dtype: Any, copy: bool | None) -> NDArray[Any]:
+    """Implement ``memory.__array__(dtype, copy)`` of Buffers and views."""
+    if copy is not False:
+        return np.asarray(memory.get(), dtype)
+    if dtype is not None and np.dtype(dtype) != memory.dtype:
+        raise InvalidArgumentError(
+            f"copy=False: elements of {memory.dtype} are not {np.dtype(dtype)}, which takes a copy"
+        )
+    array: NDArray[Any] | None = memory._in_place()
+    if array is None:
+        raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {memory.device.name} in place")
+    return array
+
+
+def capsule_of(memory: Any, stream: Any, copy: bool | None, wanted: dict[str, Any]) -> object:
+    """Implement ``memory.__dlpack__`` of Buffers and views, where the other package has it on the host."""
+    if stream is not None:
+        raise BufferError("this memory is the host's, which has no stream: stream is None")
+    array = None if copy else memory._in_place()
+    if array is None and (copy or (copy is None and wanted.get("dl_device") == ON_THE_HOST)):
+        array = memory.get()
+    if array is None:
+        raise BufferError(
+            f"the host cannot read this memory of {memory.device.name} in place: copy it with .get(), or with "
+            "from_dlpack(…, device='cpu')"
+        )
+    return array.__dlpack__(**{name: value for name, value in wanted.items() if value is not None})
 
 
 # NumPy's functions that look at no element, and what to make an array like another by.
@@ -695,48 +642,39 @@ class StridedView(NotOnHost):
 
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for the copy: `out` and `queue` are as in `Buffer.get`."""
-        queue = self._base._queue(queue, "_wait_for_writers")
+        queue = self._base._queue(queue, True, True)
         queue._refuse_in_capture("a copy of strided memory to the host")
-        packed = self.device._lend(queue, self.shape, self.dtype)
-        try:
+        with lent(queue, self.shape, self.dtype) as packed:
             copy_strided(queue, packed, self)
             return packed.get(out, queue)
-        finally:
-            queue.free(packed)
 
     def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
         """Copy `host`, converted and broadcast, or a Buffer, to the device: `queue` is as in `Buffer.set`."""
         on_device = isinstance(host, (AnyBuffer, StridedView))
         if queue is None and on_device:
-            getattr(host, "_base", host)._let_follow_writers(self.device.current_queue)  # type: ignore[union-attr]
-        queue = self._base._queue(queue, "_let_follow_uses")
+            getattr(host, "_base", host)._let_follow(self.device.current_queue, True)  # type: ignore[union-attr]
+        queue = self._base._queue(queue, False)
         if on_device:
             queue.copy(self, host)  # type: ignore[arg-type]
             return
         queue._refuse_in_capture("a copy of host memory to strided memory")
-        packed = self.device._lend(queue, self.shape, self.dtype)
-        try:
+        with lent(queue, self.shape, self.dtype) as packed:
             packed.set(host, queue)
             copy_strided(queue, self, packed)
-        finally:
-            queue.free(packed)
 
     def fill(self, value: Any, queue: Queue | None = None) -> None:
         """Set every element to `value`. `queue` is as in `Buffer.fill`. Does not block."""
-        queue = self._base._queue(queue, "_let_follow_uses")
+        queue = self._base._queue(queue, False)
         queue._refuse_in_capture("a fill of strided memory")
-        one = self.device._lend(queue, 1, self.dtype)
-        try:
+        with lent(queue, 1, self.dtype) as one:
             queue.fill(one, value)
             self.device._moves.move(queue, self, StridedView(one, 0, self.shape, (0,) * self.ndim))
-        finally:
-            queue.free(one)
 
     def copy(self, queue: Queue | None = None) -> Buffer:
         """Return a new Buffer with the same elements, which a kernel can take. `queue` is as in `Buffer.copy`. Does not
         block.
         """
-        queue = self._base._queue(queue, "_let_follow_writers")
+        queue = self._base._queue(queue, True)
         made: Buffer = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made
@@ -745,30 +683,17 @@ class StridedView(NotOnHost):
         """Return one element as a Python object: `index` is as in `Buffer.item`. Blocks."""
         return item_of(self, index)
 
-    def _in_place(self) -> NDArray[Any]:
-        """Wait for the uses of the memory, and return an array over it, where the host can read it."""
-        whole = self.memory.__array__(copy=False)
-        return np.ndarray(self.shape, self.dtype, whole, self._start, self.strides)
+    def _in_place(self) -> NDArray[Any] | None:
+        whole = self.memory._in_place()
+        return None if whole is None else np.ndarray(self.shape, self.dtype, whole, self._start, self.strides)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
-        if copy is not False:
-            return np.asarray(self.get(), dtype)
-        check_in_place(self.dtype, dtype)
-        return self._in_place()
+        return array_of(self, dtype, copy)
 
     def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:
         """Hand the memory to another package, strides and all, without a copy: as `Buffer.__dlpack__`."""
-        if stream is not None:
-            raise BufferError("this memory is the host's, which has no stream: stream is None")
-        if not copy and self.__dlpack_device__() == ON_THE_HOST:
-            return self._in_place().__dlpack__(**wanted)
-        if not copy and (copy is False or wanted.get("dl_device") != ON_THE_HOST):
-            raise BufferError(
-                f"the host cannot read this memory of {self.device.name} in place: copy it with .get(), or with "
-                "from_dlpack(…, device='cpu')"
-            )
-        return self.get().__dlpack__(**wanted)
+        return capsule_of(self, stream, copy, wanted)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device, as `Buffer.__dlpack_device__`."""
@@ -794,10 +719,8 @@ def part_of(base: Buffer, key: Any) -> Buffer | StridedView:
 def copy_strided(queue: Queue, to: Any, source: Any) -> None:
     """Implement `Queue.copy` between memory of which one end is strided, and host memory perhaps the other.
 
-    Raises
-    ------
-    InvalidArgumentError, ArgumentTypeError
-        When shape or element size differ, or the elements are numbers of two types.
+    Raises InvalidArgumentError and ArgumentTypeError when shape or element size differ, or the elements are numbers of
+    two types.
     """
     if not isinstance(to, (AnyBuffer, StridedView)):
         raise ArgumentTypeError("copy of strided memory to the host: use view.get(out=array), which waits")
@@ -819,14 +742,21 @@ def copy_strided(queue: Queue, to: Any, source: Any) -> None:
         return
     if to._base._overlaps(source._base):
         queue._refuse_in_capture("a copy between strided parts of one Buffer")
-        packed = to.device._lend(queue, to.shape, to.dtype)
-        try:
+        with lent(queue, to.shape, to.dtype) as packed:
             copy_strided(queue, packed, source)
             copy_strided(queue, to, packed)
-        finally:
-            queue.free(packed)
         return
     to.device._moves.move(queue, to, source)
+
+
+@contextlib.contextmanager
+def lent(queue: Queue, shape: ShapeLike, dtype: np.dtype[Any]) -> Iterator[Buffer]:
+    """Memory for the commands of the block, at the end of which the queue frees it."""
+    buffer = queue.device._lend(queue, shape, dtype)
+    try:
+        yield buffer
+    finally:
+        queue.free(buffer)
 
 
 def _as_view(memory: Any) -> StridedView:

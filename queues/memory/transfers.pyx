@@ -57,12 +57,8 @@ cdef enum:
 
 
 cdef class StagingPool:
-    """Blocks of host memory, in powers of two. A block is used again once its array has no references left.
-
-    Parameters
-    ----------
-    make
-        Allocates so many bytes of host memory which the device reads and writes directly.
+    """Blocks of host memory, in powers of two. A block is used again once its array has no references left. ``make``
+    allocates so many bytes of host memory which the device reads and writes directly.
     """
 
     cdef object make, lock
@@ -74,12 +70,7 @@ cdef class StagingPool:
         self.lock = threading.RLock()  # the collector may give a block back while this thread is in `take`
 
     def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """An array of `nbytes` bytes, contents unspecified, which the device can read and write directly.
-
-        Raises
-        ------
-        OutOfMemoryError
-        """
+        """An array of `nbytes` bytes, contents unspecified, which the device reads and writes directly."""
         cdef Py_ssize_t size
         if nbytes == 0:
             return np.empty(0, np.uint8)
@@ -267,11 +258,11 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     staged = queue.device.driver.stage(src.nbytes)
     staging = host_memory_of(staged)
     other = src.device.null_queue
-    src._let_follow_writers(other)  # also those of queues that do not block, for which `queue` may have waited
+    src._let_follow(other, True)  # also those of queues that do not block, for which `queue` may have waited
     copy_to_staging(other, staged, src)
     queue.wait(other)
     to = hold_memory(dst.allocation, "dst")
-    submit_kept(queue, state, &dst.memory, to.usage, &staging, NULL, dst.nbytes, staged, NULL)
+    submit_copy(queue, state, &dst.memory, to.usage, &staging, NULL, dst.nbytes, staged)
     return 0
 
 
@@ -286,7 +277,7 @@ def copy_to_staging(AnyQueue queue not None, staged: Any, Buffer src not None) -
     announced = None
     if is_checked(state):
         announced = announce_use(queue, src.allocation.usage, src.start, src.nbytes, False, "copy")
-    submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
+    submit_copy(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
     settle(announced)
     if marker.get() != NULL:
         set_marker(event, marker, False, queue)
@@ -318,7 +309,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
             copy_bytes(<void*> <uintptr_t> host.address, view.buf, view.len)
             if view.len >= LARGE:
                 check_buffer(queue, state, dst, "dst")  # another thread may have closed it meanwhile
-            submit_kept(queue, state, &dst.memory, to.usage, &host, NULL, dst.nbytes, staged, NULL)
+            submit_copy(queue, state, &dst.memory, to.usage, &host, NULL, dst.nbytes, staged)
     finally:
         PyBuffer_Release(&view)
     return 0
@@ -327,6 +318,8 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
 cdef int download(object queue, QueueState* state, object dst, Buffer src, Announcement announced) except -1:
     cdef OwnedMemory source
     cdef OwnedMemory pinned
+    cdef Refs[Marker] markers
+    cdef Ref[Marker] marker
     cdef Py_buffer view
     cdef Memory host
     check_buffer(queue, state, src, "src")
@@ -338,29 +331,19 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src, Annou
         if pinned is not None:
             submit_copy(queue, state, &host, pinned.usage, &src.memory, source.usage, src.nbytes)
         elif queue.device.driver.takes_pageable:
-            submit_kept(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, pin_view(dst), NULL)
+            submit_copy(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, pin_view(dst))
         else:
-            download_staged(queue, state, view.buf, src, source, announced)
+            refuse_on_host_thread("copy to pageable memory, which waits on this device,")
+            staged = queue.device.driver.stage(src.nbytes)
+            host = host_memory_of(staged)
+            submit_copy(queue, state, &host, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
+            if marker.get() != NULL:
+                settle(announced)  # the wait may fail
+                markers.push_back(move(marker))
+                wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
+                copy_bytes(view.buf, <const void*> <uintptr_t> host.address, src.nbytes)
     finally:
         PyBuffer_Release(&view)
-    return 0
-
-
-cdef int download_staged(
-    object queue, QueueState* state, void* to, Buffer src, OwnedMemory source, Announcement announced
-) except -1:
-    cdef Refs[Marker] markers
-    cdef Ref[Marker] marker
-    refuse_on_host_thread("copy to pageable memory, which waits on this device,")
-    staged = queue.device.driver.stage(src.nbytes)
-    cdef Memory staging = host_memory_of(staged)
-    submit_kept(queue, state, &staging, NULL, &src.memory, source.usage, src.nbytes, staged, &marker)
-    if marker.get() == NULL:
-        return 0
-    settle(announced)  # the wait may fail
-    markers.push_back(move(marker))
-    wait_for_markers(queue.device, state.device, markers, f"copy on {queue!r}")
-    copy_bytes(to, <const void*> <uintptr_t> staging.address, src.nbytes)
     return 0
 
 
@@ -393,36 +376,12 @@ cdef Status call_copy(QueueState* queue, Command* command, Waits waits) noexcept
     return 0
 
 
-cdef inline void init_copy(
-    Copy* copy, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
-) noexcept nogil:
-    init_command(copy, call_copy)
-    copy.writes, copy.reads = written, read
-    copy.to, copy.source, copy.nbytes = to, source, nbytes
-    copy.marks = False
-
-
 cdef int submit_copy(
-    object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes
-) except -1:
-    """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
-    cdef Copy copy
-    cdef Status status
-    if nbytes == 0:
-        return 0
-    init_copy(&copy, to, written, source, read, nbytes)
-    status = submit_keeping_gil(state, &copy)
-    if status != 0:
-        queue._raise(status, "copy")
-    return 0
-
-
-cdef int submit_kept(
     object queue, QueueState* state, const Memory* to, Usage* written, const Memory* source, Usage* read, size_t nbytes,
-    object kept, Ref[Marker]* done
+    object kept=None, Ref[Marker]* done=NULL
 ) except -1:
-    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long. The usage
-    of that memory is NULL.
+    """Submit a copy between memory whose uses are noted, of which the caller has a reference. One end may be other
+    memory of the host, which has no usage and belongs to `kept`; the driver may take long over it.
 
     If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
     to copy.
@@ -431,19 +390,25 @@ cdef int submit_kept(
     cdef Status status
     if nbytes == 0:
         return 0
-    # A program that never waits would keep the host memory of all its copies. This check may race.
-    collect_queue(state)
-    if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
-        collect_device(state.device)
-    init_copy(&copy, to, written, source, read, nbytes)
+    init_command(&copy, call_copy)
+    copy.writes, copy.reads = written, read
+    copy.to, copy.source, copy.nbytes = to, source, nbytes
     copy.marks = done != NULL
-    with nogil:
-        status = submit(state, &copy)
+    if kept is None:
+        status = submit_keeping_gil(state, &copy)
+    else:
+        # A program that never waits would keep the host memory of all its copies. This check may race.
+        collect_queue(state)
+        if nbytes >= LARGE or state.deferred.retired.size() >= MANY:
+            collect_device(state.device)
+        with nogil:
+            status = submit(state, &copy)
     if status != 0:
         queue._raise(status, "copy")
     if done != NULL:
         done[0] = move(copy.marker)
-    retire_after(state.device, kept, state.epochs, copy.epoch, True)
+    if kept is not None:
+        retire_after(state.device, kept, state.epochs, copy.epoch, True)
     return 0
 
 
@@ -464,10 +429,28 @@ cdef object open_end(object host, bint writes, Buffer buffer, Py_buffer* view):
     """Open a view of the end of a copy in memory of the host, which the copy reads or `writes`. `buffer` is the other
     end. Returns what has the buffer protocol: an array over the memory of a tensor, anything else as it is.
     """
+    cdef int flags = PyBUF_WRITABLE if writes else 0
+    cdef str problem = ""
     if not PyObject_CheckBuffer(host) and hasattr(type(host), "__dlpack__"):
         host = host_array(host, "copy", writable=writes)
     cdef bint alike = isinstance(host, ndarray) and host.dtype is buffer.dtype  # needs no more checks
-    open_view(host, view, writes, alike)
+    try:
+        if alike:
+            PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | flags)
+        else:
+            problem = view_bytes(host, view, flags)
+    except (TypeError, BufferError, ValueError) as error:
+        if isinstance(host, np.ndarray) and not host.flags.c_contiguous:
+            instead = "buffer.get(out=array) waits and then writes to it" if writes else "np.ascontiguousarray(array)"
+            raise ArgumentTypeError(
+                f"copy: this array is not C-contiguous (shape {host.shape}, strides {host.strides} bytes): {instead}"
+            ) from None
+        instead = ": use a NumPy array" if isinstance(host, (list, tuple)) else ""
+        raise ArgumentTypeError(
+            f"copy needs a Buffer or {'writable, ' if writes else ''}C-contiguous host memory, "
+            f"not this {type(host).__name__}{instead} ({error})") from None
+    if problem:
+        raise ArgumentTypeError(f"copy: {problem}")
     try:
         if view.len != <Py_ssize_t> buffer.nbytes or not alike:
             if writes:
@@ -505,12 +488,8 @@ cdef str view_bytes(object host, Py_buffer* view, int flags):
     """Open a view of C-contiguous bytes. Return why a device cannot use them, and open none; or an empty string.
 
     Only memory that this accepts comes from the host. `flags` are PyBUF_WRITABLE, or 0. A structure of NumPy's is not
-    held by the view: the caller keeps the object itself.
-
-    Raises
-    ------
-    TypeError, ValueError, BufferError
-        When the object shows no such memory.
+    held by the view: the caller keeps the object itself. Raises TypeError, ValueError or BufferError for an object that
+    shows no such memory.
     """
     cdef str problem
     if flags == 0 and isinstance(host, void):
@@ -531,29 +510,6 @@ cdef str view_bytes(object host, Py_buffer* view, int flags):
     if problem:
         PyBuffer_Release(view)
     return problem
-
-
-cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=False) except -1:
-    """Open a view of contiguous memory. `bytes_alone`: it is known that its elements are bytes for a device."""
-    cdef int flags = PyBUF_WRITABLE if writable else 0
-    try:
-        if bytes_alone:
-            PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | flags)
-            return 0
-        problem = view_bytes(host, view, flags)
-    except (TypeError, BufferError, ValueError) as error:
-        if isinstance(host, np.ndarray) and not host.flags.c_contiguous:
-            instead = "buffer.get(out=array) waits and then writes to it" if writable else "np.ascontiguousarray(array)"
-            raise ArgumentTypeError(
-                f"copy: this array is not C-contiguous (shape {host.shape}, strides {host.strides} bytes): {instead}"
-            ) from None
-        instead = ": use a NumPy array" if isinstance(host, (list, tuple)) else ""
-        raise ArgumentTypeError(
-            f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
-            f"not this {type(host).__name__}{instead} ({error})") from None
-    if problem:
-        raise ArgumentTypeError(f"copy: {problem}")
-    return 0
 
 
 # -- fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat. And prefetches
@@ -628,10 +584,7 @@ cdef Status call_prefetch(QueueState* queue, Command* command, Waits waits) noex
 
 
 def prefetch(AnyQueue queue not None, Buffer buffer not None, bint to_host) -> None:
-    """Have shared memory moved to the device or to the host, where the driver can; results do not depend on it.
-
-    Does not block.
-    """
+    """Have shared memory moved to the device or to the host, where the driver can. Does not block."""
     cdef QueueState* state = queue.state
     cdef Prefetch moved
     cdef Status status
@@ -683,16 +636,10 @@ cdef bytes element_bytes(Buffer buf, object value):
 
 
 cdef bytes repeated_bytes(Buffer buf, bytes pattern):
-    """Return the bytes to repeat. OpenCL wants them to begin at a multiple of their number, and so do all.
-
-    None where the device fills with no such bytes.
-    """
+    """Return the bytes to repeat, which must begin at a multiple of their number (OpenCL); None where none do."""
     cdef Py_ssize_t size
     for size in (1, 2, 4, 8, 16, 32, 64, 128):
         if len(pattern) % size == 0 and pattern == pattern[:size] * (len(pattern) // size):
-            break
-    else:
-        return None
-    if buf.nbytes and (buf.memory.offset | buf.memory.address) % <size_t> size:
-        return None
-    return pattern[:size]
+            aligned = (buf.memory.offset | buf.memory.address) % <size_t> size == 0
+            return pattern[:size] if aligned or buf.nbytes == 0 else None
+    return None

@@ -55,7 +55,7 @@ class Counters:
     """What each Device did since this was made. Its owner passes on the calls that it hears of."""
 
     def __init__(self) -> None:
-        self._earlier = {id(device): device.stats for device in list(devices._live) if not device.closed}
+        self._earlier = {id(device): device.stats for device in devices.open_devices()}
         self._gone: list[tuple[str, Stats]] = []
 
     def began(self, call: watching.Call) -> None:
@@ -66,7 +66,7 @@ class Counters:
 
     def all(self) -> list[tuple[str, Stats]]:
         """The name of each Device, and what it did."""
-        return self._gone + [self._of(device) for device in list(devices._live) if not device.closed]
+        return self._gone + [self._of(device) for device in devices.open_devices()]
 
     def _of(self, device: Device) -> tuple[str, Stats]:
         stats = device.stats
@@ -112,9 +112,8 @@ class Recorder:
             watching.add(self)
             if self._times is not None:
                 self._times.begin()
-            for device in list(devices._live):
-                if not device.closed:
-                    self._add_device(device)
+            for device in devices.open_devices():
+                self._add_device(device)
         except BaseException:
             self._stop()
             raise
