@@ -698,7 +698,8 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
 // -- other commands
 
 // Wait, take the event of a command, if one is wanted, which cannot be taken back; submit, and record the event.
-template <class F> Status submit(void *queue, Waits waits, EventKind kind, void **event, F call) {
+template <class F>
+[[gnu::always_inline]] inline Status submit(void *queue, Waits waits, EventKind kind, void **event, F call) {
     CuQueue *on = static_cast<CuQueue *>(queue);
     Ref<CuEvent> made;
     Status status = come_after(on->stream, waits);

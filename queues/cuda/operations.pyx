@@ -3,6 +3,7 @@ what these objects hold, are in operations.hpp. The driver's functions are found
 """
 
 import ctypes
+from collections.abc import Sequence
 
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -376,11 +377,13 @@ cdef class CuProgram:
             <void*> function, block, shared), f"groups of {block}")
         return groups
 
-    def create_kernel(self, uintptr_t function, vector[size_t] sizes, vector[uint32_t] alignments) -> int:
+    def create_kernel(self, uintptr_t function, sizes: Sequence[int], alignments: Sequence[int]) -> int:
         """The operations' handle of a new kernel object, which the caller owns. `sizes` are the bytes of the driver's
         parameters; `alignments`, by forebay's parameter, that of its local memory, 0 for one that is none.
         """
-        return <uintptr_t> new CuKernel(<void*> function, self.module, sizes, alignments)
+        cdef vector[size_t] nbytes = sizes
+        cdef vector[uint32_t] of_locals = alignments
+        return <uintptr_t> new CuKernel(<void*> function, self.module, nbytes, of_locals)
 
     def variable(self, str symbol) -> ForeignMemory | None:
         """The memory of a variable, which keeps the program loaded; None if no variable has this name."""

@@ -349,9 +349,11 @@ inline Status launch(void *queue, void *kernel, const Geometry *geometry, Waits 
         static_cast<ZeQueue *>(queue)->list, launched->handle, geometry->groups, nullptr, count, waits.events);
 }
 
+inline const void *pointer_value(const Memory *memory) { return memory->address ? &memory->address : nullptr; }
+
 inline Status set_pointer(void *kernel, uint32_t index, const Memory *memory) {
-    const void *value = memory->address ? &memory->address : nullptr;
-    return ze.KernelSetArgumentValue(static_cast<ZeKernel *>(kernel)->handle, index, sizeof(void *), value);
+    return ze.KernelSetArgumentValue(
+        static_cast<ZeKernel *>(kernel)->handle, index, sizeof(void *), pointer_value(memory));
 }
 
 inline Status set_value(void *kernel, uint32_t index, size_t size, const void *value) {
@@ -362,7 +364,7 @@ inline Status set_value(void *kernel, uint32_t index, size_t size, const void *v
 
 // Append a command that signals a new event for the host, unless `event` is NULL: `append` gets its handle. The caller
 // gets the event if the command was accepted.
-template <class F> Status append_signalling(void *queue, void **event, F append) {
+template <class F> [[gnu::always_inline]] inline Status append_signalling(void *queue, void **event, F append) {
     Ref<ZeEvent> made;
     if (event)
         if (Status status = static_cast<ZeQueue *>(queue)->event_to_signal(HOST_EVENT, made)) return status;
@@ -499,12 +501,12 @@ inline Status change(void *recording, const Change *changes, size_t count) {
         argument.next = std::exchange(desc.next, &argument);
         argument.command = changed->ids[each.command];
         argument.index = each.index;
-        argument.size = each.size;
-        argument.value = each.value;
         if (each.kind == CHANGED_POINTER) {
-            const uint64_t *address = &static_cast<const Memory *>(each.value)->address;
-            argument.size = sizeof *address;
-            argument.value = *address ? address : nullptr;
+            argument.size = sizeof(void *);
+            argument.value = pointer_value(static_cast<const Memory *>(each.value));
+        } else {
+            argument.size = each.size;
+            argument.value = each.value;
         }
     }
     Status status = ze.CommandListUpdateMutableCommandsExp(changed->list, &desc);
