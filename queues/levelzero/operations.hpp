@@ -501,12 +501,11 @@ inline Status change(void *recording, const Change *changes, size_t count) {
         argument.next = std::exchange(desc.next, &argument);
         argument.command = changed->ids[each.command];
         argument.index = each.index;
+        argument.size = each.size;
+        argument.value = each.value;
         if (each.kind == CHANGED_POINTER) {
             argument.size = sizeof(void *);
             argument.value = pointer_value(static_cast<const Memory *>(each.value));
-        } else {
-            argument.size = each.size;
-            argument.value = each.value;
         }
     }
     Status status = ze.CommandListUpdateMutableCommandsExp(changed->list, &desc);
