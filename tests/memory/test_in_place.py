@@ -82,12 +82,12 @@ def test_the_memory_lives_as_long_as_the_array(device, in_place, how, key):
 def test_numpy_makes_arrays_of_buffers(device):
     buffer = device.array(VALUES)
     device.finish()
-    assert np.asarray(buffer).sum() == VALUES.sum()
-    assert np.array_equal(np.asarray(buffer, "f8"), VALUES.astype("f8"))
-    assert np.array_equal(np.array([buffer, buffer]), np.array([VALUES, VALUES]))
+    assert device_data(np.asarray(buffer).sum()) == VALUES.sum()
+    assert np.array_equal(device_data(np.asarray(buffer, "f8")), VALUES.astype("f8"))
+    assert np.array_equal(device_data(np.array([buffer, buffer])), np.array([VALUES, VALUES]))
     copied, part = (np.from_dlpack(each, device="cpu", copy=True) for each in (buffer, buffer[::2]))
     buffer.fill(0)
-    assert np.array_equal(copied, VALUES)
+    assert np.array_equal(device_data(copied), VALUES)
     assert np.array_equal(device_data(part), VALUES[::2])
 
 
