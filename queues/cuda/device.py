@@ -17,6 +17,7 @@ from forebay.core.driver import (
     DriverKernel,
     DriverMemory,
     Language,
+    Limits,
 )
 from forebay.queues.cuda import operations
 from forebay.queues.cuda.nvrtc import NvrtcCompiler
@@ -78,18 +79,18 @@ class CudaDevice(DriverDevice):
     reads_pageable_late = False
     shared_room = ROOM // 3
     most_held: int  # each occupies one of the hardware's connections; measured with 32 of them, see docs/cuda.md
-    languages = LANGUAGES
+    languages: tuple[Language, ...] = LANGUAGES
     table: int = operations.TABLE
     call_names: tuple[str, ...] = operations.CALL_NAMES
 
     def __init__(self, info: DeviceInfo) -> None:
         self.info = info
         self.native: CuNative = info.native
-        self.limits = self.native.limits
+        self.limits: Limits = self.native.limits
         self.handle = ContextHandle(self.native.ordinal, OWN_KERNELS.encode() + b"\0", self.native.migrates)
         self.context_handle: int = self.handle.address
         self.priorities: tuple[int, ...] = self.handle.priorities
-        self.has_ipc = self.native.has_ipc
+        self.has_ipc: bool = self.native.has_ipc
         connections = self.native.connections
         self.most_held = connections * 3 // 4 if connections >= 16 else connections // 2
         self.keeps_gil_below = self._room()

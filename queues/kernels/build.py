@@ -256,7 +256,7 @@ class ChildProcess:
     def __init__(self, module: str) -> None:
         from multiprocessing.connection import Pipe  # most programs start no process
 
-        self.owner = os.getpid()
+        self.owner: int = os.getpid()
         # A file, not a pipe that nobody reads until the end.
         self.said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.connection: Connection

@@ -8,7 +8,7 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -339,17 +339,6 @@ def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ..
 # -- sizes that depend on arguments and data
 
 
-_Operator: TypeAlias = "Callable[[Size, Size | int], Size]"
-
-
-def _operators(operation: str) -> tuple[_Operator, _Operator]:
-    """Return an operator of a `Size` with another or an int, and with an int on its left."""
-    return (
-        lambda size, other: _Combined(operation, size, read_size(other)),
-        lambda size, other: _Combined(operation, read_size(other), size),
-    )
-
-
 class Size:
     """An integer that is known when the kernel is launched. It combines with other Sizes and ints by ``+ - * //``.
 
@@ -364,10 +353,29 @@ class Size:
         """Return the leaves whose values are needed to evaluate it."""
         raise NotImplementedError
 
-    __add__, __radd__ = _operators("+")
-    __sub__, __rsub__ = _operators("-")
-    __mul__, __rmul__ = _operators("*")
-    __floordiv__, __rfloordiv__ = _operators("//")
+    def __add__(self, other: Size | int) -> Size:
+        return _Combined("+", self, read_size(other))
+
+    def __radd__(self, other: int) -> Size:
+        return _Combined("+", read_size(other), self)
+
+    def __sub__(self, other: Size | int) -> Size:
+        return _Combined("-", self, read_size(other))
+
+    def __rsub__(self, other: int) -> Size:
+        return _Combined("-", read_size(other), self)
+
+    def __mul__(self, other: Size | int) -> Size:
+        return _Combined("*", self, read_size(other))
+
+    def __rmul__(self, other: int) -> Size:
+        return _Combined("*", read_size(other), self)
+
+    def __floordiv__(self, other: Size | int) -> Size:
+        return _Combined("//", self, read_size(other))
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return _Combined("//", read_size(other), self)
 
     def __bool__(self) -> bool:
         raise ArgumentTypeError(f"{self!r} is not known before a launch")

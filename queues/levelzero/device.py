@@ -102,7 +102,7 @@ class LevelZeroDevice(DriverDevice):
         operations.load()
         self.info = info
         self.native: ZeNative = info.native
-        self.limits = self.native.limits
+        self.limits: Limits = self.native.limits
         self.handle: DeviceHandle = DeviceHandle(
             self.native.driver,
             self.native.device,
@@ -142,7 +142,7 @@ class LevelZeroDevice(DriverDevice):
     # -- programs
 
     variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
-    languages = (Language.SPIRV, Language.OPENCL_C)
+    languages: tuple[Language, ...] = (Language.SPIRV, Language.OPENCL_C)
 
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""

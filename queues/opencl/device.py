@@ -80,7 +80,7 @@ class OpenCLDevice(DriverDevice):
             svm = 0
         self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        self.limits = limits_of(self.native, self.has_shared)
+        self.limits: Limits = limits_of(self.native, self.has_shared)
         self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only

@@ -102,7 +102,7 @@ class SyclDevice(DriverDevice):
         is_cpu = info.kind == "cpu"
         native = self.native
         z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
-        self.limits = Limits(
+        self.limits: Limits = Limits(
             group_items=native.max_work_group_size,
             group_size=(x, y, z),
             group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),  # SYCL limits only the work-items of a launch
@@ -117,7 +117,7 @@ class SyclDevice(DriverDevice):
         self.unrolls_recursion = is_cpu
         # SYCL compiles OpenCL C for no other backend than OpenCL
         over_opencl = self.native.backend.name == "opencl"
-        self.languages = (Language.SPIRV, Language.OPENCL_C) if over_opencl else (Language.SPIRV,)
+        self.languages: tuple[Language, ...] = (Language.SPIRV, Language.OPENCL_C) if over_opencl else (Language.SPIRV,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.waits_starve = is_cpu  # Intel's runtime, as over OpenCL
         self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait

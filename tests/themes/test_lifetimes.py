@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from forebay.queues.device import open_devices
+from forebay.queues.memory.allocation import open_devices
 from tests.helpers.features import SIZE, Function, Scene, each_feature, program_of
 from tests.helpers.turns import turns
 

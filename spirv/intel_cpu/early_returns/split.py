@@ -18,11 +18,12 @@ class Common:
 
     def __init__(self, spirv: BarrierModule) -> None:
         self._spirv = spirv
-        self.word, self.bool = spirv.declare(op.TYPE_INT, 32, 0), spirv.declare(op.TYPE_BOOL)
-        self.scope, self.order = self.number(op.WORK_GROUP_SCOPE), self.number(op.ALL_IN_ORDER)
-        self.true, self.false = (
-            spirv.declare(each, self.bool, typed=True) for each in (op.CONSTANT_TRUE, op.CONSTANT_FALSE)
-        )
+        self.word: int = spirv.declare(op.TYPE_INT, 32, 0)
+        self.bool: int = spirv.declare(op.TYPE_BOOL)
+        self.scope: int = self.number(op.WORK_GROUP_SCOPE)
+        self.order: int = self.number(op.ALL_IN_ORDER)
+        self.true: int = spirv.declare(op.CONSTANT_TRUE, self.bool, typed=True)
+        self.false: int = spirv.declare(op.CONSTANT_FALSE, self.bool, typed=True)
 
     def neutral(self, each: Instruction) -> int:
         """Return the id of what changes nothing in a vote or a sum."""

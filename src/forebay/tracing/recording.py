@@ -14,6 +14,7 @@ from forebay.core.errors import Error
 from forebay.queues import device as devices
 from forebay.queues import queue as queues
 from forebay.queues.kernels import kernel as kernels
+from forebay.queues.memory.allocation import open_devices
 from forebay.queues.memory.buffer import Buffer
 from forebay.tracing import calls, watching
 from forebay.tracing.device_times import DeviceTimes, RanTime
@@ -55,7 +56,7 @@ class Counters:
     """What each Device did since this was made. Its owner passes on the calls that it hears of."""
 
     def __init__(self) -> None:
-        self._earlier = {id(device): device.stats for device in devices.open_devices()}
+        self._earlier = {id(device): device.stats for device in open_devices()}
         self._gone: list[tuple[str, Stats]] = []
 
     def began(self, call: watching.Call) -> None:
@@ -66,7 +67,7 @@ class Counters:
 
     def all(self) -> list[tuple[str, Stats]]:
         """The name of each Device, and what it did."""
-        return self._gone + [self._of(device) for device in devices.open_devices()]
+        return self._gone + [self._of(device) for device in open_devices()]
 
     def _of(self, device: Device) -> tuple[str, Stats]:
         stats = device.stats
@@ -112,7 +113,7 @@ class Recorder:
             watching.add(self)
             if self._times is not None:
                 self._times.begin()
-            for device in devices.open_devices():
+            for device in open_devices():
                 self._add_device(device)
         except BaseException:
             self._stop()
