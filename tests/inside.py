@@ -137,20 +137,17 @@ def source_in_cpp(made, device, decided, typed):
     return made._source(device, Given(made.name, made._dialect, "", decided, *parts))
 
 
-def declared_by(library, info, source):
+def declared_by(library, source, names):
     """Build OpenCL C by this library's table of functions; return (parameters by kernel, or None; the log)."""
-    import pyopencl as cl
-
-    from forebay.core.errors import BuildError
     from forebay.queues.cuda import programs
 
-    (device,) = programs._platform(library).get_devices()
-    with mock.patch.object(programs, "_context", return_value=(cl.Context([device]), device)):
-        try:
-            made = programs.compile_opencl(info, source, ())
-        except BuildError as error:
-            return None, error.log
-    return made.declared, made.log
+    opencl = programs._load(library)
+    devices = (programs.c_void_p * 1)()
+    opencl.call("clGetDeviceIDs", opencl._platform, programs.c_ulong(0xFFFFFFFF), 1, devices, None)
+    context = opencl.call("clCreateContext", None, 1, devices, None, None)
+    build = programs._Build(opencl, context, programs.c_void_p(devices[0]))
+    with build.built(source, ["-cl-kernel-arg-info"]) as (program, failed):
+        return None if failed else build._declared(program, names), build._log(program, source)
 
 
 def compiler_context(library, pci):

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import dataclasses
 import json
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
+LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[declarations.Declared]]
 """The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
@@ -112,11 +114,6 @@ def declared_by(kernel: cl.Kernel, kernel_name: str) -> list[declarations.Declar
     return declared
 
 
-def kernels_in(program: cl.Program) -> Declared:
-    """The kernels of a program, with their parameters as the driver reports them. Raises as `declared_by`."""
-    return {name: declared_by(cl.Kernel(program, name), name) for name in names_in(program)}
-
-
 def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
     """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
     return [
@@ -137,22 +134,26 @@ class Entry(NamedTuple):
     vectors: bool = True
 
     def dumps(self) -> bytes:
-        """The entry as bytes: a line of JSON, and the binary."""
-        return json.dumps([self.declared, self.log, self.vectors]).encode() + b"\n" + self.binary
+        """The entry as bytes."""
+        told = {"kernels": self.declared, "log": self.log, "vectors": self.vectors}
+        facts = json.dumps(told, separators=(",", ":")).encode()
+        return LENGTH.pack(len(facts)) + facts + self.binary
 
     @classmethod
     def loads(cls, data: bytes) -> Entry | None:
         """The entry from bytes; None if the bytes are not an entry."""
-        facts, _, binary = data.partition(b"\n")
         try:
-            kernels, log, vectors = json.loads(facts)
+            (length,) = LENGTH.unpack_from(data)
+            table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
+            facts = json.loads(table)
             declared = {
                 name: [declarations.Declared._make(each) for each in parameters]  # refuses entries of other versions
-                for name, parameters in kernels.items()
+                for name, parameters in facts["kernels"].items()
             }
-        except (ValueError, TypeError, AttributeError):
+            log, vectors = str(facts["log"]), bool(facts["vectors"])
+        except (struct.error, ValueError, TypeError, AttributeError, KeyError):
             return None
-        return cls(binary, declared, str(log), bool(vectors))
+        return cls(binary, declared, log, vectors)
 
 
 _hopeless: set[str] = set()
@@ -204,7 +205,7 @@ class Builder:
 
     def _entry_of(self, program: cl.Program, kernels: BuiltProgram) -> Entry:
         return Entry(
-            self.binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()}, kernels.log
+            self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()}, kernels.log
         )
 
     def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> BuiltProgram | None:
@@ -235,14 +236,14 @@ class Builder:
         return self._restored(entry)
 
     def _compiled(self, declared: Declared) -> tuple[cl.Program, BuiltProgram]:
-        program, reports = self.compile(self._source)
+        program, reports = self._compile(self._source)
         if not reports and isinstance(self._source, str):
-            declared = self.declared_elsewhere(program)
+            declared = self._declared_elsewhere(program)
         kernels = self._kernels_of(program, declared)
-        kernels.log = readable(self.said(program), self._source)  # what it said about a program that it built
+        kernels.log = readable(self._said(program), self._source)  # what it said about a program that it built
         return program, kernels
 
-    def said(self, program: cl.Program) -> str:
+    def _said(self, program: cl.Program) -> str:
         """The driver's log."""
         built: Any = program  # pyopencl's method has no types
         try:
@@ -269,7 +270,7 @@ class Builder:
             if entry.binary:
                 program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
             else:
-                program, _ = self.compile(self._source)
+                program, _ = self._compile(self._source)
             if set(names_in(program)) != set(entry.declared):
                 return None
             kernels = self._kernels_of(program, entry.declared, list(entry.declared))
@@ -305,7 +306,7 @@ class Builder:
             natives.accesses = partial(accesses_of, self._source)
         return natives
 
-    def compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
+    def _compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
         """The program, and whether the driver reports the parameters of its kernels.
 
         NVIDIA's compiler (driver 580) refuses a kernel without parameters when it is asked to report them.
@@ -317,7 +318,7 @@ class Builder:
             program = self._program(source)
             return self._build(program), False
         except cl.Error as error:
-            log = (self.said(program) if program else "").strip("\0 \n") or str(error)
+            log = (self._said(program) if program else "").strip("\0 \n") or str(error)
             log = readable(log, source) or log
             raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
 
@@ -335,15 +336,15 @@ class Builder:
             inner._get_prg()._build(words, [self._native])
         return program
 
-    def declared_elsewhere(self, program: cl.Program) -> Declared:
+    def _declared_elsewhere(self, program: cl.Program) -> Declared:
         """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
 
         For each kernel without parameters a macro of its name adds one. The same source then builds.
         """
-        names = names_in(program)
-        without = [name for name in names if cl.Kernel(program, name).num_args == 0]
-        if len(without) == len(names):
-            return {name: [] for name in names}
+        kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
+        without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
+        if len(without) == len(kernels):
+            return {name: [] for name in kernels}
         macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
         try:
             reporting = self._build(self._program(f"{macros}{self._source!s}"), REPORT_PARAMETERS)
@@ -352,9 +353,9 @@ class Builder:
                 f"the driver of {self._info.name} does not report the parameters of this program's kernels"
                 + (f", some of which have none: give {', '.join(map(repr, without))} one" if without else "")
             ) from None
-        return kernels_in(reporting) | {name: [] for name in without}
+        return {name: [] if name in without else declared_by(cl.Kernel(reporting, name), name) for name in kernels}
 
-    def binary_of(self, program: cl.Program) -> bytes:
+    def _binary_of(self, program: cl.Program) -> bytes:
         """The driver's binary; empty where keeping it costs more than it saves.
 
         To return a binary, PoCL compiles each kernel once more for groups of any size (3.1: 0.2 s each). For a launch
@@ -376,7 +377,7 @@ class Builder:
         attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
         probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
         try:
-            program, _ = self.compile(f"{self._source!s}{probe}")
+            program, _ = self._compile(f"{self._source!s}{probe}")
             kernel = cl.Kernel(program, "forebay_size")
         except (errors.BuildError, cl.Error) as error:
             raise errors.NotSupportedError(

@@ -71,7 +71,7 @@ def nothing_new(compiled=True):
             stack.enter_context(mock.patch.object(BinaryCache, "put")),
         ]
         if compiled:
-            calls.append(stack.enter_context(mock.patch.object(Builder, "compile")))
+            calls.append(stack.enter_context(mock.patch.object(Builder, "_compile")))
         yield
         assert [call.call_count for call in calls] == [0] * len(calls)
 

@@ -49,7 +49,7 @@ SOURCES = (".py", ".pyx", ".pxd")
 # A reader sees 20 at one look. `queues` has the four drivers; the others are to lose their smallest files.
 ENTRIES = {"queues": 23, "core": 22, "src/forebay/hip": 22}
 DRIVERS = ("opencl", "levelzero", "sycl", "cuda")
-KNOW_DRIVERS = ("queues.selection", "queues.interop", "queues.cuda.programs")  # the last compiles OpenCL C by OpenCL's
+KNOW_DRIVERS = ("queues.selection", "queues.interop")
 TYPED_VIEW = re.compile(r"^ *(?:cdef|ctypedef|cpdef)[^#\n]*\[ *:[:1, ]*\]|^(?:from|import).*cython\.view", re.M)
 CIMPORT = re.compile(r"^[ \t]*from (forebay[\w.]*) c?import (\([^)]*\)|[^\n#]*)|^[ \t]*c?import (forebay[\w.]*)", re.M)
 
