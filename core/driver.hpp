@@ -2,7 +2,7 @@
 // other. Then what drivers share: tables of functions that are found in a library at run time, objects that are counted
 // or idle, and arrivals at gates.
 //
-// All of the table runs without the GIL and may be called with a queue's lock held. Nothing outside a driver's folder
+// No operation needs the GIL, and each may be called with a queue's lock held. Nothing outside a driver's folder
 // knows what is behind the handles.
 
 #pragma once

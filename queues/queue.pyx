@@ -812,7 +812,7 @@ ArgumentTypeError, InvalidArgumentError, ClosedError
 OutOfMemoryError
     When there is no memory for scratch, arguments or results. Nothing was submitted.
 DriverError
-    When the driver refuses the launch. Nothing was submitted.
+    When the driver refuses the launch: it was not submitted. Bytes by value may have been copied for it.
 """
 
 

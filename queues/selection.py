@@ -28,7 +28,7 @@ OTHER_WORDS = {
 }
 log: logging.Logger = logging.getLogger(__name__)
 # The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
-# as it drives the devices of the others. A new driver is one folder and two lines here.
+# as it drives the devices of the others. A new driver is one folder, two lines here, and its name in tools/checks.
 DRIVERS: dict[str, DriverFolder] = {}
 DRIVERS["level_zero"] = LevelZero()
 DRIVERS["cuda"] = Cuda()

@@ -1,9 +1,9 @@
 """This module alone decides which queue waits for which, and submits every command.
 
 A kind of command derives from `Command`: its driver call, the memory that it reads and writes. `submit` gathers its
-waits, calls the driver, and counts the command. If the driver refuses it, no epoch has advanced, no clock has joined,
-and the null queue's list has its queues back. Where there is nothing to gather, `submit_keeping_gil` is enough. The
-common launch is inlined in queues/launch instead, and calls `is_ready_to_launch` and `count_launch`.
+waits, calls the driver, and counts the command. If the driver refuses all of it, no epoch has advanced, no clock has
+joined, and the null queue's list has its queues back. Where there is nothing to gather, `submit_keeping_gil` is enough.
+The common launch is inlined in queues/launch instead, and calls `is_ready_to_launch` and `count_launch`.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

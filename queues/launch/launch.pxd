@@ -4,9 +4,9 @@ in the .pyx.
 Grid, block and arguments are read before the lock is taken. Reading them may run Python code, which may close a Buffer
 that was checked, so the last check comes after all such code. Under the lock, the changed arguments are set, the driver
 is called, and the epoch advances. When nothing must be gathered and the driver cannot block, `launch_ready` does all
-that and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. Otherwise a launch is a
-`Command`, which `submit` submits without the GIL. Once the plan exists, `launch_ready` allocates nothing and makes no
-event.
+that and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. `launch_after_waits`
+does the same with waits of the program. Any other launch is a `Command`, which `submit` submits without the GIL. Once
+the plan exists, `launch_ready` allocates nothing and makes no event.
 """
 
 from cpython.object cimport PyObject, Py_TYPE
