@@ -125,15 +125,16 @@ cdef extern from *:
         _exit(status);
     }
 
-    static void forebay_after_fork() {
-        forebay_forked = forebay_started;
+    static void forebay_skip_libraries_at_exit() {
     #ifdef __GLIBC__
-        if (forebay_forked) on_exit(forebay_skip_libraries, NULL);
+        on_exit(forebay_skip_libraries, NULL);
     #endif
     }
 
+    static void forebay_after_fork() { forebay_forked = forebay_started; }
     static int forebay_watch_forks() { return pthread_atfork(NULL, NULL, forebay_after_fork); }
     #else
+    static void forebay_skip_libraries_at_exit() {}
     static int forebay_watch_forks() { return 0; }
     #endif
     """
@@ -142,6 +143,7 @@ cdef extern from *:
     # Not by os.register_at_fork: before it calls anything in the child, CPython drops what other threads had for
     # themselves (`threading.local`), and with that the last references to what is the parent's.
     int watch_forks "forebay_watch_forks"()
+    void skip_libraries_at_exit "forebay_skip_libraries_at_exit"()
 
 
 if watch_forks() != 0:
@@ -175,6 +177,8 @@ def _after_fork() -> None:
     global _changed, _unfinished
     _changed = threading.Condition()  # no other thread goes on here
     _unfinished = 0
+    if forked:
+        skip_libraries_at_exit()
 
 
 if hasattr(os, "register_at_fork"):

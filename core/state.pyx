@@ -254,8 +254,8 @@ cdef bint points_of_indirect_uses(DeviceState* device, bint unseen, vector[Clock
         epoch = each.queue.resident.last_indirect.load()
         known = known and not epoch & FOLLOWING
         epoch &= ~<uint64_t> FOLLOWING
-        if unseen and each.adopted and not is_closed(each.queue):
-            epoch = submitted_epoch(each.epochs) + 1  # the marker that shows it counts as a command
+        if unseen and each.adopted:  # the marker that shows it counts as a command, as closing it does
+            epoch = submitted_epoch(each.epochs) + (0 if is_closed(each.queue) else 1)
         if epoch > completed_epoch(each.epochs):
             points.push_back(ClockEntry(each.epochs, epoch))
     return known

@@ -219,7 +219,7 @@ cdef void sort_in(DeviceState* device, Retired* what, Retired** done) noexcept n
     cdef QueueState* queue
     cdef ClockEntry* point
     cdef Guard guard
-    if is_memory_short() or what.open and not find_uses(device, what):
+    if what.open and (is_memory_short() or not find_uses(device, what)):
         retire(device, what)  # for a later collection
         return
     what.open = False
@@ -232,6 +232,9 @@ cdef void sort_in(DeviceState* device, Retired* what, Retired** done) noexcept n
         if queue == NULL:
             what.points.pop_back()
             continue
+        if is_memory_short():
+            retire(device, what)
+            return
         guard.take(device.registry.lock)
         queue.deferred.retired.insert(Waiting(point.epoch, what))
         if not queue.deferred.draining:
@@ -601,6 +604,7 @@ cdef bint end_queue(QueueState* queue):
     """
     cdef DeviceState* device = queue.device
     cdef bint idle = queue.made.native != NULL
+    cdef unordered_map[uint64_t, Plan*] kept
     cdef vector[Plan*] plans
     cdef Refs[Marker] markers
     cdef bint prunes = False
@@ -613,11 +617,12 @@ cdef bint end_queue(QueueState* queue):
         for each in queue.plans.by_kernel:
             if idle and each.second.spills.empty() and each.second.snapshot == NULL:
                 forget_queue(each.second)
+                kept.insert(each)
             else:
                 plans.push_back(each.second)
-        for plan in plans:
-            queue.plans.by_kernel.erase(plan.kernel_id)
+        queue.plans.by_kernel.swap(kept)
         queue.plans.last = NULL
+        queue.plans.staged = 0
         take_markers(queue, markers)
         return_quota(queue, 0)
         if idle and queue.driver.renew_queue != NULL:
@@ -661,15 +666,19 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
 
 cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
     """Give a queue the plans of the one whose driver's queue it has."""
+    cdef unordered_map[uint64_t, Plan*] plans
     cdef Guard guard
-    guard.take(queue.lock)  # a collection may look at it already
-    queue.plans.by_kernel.swap(ended.plans.by_kernel)
+    guard.take(ended.lock)  # a collection that has listed it before may still look at it
+    plans.swap(ended.plans.by_kernel)
+    guard.take(queue.lock)  # and one may look at this already
+    queue.plans.by_kernel.swap(plans)
     for each in queue.plans.by_kernel:
         each.second.queue = <Epochs*> queue.epochs
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):
     """Release all idle queues but this many. If others may still wait for them, a later call does."""
+    cdef unordered_map[uint64_t, Plan*] plans
     cdef Refs[QueueState] idle
     cdef Guard guard
     if device.driver.waits_read_queues and device.registry.idle_queues.size() > kept and not all_are_idle(device):
@@ -679,11 +688,14 @@ cdef void release_idle_queues(DeviceState* device, size_t kept):
         idle.share(device.registry.idle_queues.back())
         device.registry.idle_queues.pop_back()
     guard.leave()
-    for queue in idle:  # no other thread has it
+    for queue in idle:
         with nogil:
-            for each in queue.plans.by_kernel:
+            guard.take(queue.lock)  # as in `take_over_plans`
+            plans.swap(queue.plans.by_kernel)
+            guard.leave()
+            for each in plans:
                 delete_plan(each.second)
-            queue.plans.by_kernel.clear()
+            plans.clear()
             device.driver.destroy_queue(queue.handle)
         Py_DECREF(<object> queue.made.native)
 

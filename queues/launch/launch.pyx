@@ -335,11 +335,12 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
     with nogil:
         guard.take(state.lock)
         refused = refusal(state)
-        if refused == 0 and find_plan(state, kernel.id) == NULL:
-            state.plans.by_kernel[kernel.id] = plan
+        # `Kernel.follow_pointers` may have changed the id since, and then it needs another kernel object.
+        if refused == 0 and plan.kernel_id == kernel.id and find_plan(state, plan.kernel_id) == NULL:
+            state.plans.by_kernel[plan.kernel_id] = plan
             plan = NULL
         guard.leave()
-        if plan != NULL:  # another thread was faster
+        if plan != NULL:  # or another thread was faster
             delete_plan(plan)
     if kernel.closed:  # meanwhile, and a collection may have looked for its plans already
         retire_plans(state.device, kernel.id)

@@ -496,7 +496,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
     if allocation.usage.creation.queue != NULL:
         with nogil:
             status = wait_for_creation(state, allocation.usage)
-    if type(native) is not Lease:
+    if status == 0 and type(native) is not Lease:
         native.check_live()
     if status == 0 and not owes_nothing(state):  # a free is ordered like a command, by the rules of the null queue
         with nogil:

@@ -236,9 +236,12 @@ cdef class MemoryPart:
         region[1] = nbytes
         self.whole = whole
         self.handle = <uintptr_t> cl.CreateSubBuffer(
-            <void*> whole.handle, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, region, &error)
+            <void*> whole.handle, 0, CL_BUFFER_CREATE_TYPE_REGION, region, &error)  # the access of the whole
         if error != 0:
-            raise OutOfMemoryError(f"clCreateSubBuffer failed for {nbytes} bytes: error {error}")
+            message = f"clCreateSubBuffer failed for {nbytes} bytes: error {error}"
+            if error in (-4, -5, -6):
+                raise OutOfMemoryError(message)
+            raise DriverError(message, call="clCreateSubBuffer", code=error)
 
     def __dealloc__(self):
         if self.handle and not is_forked():

@@ -252,6 +252,12 @@ def test_part_of_an_array_of_pyopencl(native, queue, step):
     assert np.array_equal(array.get()[: COUNT // 2], VALUES[: COUNT // 2])
 
 
+def test_a_part_of_memory_that_kernels_only_read(native, queue, context):
+    memory = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=VALUES)
+    part = queue.device.as_buffer(memory).view("u4")[COUNT // 2 :]
+    assert np.array_equal(part.get(queue=queue), VALUES[COUNT // 2 :])
+
+
 def test_svm_of_pyopencl(native, queue, context, step):
     if not queue.device.driver.has_addresses:
         pytest.skip("the device has no SVM")
