@@ -132,3 +132,45 @@ def test_nothing_begins_while_memory_is_short(device, library, what):
     ended = python("-c", SHORT, what, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert 0 < int(ended.stdout) < 600
+
+
+GIVEN_BACK = """
+import ctypes, weakref
+import numpy as np
+import forebay as fb
+
+malloc = ctypes.CDLL(None)
+device = fb.Device()
+queue, others = device.queue(blocking=False), [device.queue(blocking=False) for _ in range(600)]
+x = device.zeros(64, "u4")
+device.finish()
+gate, known = queue.gate(), []
+for _ in range(50):
+    memory = np.zeros(64, "u4")
+    known.append(weakref.ref(memory))
+    queue.fill(device.as_buffer(memory), 1)
+del memory
+malloc.fail(0, 1 << 30)
+refused = 0
+for other in others:
+    try:
+        other.fill(x, 1)
+    except fb.OutOfMemoryError:
+        refused += 1
+gate.open()
+queue.finish()
+print(refused, sum(each() is not None for each in known))
+malloc.fail(0, 0)
+"""
+
+
+@pytest.mark.skipif(standing_in.inside(), reason="another process has no stand-in")
+def test_what_is_done_is_given_back_while_memory_is_short(device, library):
+    """That may be what ends the shortage."""
+    if not device.driver.takes_host:
+        pytest.skip("the device does not reach memory of the host")
+    ended = python("-c", GIVEN_BACK, FOREBAY_DEVICE=device.name, LD_PRELOAD=library, timeout=100)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    refused, kept = map(int, ended.stdout.split())
+    assert refused
+    assert kept == 0

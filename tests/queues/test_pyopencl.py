@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+import weakref
 
 import numpy as np
 import pyopencl as cl
@@ -256,6 +257,24 @@ def test_a_part_of_memory_that_kernels_only_read(native, queue, context):
     memory = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=VALUES)
     part = queue.device.as_buffer(memory).view("u4")[COUNT // 2 :]
     assert np.array_equal(part.get(queue=queue), VALUES[COUNT // 2 :])
+
+
+def test_memory_outlives_what_others_gave_a_queue_that_is_closed(context, own):
+    if not own.driver.takes_host:
+        pytest.skip("the device does not reach memory of the host")
+    native, gate, values = cl.CommandQueue(context), cl.UserEvent(context), np.zeros(COUNT, "u4")
+    queue, buffer, known = fb.Device.adopt_queue(native), own.as_buffer(values), weakref.ref(values)
+    try:
+        cl.enqueue_marker(native, wait_for=[gate])  # as a kernel that uses the memory
+        queue.close()
+        del buffer, values
+        own.queue().finish()  # which collects
+        assert known() is not None
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    native.finish()
+    while known() is not None:
+        own.queue().finish()
 
 
 def test_svm_of_pyopencl(native, queue, context, step):
