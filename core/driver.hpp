@@ -37,7 +37,7 @@ constexpr Status failure(int call, uint32_t code) { return Status(call) << 32 | 
 
 // What a driver says of an event: DONE, or NOT_YET. Negative: its command failed with this error, and is over; that
 // says nothing of what came before it, because a command also fails when something that it waits for does. More than
-// DONE: nobody knows, because the query itself failed, with this Status. Who gets no answer gives nothing back.
+// DONE: it is unknown, because the query itself failed, with this Status. Then nothing is released.
 typedef int64_t Answer;
 
 enum { NOT_YET = 0, DONE = 1 };
@@ -78,7 +78,7 @@ enum CommandKind { LAUNCH_COMMAND, COPY_COMMAND, FILL_COMMAND };
 // Of a graph, with all that its operation takes.
 struct RecordedCommand {
     int kind;
-    void *kernel;  // with its arguments, which nobody may change
+    void *kernel;  // with its arguments, which must not change
     Geometry geometry;
     Memory to, source;
     size_t nbytes, pattern_size;
@@ -138,7 +138,7 @@ struct Driver {
     Status (*add_command)(void *recording, const RecordedCommand *command, const uint32_t *after, uint32_t count) =
         nullptr;
     Status (*end_recording)(void *recording) = nullptr;
-    // The changes are sorted by command. After a failure nobody knows what the recording does.
+    // The changes are sorted by command. After a failure it is unknown what the recording does.
     Status (*change)(void *recording, const Change *changes, size_t count) = nullptr;
     Status (*replay)(void *queue, void *recording, Waits waits) = nullptr;
     // -- the host's side

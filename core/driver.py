@@ -130,7 +130,7 @@ class Limits:
     local_bytes: int  # local memory of a group
     constant_bytes: int  # a buffer in constant memory
     allocation: int  # bytes of one allocation
-    unit_items: int = 0  # work-items that a compute unit runs at once; 0 where it runs one group, or nobody tells
+    unit_items: int = 0  # work-items that a compute unit runs at once; 0 where it runs one group, or if unknown
     unit_groups: int = 0  # groups, likewise
     clock_khz: int = 0  # highest clock rate
     cache_bytes: int = 0  # cache of its global memory
@@ -262,7 +262,7 @@ class DriverDevice(ABC):
     # function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks". A driver whose
     # queues share their room says less with each that it makes: forebay asks again then.
     keeps_gil_below: int
-    shared_room: int = 0  # where queues share their room: so many commands more can be in flight, on one or on several
+    shared_room: int = 0  # where queues share a limit: how many more commands can be in flight, on all of them
     most_held: int | None = None  # queues that gates and host functions hold up while others get on; None: any number
     call_names: tuple[str, ...]  # by their number in a `Status`; only where `explain` is not the device's own
     # What `build` takes. A program in another language is compiled for the first of these that its compiler makes.
@@ -277,7 +277,7 @@ class DriverDevice(ABC):
     waits_starve: bool = False
     unrolls_recursion: bool = False  # functions that call themselves become copies: a circle of calls costs too much
     # Whether commands really run. They do not under Intel's Level Zero driver with null hardware: memory keeps what it
-    # had, and whoever asks when an event was signalled waits for ever.
+    # had, and a query of when an event was signalled never returns.
     executes: bool = True
     takes_host: bool = False  # whether the device reaches ordinary memory of the host by its address
     has_ipc: bool = False  # whether it has memory and events that processes share

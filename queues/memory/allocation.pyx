@@ -69,7 +69,7 @@ def host_empty(
     return pinned.view(element).reshape(extents)
 
 
-made: list[weakref.ref[Device]] = []  # all Devices that there are, the last made last
+made: list[weakref.ref[Device]] = []  # all Devices, in the order in which they were made
 
 
 def open_devices() -> list[Device]:

@@ -191,7 +191,7 @@ struct SyclEvent : Counted<SyclEvent> {
     // later is done when it is: memory that waits for a marker of its own goes back.
     bool has_failed() const { return is(ENDED_BADLY) && (!failure || failure->load(std::memory_order_acquire)); }
 
-    // Whether a wait for the event is to tell a failure, its own or an earlier one of its queue. It is told once.
+    // Whether a wait for the event has to report a failure, its own or an earlier one of its queue; once.
     bool tell_failure() { return failure ? failure->exchange(false) : is(ENDED_BADLY); }
 
     // End the pending state; the queues that it held may go on.
@@ -296,7 +296,7 @@ inline Status submit_fill(void *queue, void *to, const Pattern &pattern, size_t 
 
 enum DeferredKind {
     COMMAND,
-    MARKER,   // submitted behind a failure, too: who waits for it waits for what runs
+    MARKER,   // submitted behind a failure, too: a wait for it is a wait for what runs
     ARRIVAL,  // wakes the host thread
     GATE
 };
@@ -526,7 +526,7 @@ inline Status await_event(void *event) {
 }
 
 // Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier. What failed
-// before they went to SYCL is told when the rest is done.
+// before they went to SYCL is reported when the rest is done.
 inline Status wait_events(void *context, Waits events, Interrupted) {
     std::vector<void *> given(events.events, events.events + events.count);
     Waits waits = {events.count, given.data()};
