@@ -177,10 +177,14 @@ cdef class ClMemory(NativeMemory):
         self.usm_type = usm_type
         self.in_place = in_place
         if addresses:
-            # alignment 0 means that of the device's largest type, which is enough for every element type
-            self.address = <uintptr_t> cl.SVMAlloc(
-                native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
-            if self.address == 0:
+            # Alignment 0 means that of the device's largest type, which is enough for every element type. NVIDIA's driver
+            # (580) now and then returns none when it takes another 2 MiB of addresses, and some when asked again.
+            for _ in range(2):
+                self.address = <uintptr_t> cl.SVMAlloc(
+                    native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
+                if self.address:
+                    break
+            else:
                 raise OutOfMemoryError(f"clSVMAlloc returned no memory for {nbytes} bytes")
         if memory_object:
             self.handle = <uintptr_t> cl.CreateBuffer(

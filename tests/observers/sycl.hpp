@@ -58,6 +58,7 @@ struct Sycl : Record {
 
     template <class F, class All, class Result> bool before(All&, Call&, bool, Guard&, Result&) {
         int64_t code;
+        if (drop_one_in && F::function == CALL_free_with_context) return true;  // as OpenCL's
         if constexpr (F::function == CALL_Event_Wait) return has_thrown = has_thrown || fails(THROWN_WAIT, code);
         return F::function == CALL_Event_GetCommandExecutionStatus && std::exchange(has_thrown, false);
     }
