@@ -2,7 +2,7 @@
 
 What it makes is machine code of one architecture: PTX of a newer NVRTC is refused by an older driver, while machine
 code of the same major version runs. Types and names of parameters come from debug information, for which the program
-is compiled a second time, to PTX without optimization. What is known of the kernels stands behind the cubin's end.
+is compiled a second time, without optimization. What is known of the kernels stands behind the cubin's end.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import io
 import json
 import os
 import re
@@ -17,9 +18,8 @@ import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, DriverError, InvalidArgumentError, NotInstalledError, how_to_install
@@ -221,14 +221,15 @@ class NvrtcCompiler:
             includes = (f"-I{folder}" for folder in self._nvrtc.includes)
             return self._nvrtc.compile(source._replace(options=[*more, *source.options, *includes]))
 
+        # Without optimization, what is not used may call what is nowhere: -rdc lets it.
         with ThreadPoolExecutor(1) as beside:
-            described = beside.submit(made, f"-arch=compute_{self._architecture}", "-G", "-w")
+            described = beside.submit(made, f"-arch=sm_{self._architecture}", "-G", "-rdc=true", "-w")
             outcome = made(f"-arch=sm_{self._architecture}")
         if outcome.status:
             raise BuildError(f"the program does not compile\n{outcome.log}", log=outcome.log)
         log = outcome.log
         try:
-            told = read_signatures(described.result().ptx)
+            told = read_signatures(described.result().cubin)
         except ValueError as error:  # an NVRTC that writes it in another way
             told = Signatures((), ())
             log = f"{log}\nwarning: the types of parameters are not known ({error})".strip()
@@ -289,9 +290,6 @@ def _variables(module: PtxModule, told: Signatures) -> tuple[VariableSignature, 
 MAGIC = b"forebay facts 2\n"
 END = struct.Struct(f"<Q{len(MAGIC)}s")  # bytes of the facts, which come before; the magic
 
-# ELF64: the header, and a header of a section.
-ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 # .nv.info sections are attributes: their format, their kind, and their value or the bytes of it.
 ATTRIBUTE = struct.Struct("<BBH")
 WITH_BYTES = 0x04
@@ -332,27 +330,18 @@ def parameters_in(cubin: bytes) -> dict[str, tuple[list[int], tuple[int, int, in
     """Return the bytes of each parameter of each kernel, and the size of its groups if that is required. Raises
     `InvalidArgumentError` for a cubin that is cut short.
     """
+    from elftools.common.exceptions import ELFError
+
     try:
-        return {name.removeprefix(INFO): _attributes(body) for name, body in _sections(cubin) if name.startswith(INFO)}
-    except (struct.error, IndexError, ValueError):
-        raise InvalidArgumentError("program: the cubin is cut short") from None
-
-
-def _sections(cubin: bytes) -> list[tuple[str, bytes]]:
-    header = ELF_HEADER.unpack_from(cubin)
-    start, size, count, names = header[6], header[11], header[12], header[13]
-    if len(cubin) < max(start + size * count, header[5] + header[9] * header[10]):  # the tables of both kinds
-        raise ValueError
-    sections = [SECTION_HEADER.unpack_from(cubin, start + size * index) for index in range(count)]
-    texts = sections[names][4]
-    found = []
-    for section in sections:
-        name = cubin[texts + section[0] : cubin.index(0, texts + section[0])].decode()
-        body = cubin[section[4] : section[4] + section[5]]
-        if section[1] != 8 and len(body) != section[5]:  # SHT_NOBITS has no bytes
+        elf = _elf(cubin)
+        sections, _ = list(elf.iter_sections()), list(elf.iter_segments())  # which stand at the end
+        if any(len(each.data()) != each.data_size for each in sections):
             raise ValueError
-        found.append((name, body))
-    return found
+        return {
+            each.name.removeprefix(INFO): _attributes(each.data()) for each in sections if each.name.startswith(INFO)
+        }
+    except (ELFError, struct.error, ValueError):
+        raise InvalidArgumentError("program: the cubin is cut short") from None
 
 
 def _attributes(body: bytes) -> tuple[list[int], tuple[int, int, int]]:
@@ -373,226 +362,130 @@ def _attributes(body: bytes) -> tuple[list[int], tuple[int, int, int]]:
     return [sizes[ordinal] for ordinal in sorted(sizes)], block
 
 
-# -- the debug information of a program that NVRTC compiled: DWARF, as numbers in the text of its PTX
-
-DEBUG_SECTION = re.compile(r"\.section\s+(\.debug_\w+)\s*\{(.*?)\}", re.DOTALL)
-DIRECTIVE = re.compile(r"\.b(8|16|32|64)\s+([^\n]*)")
-WIDTHS = {"8": "<B", "16": "<H", "32": "<I", "64": "<Q"}
-
-# DWARF 2, 7.5.4: the names of what is asked for; all else keeps its number.
-TAGS = {
-    0x01: "array_type", 0x02: "class_type", 0x04: "enumeration_type", 0x05: "formal_parameter", 0x0D: "member",
-    0x0F: "pointer_type", 0x10: "reference_type", 0x13: "structure_type", 0x15: "subroutine_type", 0x16: "typedef",
-    0x17: "union_type", 0x1C: "inheritance", 0x1F: "ptr_to_member_type", 0x21: "subrange_type", 0x24: "base_type",
-    0x26: "const_type", 0x2E: "subprogram", 0x34: "variable", 0x35: "volatile_type", 0x37: "restrict_type",
-    0x39: "namespace", 0x3B: "unspecified_type", 0x42: "rvalue_reference_type",
-}  # fmt: skip
-ATTRIBUTES = {
-    0x02: "location", 0x03: "name", 0x0B: "byte_size", 0x11: "low_pc", 0x22: "is_optional", 0x2F: "upper_bound",
-    0x37: "count", 0x3B: "decl_line", 0x3C: "declaration", 0x3E: "encoding", 0x3F: "external", 0x47: "specification",
-    0x49: "type", 0x2007: "linkage_name",
-}  # fmt: skip
-ADDR, DATA2, DATA4, DATA8, STRING, BLOCK1, DATA1, FLAG = 0x01, 0x05, 0x06, 0x07, 0x08, 0x0A, 0x0B, 0x0C
-SDATA, UDATA, REF4 = 0x0D, 0x0F, 0x13
-FIXED = {ADDR: "<Q", DATA2: "<H", DATA4: "<I", DATA8: "<Q", DATA1: "<B", FLAG: "<B", REF4: "<I"}
-UNIT_HEADER = 11  # bytes of a unit's: length, version, place of the abbreviations, size of an address
-
-
-@dataclass
-class Entry:
-    """An entry of the debug information."""
-
-    tag: str  # without ``DW_TAG_``
-    place: int  # by which others name it
-    values: dict[str, int | str] = field(default_factory=dict)  # without ``DW_AT_``; an address is what has it
-    children: list[Entry] = field(default_factory=list)
-
-
-def read_entries(ptx: str) -> dict[int, Entry]:
-    """Return the entries by their place; none for PTX without debug information. Raises `ValueError` for what is not
-    DWARF 2 to 4 as NVRTC writes it.
-    """
-    sections = dict(DEBUG_SECTION.findall(ptx))
-    if ".debug_info" not in sections:
-        return {}
-    try:
-        abbreviations = _abbreviations(_Numbers(sections[".debug_abbrev"]))
-        return _entries(_Numbers(sections[".debug_info"]), abbreviations)
-    except (struct.error, KeyError, IndexError) as error:
-        raise ValueError(f"debug information in another form ({error!r})") from None
-
-
-class _Numbers:
-    """The bytes of a section, and the names that stand where addresses do."""
-
-    def __init__(self, body: str) -> None:
-        data = bytearray()
-        self.names: dict[int, str] = {}
-        for bits, values in DIRECTIVE.findall(body):
-            for value in values.split(","):
-                value = value.strip()
-                if not re.match(r"-?\d", value):
-                    self.names[len(data)] = value.partition("+")[0]
-                    value = "0"
-                data += struct.pack(WIDTHS[bits], int(value, 0) & (1 << int(bits)) - 1)
-        self.data, self.at = bytes(data), 0
-
-    def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(form, self.data, self.at)
-        self.at += struct.calcsize(form)
-        return int(value)
-
-    def leb(self) -> int:
-        value, shift = 0, 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def string(self) -> str:
-        end = self.data.index(0, self.at)
-        text = self.data[self.at : end].decode(errors="replace")
-        self.at = end + 1
-        return text
-
-    def value(self, form: int) -> int | str:
-        start = self.at
-        if form == STRING:
-            return self.string()
-        if form in (SDATA, UDATA):
-            return self.leb()
-        if form == BLOCK1:
-            length = self.number("<B")
-            self.at += length
-            return next((name for place, name in self.names.items() if start < place < self.at), "")
-        value = self.number(FIXED[form])
-        return self.names.get(start, value)
-
-
-def _abbreviations(numbers: _Numbers) -> dict[int, tuple[int, bool, list[tuple[int, int]]]]:
-    found = {}
-    while number := numbers.leb():
-        tag, parent = numbers.leb(), bool(numbers.number("<B"))
-        forms = list(iter(lambda: (numbers.leb(), numbers.leb()), (0, 0)))
-        found[number] = tag, parent, forms
-    return found
-
-
-def _entries(numbers: _Numbers, abbreviations: dict[int, tuple[int, bool, list[tuple[int, int]]]]) -> dict[int, Entry]:
-    found: dict[int, Entry] = {}
-    above = [Entry("", 0)]
-    end = numbers.number("<I") + 4
-    numbers.at = UNIT_HEADER
-    while numbers.at < end:
-        place = numbers.at
-        number = numbers.leb()
-        if not number:
-            if len(above) > 1:
-                above.pop()
-            continue
-        tag, parent, forms = abbreviations[number]
-        entry = Entry(TAGS.get(tag, str(tag)), place)
-        for attribute, form in forms:
-            value = numbers.value(form)
-            if attribute in ATTRIBUTES:
-                entry.values[ATTRIBUTES[attribute]] = value
-        found[place] = entry
-        above[-1].children.append(entry)
-        if parent:
-            above.append(entry)
-    return found
-
+# -- the debug information of a program that NVRTC compiled: DWARF in its cubin
 
 ENCODINGS = {
     0x02: "DW_ATE_boolean", 0x04: "DW_ATE_float", 0x05: "DW_ATE_signed", 0x06: "DW_ATE_signed_char",
     0x07: "DW_ATE_unsigned", 0x08: "DW_ATE_unsigned_char", 0x10: "DW_ATE_UTF",
 }  # fmt: skip
-KINDS = {"base_type": "DIBasicType", "subroutine_type": "DISubroutineType"}
+KINDS = {"DW_TAG_base_type": "DIBasicType", "DW_TAG_subroutine_type": "DISubroutineType"}
+ADDRESS = 0x03  # DW_OP_addr
 
 
-def read_signatures(ptx: str) -> Signatures:
-    """Read what the debug information of PTX says of its functions and variables.
+def read_signatures(cubin: bytes) -> Signatures:
+    """Read what the debug information of a cubin says of its functions and variables; nothing without a cubin.
 
-    The kernels are all functions that have code, and the variables all that have a place: PTX itself tells which are
-    kernels and variables of the program, and the alignment of structures. Raises as `read_entries`.
+    The kernels are all functions that have code, and the variables all that have an address: PTX tells which are
+    kernels and variables of the program, and the alignment of structures. Raises `ValueError` for what is no cubin with
+    debug information.
     """
-    entries = read_entries(ptx)
-    types = _Types(entries)
+    if not cubin:
+        return Signatures((), ())
+    from elftools.common.exceptions import DWARFError, ELFError
+
     kernels, variables = list[KernelSignature](), list[VariableSignature]()
-    for entry in entries.values():
-        if entry.tag == "subprogram" and "low_pc" in entry.values:
-            kernels.append(types.function(entry))
-        elif entry.tag == "variable" and entry.values.get("location"):
-            variables.append(types.variable(entry))
+    try:
+        # Relocated is what is not asked for: addresses, of which a cubin's are of a kind of its own.
+        types = _Types(_elf(cubin).get_dwarf_info(relocate_dwarf_sections=False))
+        for entry in types.entries.values():
+            if entry.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in entry.attributes:
+                kernels.append(types.function(entry))
+            elif entry.tag == "DW_TAG_variable" and _is_address(_of(entry, "location")):
+                variables.append(types.variable(entry))
+    except (DWARFError, ELFError, KeyError) as error:
+        raise ValueError(f"debug information in another form ({error!r})") from None
     return Signatures(tuple(kernels), tuple(variables))
 
 
-class _Types(DebugTypes):
-    def __init__(self, entries: dict[int, Entry]) -> None:
-        super().__init__()
-        self.entries = entries
+def _is_address(location: Any) -> bool:
+    """Whether a location is an address; that of a local variable is another expression, or a place in a list."""
+    return isinstance(location, list) and location[0] == ADDRESS
 
-    def function(self, entry: Entry) -> KernelSignature:
-        told = self._told(entry)
-        parameters = [child for child in entry.children if child.tag == "formal_parameter"]
-        symbol = str(told.get("linkage_name", told.get("name", "")))
+
+def _elf(cubin: bytes) -> Any:
+    from elftools.elf.elffile import ELFFile
+
+    return ELFFile(io.BytesIO(cubin))
+
+
+def _of(entry: Any, attribute: str, default: Any = "") -> Any:
+    found = entry.attributes.get(f"DW_AT_{attribute}")
+    value = default if found is None else found.value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+class _Types(DebugTypes):
+    def __init__(self, dwarf: Any) -> None:
+        super().__init__()
+        self.entries = {entry.offset: entry for unit in dwarf.iter_CUs() for entry in unit.iter_DIEs() if entry.tag}
+
+    def function(self, entry: Any) -> KernelSignature:
+        parameters = [child for child in entry.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+        symbol = _symbol(entry)
         return KernelSignature(
-            str(told.get("name", symbol)),
+            _told(entry, "name", symbol),
             symbol,
             tuple(
-                self.parameter(str(each.values.get("name", f"argument_{index}")), str(each.values.get("type", "")))
+                self.parameter(_of(each, "name", f"argument_{index}"), self._type(each))
                 for index, each in enumerate(parameters)
             ),
-            int(told.get("decl_line", 0)),
+            _told(entry, "decl_line", 0),
         )
 
-    def variable(self, entry: Entry) -> VariableSignature:
-        told = self._told(entry)
-        symbol = str(told["location"])
-        type = self.type_of(str(told.get("type", "")))
+    def variable(self, entry: Any) -> VariableSignature:
+        symbol = _symbol(entry)
+        type = self.type_of(self._type(_declaration(entry)))
         return VariableSignature(
-            _plain(str(told.get("name", symbol))), symbol, type.name, type.nbytes, type.holds_pointers,
-            int(told.get("decl_line", 0)),
+            _plain(_told(entry, "name", symbol)), symbol, type.name, type.nbytes, type.holds_pointers,
+            _told(entry, "decl_line", 0),
         )  # fmt: skip
 
-    def _told(self, entry: Entry) -> dict[str, int | str]:
-        """The attributes of an entry, with those of the declaration that it completes."""
-        declared = self.entries.get(int(entry.values.get("specification", 0)))
-        return {**(declared.values if declared else {}), **entry.values}
+    def _type(self, entry: Any) -> str:
+        """The entry of its type; that of void, which LLVM has none for, is nothing."""
+        if "DW_AT_type" not in entry.attributes:
+            return ""
+        type = entry.get_DIE_from_attribute("DW_AT_type")
+        return "" if type.tag == "DW_TAG_unspecified_type" else str(type.offset)
 
     def fields(self, node: str) -> dict[str, str]:
-        entry = self.entries.get(int(node)) if node else None
-        if entry is None:
+        if not node:
             return {"": ""}
-        values = entry.values
-        fields = {"": KINDS.get(entry.tag, ""), "tag": f"DW_TAG_{entry.tag}", "node": node}
-        if "name" in values:
-            fields["name"] = str(values["name"])
-        pointed = self.entries.get(int(values.get("type", 0)))
-        if pointed is not None and pointed.tag != "unspecified_type":  # void, which LLVM has no entry for
-            fields["baseType"] = str(pointed.place)
+        entry = self.entries[int(node)]
+        fields = {"": KINDS.get(entry.tag, ""), "tag": entry.tag, "node": node, "baseType": self._type(entry)}
+        if "DW_AT_name" in entry.attributes:
+            fields["name"] = _of(entry, "name")
         fields["size"] = str(8 * self._bytes_of(entry))
-        fields["encoding"] = ENCODINGS.get(int(values.get("encoding", 0)), "")
-        fields["flags"] = "DIFlagFwdDecl" if values.get("declaration") else ""
+        fields["encoding"] = ENCODINGS.get(_of(entry, "encoding"), "")
+        fields["flags"] = "DIFlagFwdDecl" if _of(entry, "declaration") else ""
         return fields
 
     def members(self, fields: Mapping[str, str]) -> Iterator[str]:
-        for child in self.entries[int(fields["node"])].children:
-            if child.tag in ("member", "inheritance") and not child.values.get("external"):
-                yield str(child.values.get("type", ""))
+        for child in self.entries[int(fields["node"])].iter_children():
+            if child.tag in ("DW_TAG_member", "DW_TAG_inheritance") and not _of(child, "external"):
+                yield self._type(child)
 
-    def _bytes_of(self, entry: Entry) -> int:
-        if entry.tag != "array_type":
-            return int(entry.values.get("byte_size", 0))
-        nbytes = self.type_of(str(entry.values.get("type", ""))).nbytes
-        for child in entry.children:
-            if child.tag == "subrange_type":
-                bound = child.values.get("upper_bound")
-                nbytes *= int(child.values.get("count", 0)) if bound is None else int(bound) + 1
+    def _bytes_of(self, entry: Any) -> int:
+        if entry.tag != "DW_TAG_array_type":
+            return int(_of(entry, "byte_size", 0))
+        nbytes = self.type_of(self._type(entry)).nbytes
+        for child in entry.iter_children():
+            if child.tag == "DW_TAG_subrange_type":
+                nbytes *= _of(child, "count", 0) or _of(child, "upper_bound", -1) + 1
         return nbytes
+
+
+def _declaration(entry: Any) -> Any:
+    """The declaration that an entry completes, or the entry."""
+    return entry.get_DIE_from_attribute("DW_AT_specification") if "DW_AT_specification" in entry.attributes else entry
+
+
+def _told(entry: Any, attribute: str, default: Any) -> Any:
+    """An attribute of the entry, or of the declaration that it completes."""
+    return _of(entry, attribute, _of(_declaration(entry), attribute, default))
+
+
+def _symbol(entry: Any) -> str:
+    return str(_told(entry, "MIPS_linkage_name", _told(entry, "name", "")))
 
 
 def _plain(name: str) -> str:

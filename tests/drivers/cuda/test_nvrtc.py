@@ -7,7 +7,7 @@ import pytest
 
 from forebay.core.errors import BuildError, NotInstalledError
 from forebay.queues.cuda import nvrtc as module
-from forebay.queues.cuda.nvrtc import NvrtcCompiler, find_nvrtc, read_entries, read_signatures
+from forebay.queues.cuda.nvrtc import NvrtcCompiler, find_nvrtc, read_signatures
 from forebay.queues.kernels.parameters import CppSource
 
 pytestmark = pytest.mark.needs("no device of another driver than CUDA")
@@ -146,8 +146,9 @@ def test_without_nvrtc(tmp_path):
             find_nvrtc(1)
 
 
-def test_debug_information_that_is_not_there():
-    assert read_signatures("") == ((), ())
-    other = ".section .debug_info {\n.b32 90\n.b8 2\n.b8 0\n.b8 7\n}\n.section .debug_abbrev {\n.b8 0\n}"
-    with pytest.raises(ValueError, match="in another form"):
-        read_entries(other)
+def test_debug_information_that_is_not_there(nvrtc):
+    assert read_signatures(b"") == ((), ())
+    assert read_signatures(nvrtc.compile(CppSource("__global__ void k() {}", "mine.cu", {}, [])).code[:0]) == ((), ())
+    for other in (b"ELF", b"\x7fELF" + bytes(60)):
+        with pytest.raises(ValueError, match="in another form"):
+            read_signatures(other)
