@@ -182,6 +182,7 @@ cdef cppclass QueuePlans:
     unordered_map[uint64_t, Plan*] by_kernel  # by kernel id
     Plan* last
     size_t staged  # pieces of staging memory of all plans
+    uint64_t searches  # the registry's when it was handed on
 
 
 cdef cppclass QueueState:
@@ -252,6 +253,7 @@ cdef cppclass Registry:
     # one takes long on some drivers, and others may still wait for its counter (Level Zero) or must not be released
     # while a gate is closed (OpenCL).
     Refs[QueueState] idle_queues
+    uint64_t searches  # for plans of kernels that are gone: one does not find what is being handed on
     map[uint64_t, Statistics] counts_of_ended  # the counts of queues that are gone, for each Device that is not
 
 

@@ -178,15 +178,18 @@ cdef bint take_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil:
     cdef vector[Plan*] plans
     cdef bint all_free = True
     cdef Guard guard
-    registered_queues(device, queues)
+    guard.take(device.registry.lock)
+    device.registry.searches += 1
+    for each in device.registry.queues:
+        queues.share(each.queue)
+    for queue in device.registry.idle_queues:
+        take_plan(queue, kernel_id, plans)
+    guard.leave()
     for queue in queues:
         if guard.try_take(queue.lock):
             take_plan(queue, kernel_id, plans)
         else:
             all_free = False
-    guard.take(device.registry.lock)
-    for queue in device.registry.idle_queues:
-        take_plan(queue, kernel_id, plans)
     guard.leave()
     for plan in plans:
         retire_plan(device, plan)
@@ -658,6 +661,7 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
     for i in range(<Py_ssize_t> idle.size() - 1, -1, -1):  # the last is likely in the cache
         if dereference(idle)[i].made.priority == priority and dereference(idle)[i].made.timing == timing:
             found = Ref[QueueState].share(dereference(idle)[i])
+            found.get().plans.searches = device.registry.searches
             idle.erase(idle.begin() + i)
             break
     guard.leave()
@@ -665,15 +669,24 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
 
 
 cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
-    """Give a queue the plans of the one whose driver's queue it has."""
+    """Give a queue the plans of the one whose driver's queue it has: none, if one may be of a kernel that went meanwhile.
+    """
     cdef unordered_map[uint64_t, Plan*] plans
     cdef Guard guard
+    cdef Guard of_registry
     guard.take(ended.lock)  # a collection that has listed it before may still look at it
     plans.swap(ended.plans.by_kernel)
     guard.take(queue.lock)  # and one may look at this already
     queue.plans.by_kernel.swap(plans)
     for each in queue.plans.by_kernel:
         each.second.queue = <Epochs*> queue.epochs
+    of_registry.take(queue.device.registry.lock)
+    if ended.plans.searches != queue.device.registry.searches:
+        queue.plans.by_kernel.swap(plans)
+    of_registry.leave()
+    guard.leave()
+    for each in plans:
+        retire_plan(queue.device, each.second)
 
 
 cdef void release_idle_queues(DeviceState* device, size_t kept):

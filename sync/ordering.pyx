@@ -780,11 +780,15 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     Without this, a program that never uses the null queue would keep every blocking queue it ever made. It does nothing
     while another thread submits to the null queue: that may take long, and a later call does the same work.
     """
-    cdef QueueState* null_queue = device.null_queue
+    cdef Ref[QueueState] null_queue
     cdef Refs[QueueState] listed
     cdef Guard of_null
     cdef Guard guard
-    if null_queue == NULL or not of_null.try_take(null_queue.lock):
+    guard.take(device.registry.lock)
+    if device.null_queue != NULL:  # which another thread may end now
+        null_queue = Ref[QueueState].share(device.null_queue)
+    guard.leave()
+    if null_queue.get() == NULL or not of_null.try_take(null_queue.get().lock):
         return
     take_list(device, listed)
     for queue in listed:

@@ -27,6 +27,16 @@ def context_of(device):
     return device._context
 
 
+@contextlib.contextmanager
+def watching_new_queues(watcher):
+    """Call ``watcher(queue)`` for each queue that is made, before its maker has it."""
+    queues_module.watchers.append(watcher)
+    try:
+        yield
+    finally:
+        queues_module.watchers.remove(watcher)
+
+
 def step_of(queue):
     """Return the open step that the queue has joined, or None."""
     return queue._step

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.device_data import device_data
+from tests.inside import watching_new_queues
 
 from .program import SOURCE, holds
 
@@ -20,6 +21,7 @@ kernel void slow(global uint *a, uint rounds)
     a[0] = x | 1;
 }
 """
+KERNEL_GONE = "clReleaseKernel", "zeKernelDestroy", "DPCTLKernel_Delete"
 ROUNDS = 30_000_000  # some tens of milliseconds; a gate would keep forebay from looking for queues that are gone
 
 
@@ -103,8 +105,30 @@ def test_a_closed_kernel_leaves_queues_that_are_to_be_handed_out(device, calls):
     first = len(calls)
     kernels["advance"].close()
     device.finish()
-    gone = ("clReleaseKernel", "zeKernelDestroy", "DPCTLKernel_Delete")
-    assert sum(name in gone for name in calls.names(first)) >= count
+    assert sum(name in KERNEL_GONE for name in calls.names(first)) >= count
+
+
+@pytest.mark.needs("arguments set by calls")
+def test_a_closed_kernel_leaves_a_queue_that_is_being_handed_out(device, calls):
+    """Another thread may close it just then."""
+    buffer, kernels = device.zeros(64, "u4"), device.program(SOURCE)
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    device.finish()
+    del queue
+    device.finish()
+    first = len(calls)
+
+    def close(queue):
+        kernels["advance"].close()
+        device.finish()
+
+    with watching_new_queues(close):
+        queue = device.queue(blocking=False)
+    assert calls.count(calls.driver.NEW_QUEUE, first) == 0
+    device.finish()
+    assert any(name in KERNEL_GONE for name in calls.names(first))
+    del queue
 
 
 def test_queues_that_are_gone_leave_the_null_queues_list(device, kernels, calls):
