@@ -40,9 +40,7 @@ class LevelZeroLoop(CLoop):
         driver = ground.driver
         self.library: Any = ctypes.CDLL(operations.LIBRARY)
         self._kernels = driver.build(Language.OPENCL_C, kernels.opencl(), ())
-        # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
-        context = ctypes.c_uint64.from_address(driver.context_handle + 8).value
-        self.names.update({"context": ctypes.c_uint64.from_address(context + 8).value, "device": driver.native.device})
+        self.names.update({"context": driver.handle.context, "device": driver.native.device})
         described = ctypes.create_string_buffer(DEVICE_ALLOC_DESC, 24)
         self.names.update({"groups": GROUPS, "forever": FOREVER, "described": described})
 
