@@ -182,7 +182,7 @@ cdef cppclass QueuePlans:
     unordered_map[uint64_t, Plan*] by_kernel  # by kernel id
     Plan* last
     size_t staged  # pieces of staging memory of all plans
-    uint64_t searches  # the registry's when it was handed on
+    uint64_t searches  # those of the device when it was handed on
 
 
 cdef cppclass QueueState:
@@ -253,7 +253,6 @@ cdef cppclass Registry:
     # one takes long on some drivers, and others may still wait for its counter (Level Zero) or must not be released
     # while a gate is closed (OpenCL).
     Refs[QueueState] idle_queues
-    uint64_t searches  # for plans of kernels that are gone: one does not find what is being handed on
     map[uint64_t, Statistics] counts_of_ended  # the counts of queues that are gone, for each Device that is not
 
 
@@ -262,6 +261,7 @@ cdef cppclass DeviceDeferred:
     Retired* fresh  # retired, and not looked at yet
     deque[Ref[QueueState]] draining  # queues that something retired waits for
     Retired* kept  # done, but nothing may be released while a gate is closed (OpenCL)
+    uint64_t searches  # for plans of kernels that are gone: one does not find what is being handed on
 
 
 cdef cppclass ResidentSet:

@@ -179,7 +179,7 @@ cdef bint take_plans(DeviceState* device, uint64_t kernel_id) noexcept nogil:
     cdef bint all_free = True
     cdef Guard guard
     guard.take(device.registry.lock)
-    device.registry.searches += 1
+    device.deferred.searches += 1
     for each in device.registry.queues:
         queues.share(each.queue)
     for queue in device.registry.idle_queues:
@@ -661,7 +661,7 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
     for i in range(<Py_ssize_t> idle.size() - 1, -1, -1):  # the last is likely in the cache
         if dereference(idle)[i].made.priority == priority and dereference(idle)[i].made.timing == timing:
             found = Ref[QueueState].share(dereference(idle)[i])
-            found.get().plans.searches = device.registry.searches
+            found.get().plans.searches = device.deferred.searches
             idle.erase(idle.begin() + i)
             break
     guard.leave()
@@ -669,8 +669,7 @@ cdef Ref[QueueState] take_idle_queue(DeviceState* device, int priority, bint tim
 
 
 cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
-    """Give a queue the plans of the one whose driver's queue it has: none, if one may be of a kernel that went meanwhile.
-    """
+    """Give a queue the plans of the one whose driver's queue it has: none, if one may be of a kernel that is gone."""
     cdef unordered_map[uint64_t, Plan*] plans
     cdef Guard guard
     cdef Guard of_registry
@@ -681,7 +680,7 @@ cdef void take_over_plans(QueueState* queue, QueueState* ended) noexcept nogil:
     for each in queue.plans.by_kernel:
         each.second.queue = <Epochs*> queue.epochs
     of_registry.take(queue.device.registry.lock)
-    if ended.plans.searches != queue.device.registry.searches:
+    if ended.plans.searches != queue.device.deferred.searches:
         queue.plans.by_kernel.swap(plans)
     of_registry.leave()
     guard.leave()

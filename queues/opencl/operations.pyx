@@ -177,11 +177,11 @@ cdef class ClMemory(NativeMemory):
         self.usm_type = usm_type
         self.in_place = in_place
         if addresses:
-            # Alignment 0 means that of the device's largest type, which is enough for every element type. NVIDIA's driver
-            # (580) now and then returns none when it takes another 2 MiB of addresses, and some when asked again.
+            fine = CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0
+            # Alignment 0 means that of the device's largest type, which is enough for every element type. NVIDIA's
+            # driver (580) now and then returns none when it takes another 2 MiB of addresses: asked again, it has some.
             for _ in range(2):
-                self.address = <uintptr_t> cl.SVMAlloc(
-                    native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
+                self.address = <uintptr_t> cl.SVMAlloc(native, CL_MEM_READ_WRITE | fine, nbytes, 0)
                 if self.address:
                     break
             else:
