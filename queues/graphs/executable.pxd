@@ -7,7 +7,7 @@ knows the versions that it has, so it is changed in what came later, and in noth
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Change, Driver, RecordedCommand, Status
+from forebay.core.driver cimport Change, Driver, RecordedCommand, Status, Waits
 from forebay.core.ownership cimport Ref
 from forebay.core.plan cimport Plan, set_changed_arguments
 from forebay.core.state cimport DeviceState, Marker
@@ -31,6 +31,11 @@ cdef inline Status set_arguments(Recorded* launch, uint32_t* failed_at) noexcept
     ):
         return 0
     return set_changed_arguments(launch.plan, launch.values.data(), NULL, &bytes_set, &bytes_skipped, failed_at)
+
+
+cdef Status submit_one(
+    const Driver* driver, void* handle, Recorded* recorded, Waits waits, uint32_t* failed_at
+) noexcept nogil
 
 
 cdef cppclass Copy:

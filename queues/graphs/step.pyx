@@ -17,8 +17,8 @@ from forebay.core.driver cimport (
 )
 from forebay.core.ownership cimport Guard, Ref
 from forebay.core.plan cimport (
-    POINTER, PackedPointer, Parameter, Plan, delete_plan, has_right_type, has_same_local, has_value, take_value,
-    usage_of
+    POINTER, PackedPointer, Parameter, Plan, change_use, delete_plan, has_right_type, has_same_local, has_value,
+    take_value, usage_of
 )
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
@@ -26,11 +26,11 @@ from forebay.core.state cimport (
     QueueState, open_step_count, poll_marker, refusal, submit_collected
 )
 from forebay.core.state cimport OpenStep  # no-cython-lint: the class below that extends it does not count
-from forebay.core.usage cimport Moment, Usage, is_created, pin, unpin
-from forebay.core.vector_clock cimport completed_epoch, note_reached, submitted_epoch
+from forebay.core.usage cimport Moment, Usage, is_created
+from forebay.core.vector_clock cimport Clock, Epochs, completed_epoch, note_reached, submitted_epoch
 from forebay.lifetimes.deferred cimport collect_device, retire_after
 from forebay.queues.graphs.executable cimport (
-    MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, set_arguments, take_copies
+    MOST_COPIES, Copy, Kept, Recorded, Recorder, Run, choose_copy, new_kept, submit_one, take_copies
 )
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport create_plan, is_same_block
@@ -57,23 +57,8 @@ cdef cppclass Entry(Recorded):
     bint varies  # an argument was another one than the time before
 
 
-cdef cppclass LaneEpochs:
-    """Epochs of a lane's queue."""
-    uint64_t began  # when the step was opened
-    uint64_t last_seen  # of the last launch that was recorded or collected
-    uint64_t before  # before what is collected
-    uint64_t last_used  # of the last launch that used anything of this
-
-
-cdef cppclass Refused:
-    """The first collected launch that the driver did not take."""
-    Status status
-    uint64_t kernel_id
-    uint32_t argument
-
-
 cdef cppclass Lane(OpenStep):
-    # Guarded by the queue's lock. What only the step's thread changes it may also read without.
+    # Guarded by the queue's lock. What only the step's thread changes it may also read without. Made with zeros.
     vector[Entry*] entries
     vector[uint64_t] versions  # by entry: raised whenever it changes
     vector[Run*] runs  # by their first entry; NULL for none
@@ -87,12 +72,19 @@ cdef cppclass Lane(OpenStep):
     size_t first  # of what is collected
     size_t at  # the entry that the next launch is compared with
     size_t run_first  # of the run that was submitted last, or is being recorded
-    LaneEpochs epochs
+    # Epochs of the queue
+    uint64_t began  # when the step was opened
+    uint64_t last_seen  # of the last launch that was recorded or collected
+    uint64_t before  # before what is collected
+    uint64_t last_used  # of the last launch that used anything of this
     bint recording  # what comes is recorded, because it is new or different
     bint plain  # the launches cannot be recorded, or are never the same, so they are submitted as they come
     bint told  # that it is plain
     int recorded  # how many times in a row
-    Refused refused
+    # The first collected launch that the driver did not take
+    Status refused
+    uint64_t refused_kernel
+    uint32_t refused_argument
 
 
 cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
@@ -101,7 +93,7 @@ cdef void submit(QueueState* queue) noexcept nogil:  # the queue is locked
     lane.waiting = 0
     lane.first = end
     lane.run_first = first
-    lane.epochs.last_used = lane.epochs.last_seen = submitted_epoch(queue.epochs)
+    lane.last_used = lane.last_seen = submitted_epoch(queue.epochs)
     lane.new_ends[first] = end
     if end - first < 2 or lane.ends[first] != end or lane.plain or not replay_run(queue, lane, first, end):
         submit_each(queue, lane, first, end)
@@ -118,13 +110,10 @@ cdef void submit_each(QueueState* queue, Lane* lane, size_t first, size_t end) n
     for i in range(first, end):
         entry = lane.entries[i]
         failed_at = <uint32_t> -1
-        status = set_arguments(entry, &failed_at)
-        if status == 0:
-            status = queue.driver.launch(queue.handle, entry.plan.kernel, &entry.command.geometry, waits)
+        status = submit_one(queue.driver, queue.handle, entry, waits, &failed_at)
         if status != 0:
-            if lane.refused.status == 0:
-                lane.refused.status, lane.refused.argument = status, failed_at
-                lane.refused.kernel_id = entry.plan.kernel_id
+            if lane.refused == 0:
+                lane.refused, lane.refused_kernel, lane.refused_argument = status, entry.plan.kernel_id, failed_at
             return
         if waits.count:
             waits.count = 0
@@ -160,27 +149,20 @@ cdef bint replay_run(QueueState* queue, Lane* lane, size_t first, size_t end) no
 cdef bint may_run(void* owner, Copy* copy) noexcept nogil:  # the queue is locked
     """Return whether a copy may still run. The one that was replayed last gets a marker then, for later."""
     cdef QueueState* queue = <QueueState*> owner
+    cdef uint64_t before = (<Lane*> queue.step).before
+    cdef Clock* clock = queue.order.clock
+    cdef bint done = False
     if copy.epoch <= completed_epoch(queue.epochs):
         return False
     if copy.marker.get() == NULL:
-        if is_done(queue):
+        if not queue.order.pending.empty():
+            before, clock = queue.order.before_pending, queue.order.clock_before
+        # if all that the driver has of the queue is done, no marker is needed
+        if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
+            note_reached(queue.epochs, before, clock)
             return False
-        if queue.order.pending.empty():
-            mark_before(queue, (<Lane*> queue.step).epochs.before, queue.order.clock, copy.marker)
-        else:
-            mark_before(queue, queue.order.before_pending, queue.order.clock_before, copy.marker)
+        mark_before(queue, before, clock, copy.marker)
     return copy.marker.get() == NULL or poll_marker(copy.marker.get()) != DONE
-
-
-cdef bint is_done(QueueState* queue) noexcept nogil:  # the queue is locked
-    """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
-    cdef bint done = False
-    if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
-        if queue.order.pending.empty():
-            note_reached(queue.epochs, (<Lane*> queue.step).epochs.before, queue.order.clock)
-        else:
-            note_reached(queue.epochs, queue.order.before_pending, queue.order.clock_before)
-    return done
 
 
 # -- collects the launches of an open step: a launch is only compared with the record, and what changed is noted
@@ -196,18 +178,6 @@ cdef enum:
 
 
 # -- comparing
-
-
-cdef void change_use(QueueState* queue, Entry* entry, uint32_t index, Usage* uses) noexcept nogil:
-    cdef bint writes = entry.plan.parameters[index].writes
-    cdef Ref[Usage] before = entry.uses[index]
-    if before.get() == uses:
-        return
-    entry.uses[index] = Ref[Usage].share(uses)
-    if uses != NULL:
-        pin(uses, queue.epochs, &entry.epoch, writes)
-    if before.get() != NULL:
-        unpin(before.get(), &entry.epoch, writes)
 
 
 cdef Status take_arguments(
@@ -241,7 +211,7 @@ cdef Status take_arguments(
             entry.changed_at[i] = version
             take_value(known, value, parameter.width)
             if parameter.kind == POINTER:
-                change_use(queue, entry, i, usage)
+                change_use(entry.uses[i], usage, queue.epochs, &entry.epoch, parameter.writes)
         parameter += 1
     queue.counts.arg_bytes_set += bytes_set
     queue.counts.arg_bytes_skipped += entry.plan.argument_bytes - bytes_set
@@ -267,14 +237,6 @@ cdef Collecting collect(
         return TO_BE_RECORDED
     if not locked and not guard.try_take(queue.lock):
         return OUT_OF_TURN  # to wait for the lock the GIL would have to go, and then memory may be closed
-    return collect_next(queue, lane, entry, geometry, packed, status, failed_at)
-
-
-cdef inline Collecting collect_next(
-    QueueState* queue, Lane* lane, Entry* entry, const Geometry* geometry, const char* packed, Status* status,
-    uint32_t* failed_at
-) noexcept:
-    """Collect a launch of the kernel and block of the record's next entry. The queue is locked."""
     if queue.slow_path & ~<uint32_t> (BY_CHECK | BY_WATCH) != BY_STEP:
         return NOT_COLLECTED
     if owes_null_wait(queue):
@@ -300,7 +262,7 @@ cdef inline Collecting collect_next(
         lane.versions[lane.at] += 1
         entry.changed_at[entry.plan.parameters.size()] = lane.versions[lane.at]
     if lane.waiting == 0:
-        lane.epochs.before = submitted_epoch(queue.epochs)
+        lane.before = submitted_epoch(queue.epochs)
     lane.waiting += 1
     lane.at += 1
     count_command(queue)
@@ -314,6 +276,7 @@ cdef inline Collecting collect_next(
 
 cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     """Drop the entries from `kept` on, and every run that has one of them. The queue is locked."""
+    cdef Epochs* queue = (<QueueState*> lane.recorder.owner).epochs
     cdef Entry* entry
     cdef size_t i, j
     if kept == lane.entries.size():
@@ -326,7 +289,7 @@ cdef void forget_entries(Lane* lane, size_t kept) noexcept nogil:
     for i in range(kept, lane.entries.size()):
         entry = lane.entries[i]
         for j in range(entry.uses.size()):
-            change_use(NULL, entry, <uint32_t> j, NULL)
+            change_use(entry.uses[j], NULL, queue, &entry.epoch, entry.plan.parameters[j].writes)
         del entry
     lane.entries.resize(kept)
     lane.versions.resize(kept)
@@ -372,8 +335,6 @@ cdef int submitted(
         entry.plan = plan
         entry.command.kind, entry.command.kernel = LAUNCH_COMMAND, plan.kernel
         entry.command.geometry = geometry[0]
-        entry.epoch = 0
-        entry.varies = False
         entry.changed_at.resize(kernel.count + 1, 0)
         entry.values.assign(packed, packed + kernel.packed_size)
         entry.uses.resize(kernel.count)
@@ -389,7 +350,7 @@ cdef int submitted(
                 add_entry(queue, lane, entry)
             lane.at += 1
             lane.first = lane.at
-            lane.epochs.last_seen = submitted_epoch(queue.epochs)
+            lane.last_seen = submitted_epoch(queue.epochs)
         else:
             del entry
         guard.leave()
@@ -399,15 +360,18 @@ cdef int submitted(
 
 
 cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:  # the queue is locked
-    cdef uint32_t i
+    cdef const Parameter* parameter
+    cdef Usage* usage
+    cdef size_t i
     if not lane.recording:
         lane.recording = True
         forget_entries(lane, lane.at)
-    for i in range(<uint32_t> entry.plan.parameters.size()):
-        if entry.plan.parameters[i].kind == POINTER:
-            change_use(queue, entry, i, usage_of(<const PackedPointer*> (
-                entry.values.data() + entry.plan.parameters[i].offset)))
-    if submitted_epoch(queue.epochs) != lane.epochs.last_seen + 1 and lane.at != 0:  # another command came in between
+    for i in range(entry.uses.size()):
+        parameter = &entry.plan.parameters[i]
+        if parameter.kind == POINTER:
+            usage = usage_of(<const PackedPointer*> (entry.values.data() + parameter.offset))
+            change_use(entry.uses[i], usage, queue.epochs, &entry.epoch, parameter.writes)
+    if submitted_epoch(queue.epochs) != lane.last_seen + 1 and lane.at != 0:  # another command came in between
         lane.new_ends[lane.run_first] = lane.at
         lane.run_first = lane.at
     lane.entries.push_back(entry)
@@ -441,13 +405,7 @@ cdef LaneOwner new_lane(object queue, QueueState* state):
     lane.collect = collect
     lane.submitted = submitted
     lane.owner = <PyObject*> owner
-    lane.waiting = lane.first = lane.at = lane.run_first = 0
-    lane.epochs.before = lane.epochs.last_used = lane.epochs.began = lane.epochs.last_seen = 0
-    lane.recording = lane.plain = lane.told = False
-    lane.recorded = 0
-    lane.refused.status = 0
     lane.recorder.driver, lane.recorder.queue = state.driver, state.handle
-    lane.recorder.after = NULL
     lane.recorder.changeable = True
     lane.recorder.may_run, lane.recorder.owner = may_run, state
     return owner
@@ -468,7 +426,7 @@ cdef Status open_lane(LaneOwner owner):
         if status == 0 and not lane.plain:
             lane.first = lane.at = lane.run_first = 0
             lane.recording = False
-            lane.epochs.began = lane.epochs.last_seen = submitted_epoch(queue.epochs)
+            lane.began = lane.last_seen = submitted_epoch(queue.epochs)
             lane.new_ends.assign(lane.entries.size(), 0)
             queue.step = lane
             queue.slow_path |= BY_STEP
@@ -492,21 +450,6 @@ cdef void drop_plans(Lane* lane) noexcept nogil:
     lane.plans.resize(kept)
 
 
-cdef void end_record(QueueState* queue, Lane* lane, bint differs) noexcept nogil:
-    """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
-    if lane.recording:
-        lane.new_ends[lane.run_first] = lane.at
-    forget_entries(lane, lane.at)
-    lane.ends.swap(lane.new_ends)
-    if not differs:
-        lane.recorded = 0
-    elif lane.recorded == MOST_RECORDED:
-        lane.plain = True
-    else:
-        lane.recorded += 1
-        queue.counts.steps_recorded += 1
-
-
 cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
     """Submit what was collected, and collect nothing any more. A step that has failed half way keeps its record.
     `steps` are counted.
@@ -525,8 +468,16 @@ cdef void leave_lane(LaneOwner owner, bint failed, uint64_t steps=0) noexcept:
             queue.step = NULL
             queue.slow_path &= ~<uint32_t> BY_STEP
             differs = lane.recording or lane.at < lane.entries.size()
-            if not failed and lane.refused.status == 0:
-                end_record(queue, lane, differs)
+            if not failed and lane.refused == 0:
+                if lane.recording:
+                    lane.new_ends[lane.run_first] = lane.at
+                forget_entries(lane, lane.at)
+                lane.ends.swap(lane.new_ends)
+                if differs and lane.recorded == MOST_RECORDED:
+                    lane.plain = True
+                else:
+                    lane.recorded = lane.recorded + 1 if differs else 0
+                    queue.counts.steps_recorded += differs
             elif lane.recording:
                 forget_entries(lane, 0)
             if lane.plain and not lane.told:
@@ -550,12 +501,12 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
     if lane.dropped.empty() and lane.dropped_plans.empty():
         return
     for plan in lane.dropped_plans:
-        if lane.refused.status == 0 or plan.kernel_id != lane.refused.kernel_id:
+        if lane.refused == 0 or plan.kernel_id != lane.refused_kernel:
             owner.names.pop(plan.kernel_id, None)  # else an error is about to name it
     kept = new_kept(owner.state.device)
     kept.copies.swap(lane.dropped)
     kept.plans.swap(lane.dropped_plans)
-    retire_after(owner.state.device, kept, owner.state.epochs, lane.epochs.last_used)
+    retire_after(owner.state.device, kept, owner.state.epochs, lane.last_used)
 
 
 @cython.no_gc_clear
@@ -715,31 +666,29 @@ cdef class Step:
         open_steps.remove(self)
         open_step_count.fetch_sub(1)
         self.queue._step = None
-        if own is not None:
-            leave_lane(own, failed, 1)
-            if own.lane.refused.status != 0:
-                refused = own
-        else:
+        if own is None:
             with nogil:
                 guard.take(state.lock)
                 state.counts.steps += 1
                 guard.leave()
+        else:
+            joined.insert(0, own)
         for owner in joined:
             (<Queue> owner.queue)._step = None
-            leave_lane(owner, failed)
-            if owner.lane.refused.status != 0:
+            leave_lane(owner, failed, owner is own)
+            if owner.lane.refused != 0:
                 refused = owner
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0
 
     cdef int raise_refused(self, LaneOwner owner, bint failed) except -1:
-        cdef Status status = owner.lane.refused.status
-        cdef uint32_t failed_at = owner.lane.refused.argument
-        owner.lane.refused.status = 0
+        cdef Status status = owner.lane.refused
+        cdef uint32_t failed_at = owner.lane.refused_argument
+        owner.lane.refused = 0
         if failed:
             return 0
-        name, parameters = owner.names[owner.lane.refused.kernel_id]
+        name, parameters = owner.names[owner.lane.refused_kernel]
         what = f"kernel {name!r}, collected by a step"
         if failed_at < len(parameters):
             parameter = parameters[failed_at]
@@ -756,7 +705,7 @@ cdef class Step:
         ):
             return
         owner = self.own if producer is self.queue else self.others[producer]
-        if epoch is not None and epoch <= owner.lane.epochs.began:
+        if epoch is not None and epoch <= owner.lane.began:
             return
         owner = self.others.get(queue)
         if owner is None:
